@@ -1,0 +1,1 @@
+"""Adapters: what stands between a cluster and the core."""

@@ -1,0 +1,1 @@
+"""The adapter runtime, written once over the World protocol."""

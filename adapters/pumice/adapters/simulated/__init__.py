@@ -1,0 +1,1 @@
+"""A world that exists in memory only."""

@@ -1,0 +1,1 @@
+"""The `pumice` command: the composition root of every room."""

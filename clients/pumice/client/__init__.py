@@ -1,0 +1,1 @@
+"""The client library: the services of a core as Python calls."""

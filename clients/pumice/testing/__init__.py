@@ -1,0 +1,1 @@
+"""Helpers for tests of plugins, configurations and frontends."""

@@ -1,0 +1,1 @@
+"""The wire: generated messages and stubs of pumice.v1."""

@@ -1,0 +1,1 @@
+"""The engine: deltas in, decisions out; no IO, clock, thread, log or environment."""

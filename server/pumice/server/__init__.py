@@ -1,0 +1,1 @@
+"""The service around the engine: gRPC, clock, recording, metrics and auth."""

@@ -15,7 +15,7 @@ PYTEST_ARGS ?=
 # What `make demo` and `make bench` pass on.
 DEMO_ARGS ?=
 BENCH_ARGS ?= all
-# The revision that `buf breaking` compares the protos with.
+# The branch that `buf breaking` compares the protos with.
 BREAKING_BRANCH ?= main
 
 # The environment is made again only when the pins, or what pyproject.toml says about
@@ -23,15 +23,14 @@ BREAKING_BRANCH ?= main
 ENV_ID := $(shell sed '/^\[tool\.ruff/,$$d' pyproject.toml | cat - constraints.txt | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.made-$(ENV_ID)
 
-PROTOS = $(wildcard proto/pumice/v1/*.proto)
-
-.PHONY: help env demo test check gen bench docs lint types imports wire stubs clean
+.PHONY: help env demo test check gen bench docs lint format types imports wire breaking clean
 
 help:  ## Lists the targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 env: $(STAMP)  ## Makes .venv with everything pinned in constraints.txt.
 
+# The lock lets several makes share one environment.
 $(STAMP):
 	@mkdir -p $(VENV)
 	@exec 9>$(VENV)/.lock; if command -v flock >/dev/null; then flock 9; fi; \
@@ -48,8 +47,69 @@ demo: env  ## Runs core and simulated cluster as two processes over gRPC; ends b
 test: env  ## Runs every test.
 	@$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
+check: lint types imports wire docs  ## Runs every static check.
+
 bench: env  ## Measures; prints one JSON line a result.
 	@$(BIN)/pumice bench $(BENCH_ARGS)
 
 docs: env  ## Builds the documentation strictly, into site/.
+	@echo "docs: mkdocs build --strict"
 	@$(BIN)/mkdocs build --strict --quiet
+
+lint: env  ## Lints, and checks the format, with ruff.
+	@echo "lint: ruff"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted; run 'make format'"; exit 1; }
+
+format: env  ## Formats, and fixes what ruff can fix.
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
+
+types: env  ## Checks types with mypy, strictly.
+	@echo "types: mypy"
+	@$(BIN)/mypy
+
+imports: env  ## Checks who imports whom.
+	@echo "imports: import-linter"
+	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
+
+PROTOC = PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m grpc_tools.protoc -I proto
+
+# Writes all stubs into the directory $(1).
+define GENERATE
+	$(PROTOC) --python_out=$(1) --grpc_python_out=$(1) --mypy_out=quiet:$(1) --mypy_grpc_out=quiet:$(1) \
+	  proto/pumice/v1/*.proto
+endef
+
+# A protocol file that was deleted takes its stubs with it.
+gen: env  ## Generates the stubs beside the protocol files.
+	@mkdir -p .cache; out=$$(mktemp -d .cache/gen.XXXXXX); trap 'rm -rf "$$out"' EXIT; \
+	$(call GENERATE,"$$out"); \
+	for old in proto/pumice/v1/*_pb2*.py*; do \
+	  if [ -e "$$old" ] && [ ! -e "$$out/$${old#proto/}" ]; then rm "$$old"; fi; done; \
+	cp "$$out"/pumice/v1/* proto/pumice/v1/; \
+	echo "generated $$(ls "$$out"/pumice/v1 | wc -l | tr -d ' ') files in proto/pumice/v1"
+
+wire: env breaking  ## Lints the protocol, and compares the committed stubs with fresh ones.
+	@echo "wire: buf lint, stub drift"
+	@ls proto/pumice/v1/*.proto >/dev/null 2>&1 || { echo "no protocol files yet"; exit 0; }; \
+	$(BIN)/buf lint; \
+	mkdir -p .cache; out=$$(mktemp -d .cache/gen.XXXXXX); trap 'rm -rf "$$out"' EXIT; \
+	$(call GENERATE,"$$out"); \
+	mkdir "$$out/held"; cp proto/pumice/v1/*_pb2*.py* "$$out/held/" 2>/dev/null || true; \
+	diff -rq "$$out/held" "$$out/pumice/v1" || { echo "stubs differ from the protocol; run 'make gen'"; exit 1; }
+
+# Compared with the protocol as BREAKING_BRANCH has it, here or at the origin; a clone without that
+# branch, or a branch without a protocol, has nothing to break.
+breaking: env  ## Refuses changes of the protocol that break its users.
+	@echo "breaking: buf breaking against $(BREAKING_BRANCH)"
+	@base=; for ref in refs/remotes/origin/$(BREAKING_BRANCH) refs/heads/$(BREAKING_BRANCH); do \
+	  if git cat-file -e "$$ref:proto" 2>/dev/null \
+	    && git ls-tree -r --name-only "$$ref" proto | grep -q '\.proto$$'; then base=$$ref; break; fi; done; \
+	if [ -z "$$base" ]; then echo "no protocol on $(BREAKING_BRANCH) to compare with"; exit 0; fi; \
+	mkdir -p .cache; held=$$(mktemp -d .cache/breaking.XXXXXX); trap 'rm -rf "$$held"' EXIT; \
+	git archive "$$base" proto | tar -x -C "$$held"; \
+	cp buf.yaml "$$held/"; \
+	$(BIN)/buf breaking --against "$$held"
+
+clean:  ## Removes what the other targets made, the environment too.
+	@rm -rf $(VENV) .cache .hypothesis .ruff_cache site build dist

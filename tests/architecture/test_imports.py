@@ -1,0 +1,111 @@
+"""Who may import whom: the contracts hold, and each of them bites."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import REPOSITORY, SOURCE_ROOTS
+
+# Runs import-linter on the source roots under the working directory instead of the installed ones.
+LINT = """
+import sys
+from pathlib import Path
+from importlinter.cli import lint_imports
+installed = set(sys.argv[1:])
+roots = [str(Path.cwd() / name) for name in ("proto", "server", "adapters", "clients")]
+sys.path[:] = roots + [path for path in sys.path if path not in installed]
+sys.exit(lint_imports(config_filename="pyproject.toml", no_cache=True))
+"""
+
+# Contract, a module that does not exist, and what it imports against the rules.
+OFFENCES = [
+    ("Rooms are layered", "server/pumice/server/offence.py", "import pumice.client"),
+    ("Rooms are layered", "clients/pumice/manifests/offence.py", "import pumice.client"),
+    ("Rooms are layered", "clients/pumice/client/offence.py", "import pumice.adapters"),
+    ("only over the wire", "clients/pumice/client/offence.py", "import pumice.core"),
+    ("only over the wire", "adapters/pumice/adapters/runtime/offence.py", "import pumice.server"),
+    ("knows no Kubernetes", "server/pumice/server/offence.py", "import kubernetes"),
+    ("commands and the core in", "clients/pumice/cli/offence.py", "import pumice.core.model"),
+    ("commands and the core in", "clients/pumice/cli/offence.py", "import pumice.server.offence"),
+    ("The core is sans-IO", "server/pumice/core/offence.py", "import time"),
+    ("The core is sans-IO", "server/pumice/core/model/offence.py", "import pumice.v1"),
+    ("The core is layered", "server/pumice/core/model/offence.py", "import pumice.core.actions"),
+    ("are strangers", "server/pumice/core/plugins/offence.py", "import pumice.core.plugins.other"),
+    ("are strangers", "server/pumice/core/actions/offence.py", "import pumice.core.plugins.other"),
+    ("One file knows", "adapters/pumice/adapters/simulated/offence.py", "import kubernetes"),
+]
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", LINT, *map(str, SOURCE_ROOTS)],
+        cwd=folder,
+        env={"COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_every_contract_holds() -> None:
+    done = lint(REPOSITORY)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def skeleton(folder: Path) -> None:
+    """The rooms without their contents: packages only, so that one offence stands out."""
+    shutil.copy(REPOSITORY / "pyproject.toml", folder)
+    rooms = [
+        "proto/pumice/v1",
+        "server/pumice/core/actions",
+        "server/pumice/core/model",
+        "server/pumice/core/plugins",
+        "server/pumice/server",
+        "adapters/pumice/adapters/runtime",
+        "adapters/pumice/adapters/simulated",
+        "adapters/pumice/adapters/kubernetes",
+        "clients/pumice/manifests",
+        "clients/pumice/client",
+        "clients/pumice/testing",
+        "clients/pumice/cli",
+    ]
+    for room in rooms:
+        package = folder / room
+        package.mkdir(parents=True)
+        while package.name != "pumice":
+            (package / "__init__.py").touch()
+            package = package.parent
+    for module in ("server/offence", "server/local", "server/commands", "core/plugins/other"):
+        (folder / "server" / "pumice" / f"{module}.py").touch()
+
+
+@pytest.mark.parametrize(("contract", "module", "statement"), OFFENCES)
+def test_an_offence_breaks_its_contract(
+    tmp_path: Path, contract: str, module: str, statement: str
+) -> None:
+    skeleton(tmp_path)
+    (tmp_path / module).write_text(f"{statement}\n", encoding="utf-8")
+    done = lint(tmp_path)
+    broken = [line for line in done.stdout.splitlines() if line.endswith("BROKEN")]
+    assert done.returncode == 1
+    assert any(contract in line for line in broken), done.stdout + done.stderr
+
+
+def test_what_the_contracts_allow_passes(tmp_path: Path) -> None:
+    skeleton(tmp_path)
+    allowed = {
+        "clients/pumice/cli/main.py": "import pumice.server.local\nimport pumice.server.commands\n",
+        "clients/pumice/testing/run.py": "import pumice.manifests\nimport pumice.server.local\n",
+        "adapters/pumice/adapters/kubernetes/api.py": "import kubernetes.client\n",
+        "adapters/pumice/adapters/simulated/world.py": "import pumice.client\nimport pumice.v1\n",
+        "server/pumice/server/local.py": "import pumice.core.model\nimport pumice.v1\n",
+        "server/pumice/core/engine.py": "import pumice.core.plugins.other\nimport numpy\n",
+    }
+    for module, text in allowed.items():
+        (tmp_path / module).write_text(text, encoding="utf-8")
+    done = lint(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -54,7 +54,7 @@ bench: env  ## Measures; prints one JSON line a result.
 
 docs: env  ## Builds the documentation strictly, into site/.
 	@echo "docs: mkdocs build --strict"
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: env  ## Lints, and checks the format, with ruff.
 	@echo "lint: ruff"

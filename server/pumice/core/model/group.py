@@ -1,0 +1,196 @@
+"""PodGroups, queues and what else decides who may start: classes, quotas, namespaces, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pumice.core.model.selectors import LabelSelector
+
+
+class PodGroupPhase(StrEnum):
+    """Where a PodGroup stands; empty is one that no scheduler has seen yet."""
+
+    NONE = ""
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    UNKNOWN = "Unknown"
+    COMPLETED = "Completed"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkTopology:
+    """How far over the network's tiers a job may be spread."""
+
+    hard: bool = True
+    highest_tier: int | None = None
+    highest_tier_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SubGroupPolicy:
+    """Divides a job's pods into gangs of their own."""
+
+    name: str
+    selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    sub_group_size: int = 1
+    min_sub_groups: int = 0
+    network_topology: NetworkTopology | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupCondition:
+    """A condition of a PodGroup's status."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    transition_id: str = ""
+    transition_time_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupStatus:
+    """What the scheduler last wrote about a PodGroup."""
+
+    phase: PodGroupPhase = PodGroupPhase.NONE
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    conditions: tuple[PodGroupCondition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """A job: pods that start together or not at all."""
+
+    uid: str
+    namespace: str
+    name: str
+    creation_time_ns: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    queue: str = ""
+    min_member: int = 0
+    min_task_member: tuple[tuple[str, int], ...] = ()
+    # None: not given, which admits the job without asking; amounts as in PodSpec.requests.
+    min_resources: tuple[tuple[str, int], ...] | None = None
+    # The same by the names and units of the object itself, in thousandths: what quotas compare.
+    min_resources_milli: tuple[tuple[str, int], ...] = ()
+    priority_class_name: str = ""
+    network_topology: NetworkTopology | None = None
+    sub_group_policies: tuple[SubGroupPolicy, ...] = ()
+    preemptable: bool = False
+    revocable_zone: str = ""
+    # None: no (valid) annotation.
+    sla_waiting_time_ns: int | None = None
+    # The sender's hash of the fields that scheduling reads; given back with the gang's decisions.
+    spec_hash: str = ""
+    status: PodGroupStatus = field(default_factory=PodGroupStatus)
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class QueueState(StrEnum):
+    """Whether a queue takes jobs."""
+
+    NONE = ""
+    OPEN = "Open"
+    CLOSED = "Closed"
+    CLOSING = "Closing"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroupAffinity:
+    """The node groups a queue must, should, should not and must not use."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    anti_required: tuple[str, ...] = ()
+    anti_preferred: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue of jobs; amounts are in the units of ``PodSpec.requests``."""
+
+    uid: str
+    name: str
+    creation_time_ns: int = 0
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    weight: int = 1
+    priority: int = 0
+    parent: str = ""
+    # None: not given, which counts as true.
+    reclaimable: bool | None = None
+    # None: not given, which is not the same as empty.
+    capability: tuple[tuple[str, int], ...] | None = None
+    deserved: tuple[tuple[str, int], ...] | None = None
+    guarantee: tuple[tuple[str, int], ...] | None = None
+    affinity: NodeGroupAffinity | None = None
+    state: QueueState = QueueState.NONE
+    allocated: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A named priority."""
+
+    uid: str
+    name: str
+    value: int
+    global_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceQuota:
+    """What a namespace may use and uses, in thousandths, by the quota's own names."""
+
+    uid: str
+    namespace: str
+    name: str
+    hard_milli: tuple[tuple[str, int], ...] = ()
+    used_milli: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace, for selectors over namespaces."""
+
+    uid: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PodDisruptionBudget:
+    """How many of some pods may be away at once."""
+
+    uid: str
+    namespace: str
+    name: str
+    selector: LabelSelector | None = None
+    disruptions_allowed: int = 0
+    disrupted_pods: tuple[str, ...] = ()
+    # The integer minAvailable and the controller owner: kube-batch's gang.
+    min_available: int = 0
+    creation_time_ns: int = 0
+    controller_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Service, ReplicaSet, ReplicationController or StatefulSet: whom default spread counts."""
+
+    uid: str
+    kind: str
+    namespace: str
+    name: str
+    selector: LabelSelector | None = None

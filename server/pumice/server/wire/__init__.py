@@ -1,0 +1,63 @@
+"""The wire and the engine's values, each turned into the other; nothing else knows both."""
+
+from pumice.server.wire.decisions import (
+    decision_batches,
+    read_decision,
+    read_gang,
+    write_decision,
+    write_decisions,
+    write_gang,
+)
+from pumice.server.wire.deltas import (
+    DeltaReader,
+    object_ref,
+    op_ref,
+    read_outcome,
+    read_tombstone,
+    write_outcome,
+    write_rejected,
+)
+from pumice.server.wire.objects import (
+    ObjectReader,
+    kind_number,
+    kind_type,
+    kind_word,
+    write_object,
+)
+from pumice.server.wire.specs import SpecTable
+from pumice.server.wire.statuses import (
+    status_batches,
+    write_event,
+    write_fault,
+    write_reason,
+    write_status,
+    write_wait,
+)
+
+__all__ = [
+    "DeltaReader",
+    "ObjectReader",
+    "SpecTable",
+    "decision_batches",
+    "kind_number",
+    "kind_type",
+    "kind_word",
+    "object_ref",
+    "op_ref",
+    "read_decision",
+    "read_gang",
+    "read_outcome",
+    "read_tombstone",
+    "status_batches",
+    "write_decision",
+    "write_decisions",
+    "write_event",
+    "write_fault",
+    "write_gang",
+    "write_object",
+    "write_outcome",
+    "write_reason",
+    "write_rejected",
+    "write_status",
+    "write_wait",
+]

@@ -1,0 +1,99 @@
+"""Ops of the stream as the engine's deltas."""
+
+from __future__ import annotations
+
+from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
+from pumice.core.errors import ObjectError
+from pumice.server.wire.fields import FieldError, chosen
+from pumice.server.wire.objects import ObjectReader, key_of, kind_type, kind_word
+from pumice.v1 import decision_pb2, delta_pb2, object_pb2
+
+_OUTCOMES = {
+    decision_pb2.OUTCOME_CODE_APPLIED: OutcomeCode.APPLIED,
+    decision_pb2.OUTCOME_CODE_CONFLICT: OutcomeCode.CONFLICT,
+    decision_pb2.OUTCOME_CODE_GONE: OutcomeCode.GONE,
+    decision_pb2.OUTCOME_CODE_RETRYING: OutcomeCode.RETRYING,
+    decision_pb2.OUTCOME_CODE_FAILED: OutcomeCode.FAILED,
+}
+_OUTCOME_NUMBERS = {code: number for number, code in _OUTCOMES.items()}
+
+
+def read_outcome(message: decision_pb2.Outcome) -> OutcomeReported:
+    if not message.decision_id:
+        raise ObjectError("Outcome", "?", "decision_id", "is empty; name the decision")
+    try:
+        code = chosen("code", message.code, _OUTCOMES)
+    except FieldError as error:
+        raise ObjectError("Outcome", message.decision_id, error.field, error.problem) from error
+    return OutcomeReported(message.decision_id, code, message.reason)
+
+
+def write_outcome(outcome: OutcomeReported) -> decision_pb2.Outcome:
+    return decision_pb2.Outcome(
+        decision_id=outcome.decision_id,
+        code=_OUTCOME_NUMBERS[outcome.code],
+        reason=outcome.reason,
+    )
+
+
+def read_tombstone(message: object_pb2.ObjectRef) -> Deleted | None:
+    """None for a kind that the engine does not hold."""
+    if not message.uid:
+        raise ObjectError(kind_word(message.kind), "?", "uid", "is empty; a tombstone needs one")
+    kind = kind_type(message.kind)
+    return None if kind is None else Deleted(kind, message.uid)
+
+
+class DeltaReader:
+    """Reads ops; one per stream or one for all, it only remembers pod specs."""
+
+    def __init__(self, objects: ObjectReader | None = None) -> None:
+        self._objects = ObjectReader() if objects is None else objects
+
+    def read(self, op: delta_pb2.Op) -> Delta | None:
+        """None for what is not the engine's: configuration, kinds and ops it does not know."""
+        match op.WhichOneof("op"):
+            case "upsert":
+                value = self._objects.read(op.upsert.object)
+                return None if value is None else Upserted(value)
+            case "tombstone":
+                return read_tombstone(op.tombstone)
+            case "outcome":
+                return read_outcome(op.outcome)
+            case _:
+                return None
+
+
+def op_ref(op: delta_pb2.Op) -> tuple[int, str, str]:
+    """The kind, uid and key that an op is about; zero and empty where it is about none."""
+    match op.WhichOneof("op"):
+        case "upsert":
+            return object_ref(op.upsert.object)
+        case "tombstone":
+            return op.tombstone.kind, op.tombstone.uid, ""
+        case "outcome":
+            return object_pb2.KIND_UNSPECIFIED, "", op.outcome.decision_id
+        case _:
+            return object_pb2.KIND_UNSPECIFIED, "", ""
+
+
+def object_ref(message: object_pb2.ClusterObject) -> tuple[int, str, str]:
+    """The kind, uid and key of an object; also of kinds that the engine does not hold."""
+    field = message.WhichOneof("object")
+    if field is None:
+        return object_pb2.KIND_UNSPECIFIED, "", ""
+    held = getattr(message, field)
+    return message.DESCRIPTOR.fields_by_name[field].number, held.uid, key_of(held)
+
+
+def write_rejected(seq: int, op: delta_pb2.Op, error: ObjectError) -> object_pb2.RejectedObject:
+    """The name and fault of an op that was set aside, for the Ack."""
+    kind, uid, key = op_ref(op)
+    return object_pb2.RejectedObject(
+        seq=seq,
+        kind=object_pb2.Kind.ValueType(kind),
+        uid=uid,
+        key=key,
+        field=error.field,
+        reason=error.problem,
+    )

@@ -1,0 +1,87 @@
+"""Reading single fields with care: a bad one is named, with what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+# Amounts of pods and nodes stand in float64 arrays, where integers are exact only below this.
+EXACT_LIMIT = 2**53
+# Totals and limits stay Python integers: whatever the wire can carry will do.
+INT64_LIMIT = 2**63
+
+Pairs = tuple[tuple[str, int], ...]
+Number = TypeVar("Number", bound=int)
+Choice = TypeVar("Choice", bound=Enum)
+
+
+class FieldError(ValueError):
+    """A field that cannot be read; whoever knows the object makes an ObjectError of it."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+def check_named(uid: str, name: str) -> None:
+    if not uid:
+        raise FieldError("uid", "is empty; every object needs one")
+    if not name:
+        raise FieldError("name", "is empty; every object needs one")
+
+
+def check_namespaced(uid: str, namespace: str, name: str) -> None:
+    check_named(uid, name)
+    if not namespace:
+        raise FieldError("namespace", "is empty; every object of this kind needs one")
+
+
+def filled(field: str, text: str) -> str:
+    if not text:
+        raise FieldError(field, "is empty")
+    return text
+
+
+def at_least(field: str, value: int, least: int) -> int:
+    if value < least:
+        raise FieldError(field, f"{value} is below {least}")
+    return value
+
+
+def amount(field: str, value: int, limit: int = INT64_LIMIT) -> int:
+    if 0 <= value < limit:
+        return value
+    if value < 0:
+        raise FieldError(field, f"{value} is negative; use 0 or more")
+    raise FieldError(field, f"{value} is too large to be exact; the largest is {limit - 1}")
+
+
+def amounts(field: str, held: Mapping[str, int], limit: int = INT64_LIMIT) -> Pairs:
+    """Sorted, so that equal maps give equal values whatever their order on the wire."""
+    pairs = tuple(sorted(held.items()))
+    for name, value in pairs:
+        if not name:
+            raise FieldError(field, "has a resource without a name")
+        if not 0 <= value < limit:
+            amount(f"{field}[{name}]", value, limit)
+    return pairs
+
+
+def chosen(field: str, number: Number, choices: Mapping[Number, Choice]) -> Choice:
+    """What an enum's number stands for; a number that has no meaning here is an error."""
+    try:
+        return choices[number]
+    except KeyError:
+        allowed = ", ".join(f"{n} ({choices[n].name})" for n in sorted(choices))
+        raise FieldError(field, f"{number} has no meaning here; use one of {allowed}") from None
+
+
+def texts(held: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(held.items()))
+
+
+def plain(held: Mapping[str, str]) -> dict[str, str]:
+    # Copying an empty map of a message costs as much as copying a small one.
+    return dict(held) if held else {}

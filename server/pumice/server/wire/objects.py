@@ -1,0 +1,135 @@
+"""Whole objects between the wire and the engine, by their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from pumice.core.deltas import ClusterObject
+from pumice.core.errors import ObjectError
+from pumice.core.model import group, node, pod, storage, topology
+from pumice.server.wire import groups, pods, policies
+from pumice.server.wire import storage as volumes
+from pumice.server.wire import topology as layouts
+from pumice.server.wire.fields import FieldError
+from pumice.server.wire.specs import SpecTable
+from pumice.v1 import object_pb2
+
+
+class _Kind(NamedTuple):
+    """How objects of one kind are read and written; messages differ in type, so Any."""
+
+    type: type[ClusterObject]
+    read: Callable[[Any], ClusterObject]
+    write: Callable[[Any], Any]
+    # What people call it.
+    word: str
+
+
+def _kind(
+    of: type[ClusterObject], read: Callable[[Any], ClusterObject], write: Callable[[Any], Any]
+) -> _Kind:
+    return _Kind(of, read, write, of.__name__)
+
+
+def _workload(word: str) -> _Kind:
+    read = partial(policies.read_workload, word)
+    return _Kind(group.Workload, read, policies.write_workload, word)
+
+
+# By the fields of ClusterObject. Kinds without a value in the engine are left out, and ignored.
+_KINDS = {
+    "node": _kind(node.Node, pods.read_node, pods.write_node),
+    "pod": _kind(pod.Pod, pods.read_pod, pods.write_pod),
+    "pod_group": _kind(group.PodGroup, groups.read_pod_group, groups.write_pod_group),
+    "queue": _kind(group.Queue, groups.read_queue, groups.write_queue),
+    "priority_class": _kind(
+        group.PriorityClass, policies.read_priority_class, policies.write_priority_class
+    ),
+    "resource_quota": _kind(
+        group.ResourceQuota, policies.read_resource_quota, policies.write_resource_quota
+    ),
+    "namespace": _kind(group.Namespace, policies.read_namespace, policies.write_namespace),
+    "pod_disruption_budget": _kind(
+        group.PodDisruptionBudget, policies.read_budget, policies.write_budget
+    ),
+    "service": _workload("Service"),
+    "replica_set": _workload("ReplicaSet"),
+    "replication_controller": _workload("ReplicationController"),
+    "stateful_set": _workload("StatefulSet"),
+    "persistent_volume": _kind(storage.PersistentVolume, volumes.read_volume, volumes.write_volume),
+    "persistent_volume_claim": _kind(
+        storage.PersistentVolumeClaim, volumes.read_claim, volumes.write_claim
+    ),
+    "storage_class": _kind(
+        storage.StorageClass, volumes.read_storage_class, volumes.write_storage_class
+    ),
+    "csi_node": _kind(storage.CsiNode, volumes.read_csi_node, volumes.write_csi_node),
+    "csi_driver": _kind(storage.CsiDriver, volumes.read_csi_driver, volumes.write_csi_driver),
+    "csi_storage_capacity": _kind(
+        storage.CsiStorageCapacity, volumes.read_csi_capacity, volumes.write_csi_capacity
+    ),
+    "volume_attachment": _kind(
+        storage.VolumeAttachment, volumes.read_attachment, volumes.write_attachment
+    ),
+    "hyper_node": _kind(topology.HyperNode, layouts.read_hyper_node, layouts.write_hyper_node),
+    "numa_topology": _kind(
+        topology.NumaTopology, layouts.read_numa_topology, layouts.write_numa_topology
+    ),
+    "node_shard": _kind(topology.NodeShard, layouts.read_node_shard, layouts.write_node_shard),
+}
+# The number of the field is the number of the kind.
+_NUMBERS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
+_TYPES = {_NUMBERS[field]: kind.type for field, kind in _KINDS.items()}
+_FIELDS_BY_WORD = {kind.word: field for field, kind in _KINDS.items()}
+
+
+def kind_type(kind: int) -> type[ClusterObject] | None:
+    """The engine's class for a kind; None for one that the engine does not hold."""
+    return _TYPES.get(kind)
+
+
+def kind_number(word: str) -> object_pb2.Kind.ValueType:
+    """The kind that people call so; KIND_UNSPECIFIED if there is none."""
+    return object_pb2.Kind.ValueType(_NUMBERS.get(_FIELDS_BY_WORD.get(word, ""), 0))
+
+
+def kind_word(kind: int) -> str:
+    """What people call a kind."""
+    field = object_pb2.ClusterObject.DESCRIPTOR.fields_by_number.get(kind)
+    known = _KINDS.get(field.name) if field else None
+    return known.word if known else f"kind {kind}"
+
+
+def key_of(message: Any) -> str:
+    """``namespace/name``, or the name; the uid or a question mark where that is missing."""
+    namespace = getattr(message, "namespace", "")
+    name = message.name or message.uid or "?"
+    return f"{namespace}/{name}" if namespace else str(name)
+
+
+class ObjectReader:
+    """Reads objects; keeps a table of the pod specs it has seen."""
+
+    def __init__(self, specs: SpecTable | None = None) -> None:
+        self._read_spec = (SpecTable() if specs is None else specs).read
+
+    def read(self, message: object_pb2.ClusterObject) -> ClusterObject | None:
+        """None for a kind that the engine does not hold; ObjectError for a malformed object."""
+        field = message.WhichOneof("object")
+        kind = _KINDS.get(field) if field else None
+        if field is None or kind is None:
+            return None
+        held = getattr(message, field)
+        try:
+            return pods.read_pod(held, self._read_spec) if field == "pod" else kind.read(held)
+        except FieldError as error:
+            raise ObjectError(kind.word, key_of(held), error.field, error.problem) from error
+
+
+def write_object(value: ClusterObject) -> object_pb2.ClusterObject:
+    word = value.kind if isinstance(value, group.Workload) else type(value).__name__
+    field = _FIELDS_BY_WORD[word]
+    fields: dict[str, Any] = {field: _KINDS[field].write(value)}
+    return object_pb2.ClusterObject(**fields)

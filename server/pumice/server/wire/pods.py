@@ -1,0 +1,153 @@
+"""Pods and nodes between the wire and the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from sys import intern
+
+from pumice.core.model.node import Node, NodeImage
+from pumice.core.model.pod import Pod, PodCondition, PodPhase, PodSpec
+from pumice.server.wire.fields import (
+    EXACT_LIMIT,
+    amount,
+    amounts,
+    check_named,
+    check_namespaced,
+    chosen,
+    plain,
+)
+from pumice.server.wire.selectors import read_taint, write_taint
+from pumice.server.wire.specs import read_spec, write_spec
+from pumice.v1 import node_pb2, pod_pb2
+
+_PHASES = {
+    pod_pb2.POD_PHASE_UNSPECIFIED: PodPhase.PENDING,
+    pod_pb2.POD_PHASE_PENDING: PodPhase.PENDING,
+    pod_pb2.POD_PHASE_RUNNING: PodPhase.RUNNING,
+    pod_pb2.POD_PHASE_SUCCEEDED: PodPhase.SUCCEEDED,
+    pod_pb2.POD_PHASE_FAILED: PodPhase.FAILED,
+    pod_pb2.POD_PHASE_UNKNOWN: PodPhase.UNKNOWN,
+}
+_PHASE_NUMBERS = {phase: number for number, phase in _PHASES.items()}
+
+
+def _read_conditions(messages: Iterable[pod_pb2.PodCondition]) -> tuple[PodCondition, ...]:
+    return tuple(
+        PodCondition(m.type, m.status, m.reason, m.message, m.transition_time_ns) for m in messages
+    )
+
+
+def _write_condition(condition: PodCondition) -> pod_pb2.PodCondition:
+    return pod_pb2.PodCondition(
+        type=condition.type,
+        status=condition.status,
+        reason=condition.reason,
+        message=condition.message,
+        transition_time_ns=condition.transition_time_ns,
+    )
+
+
+def read_pod(
+    message: pod_pb2.Pod, read_spec: Callable[[pod_pb2.PodSpec], PodSpec] = read_spec
+) -> Pod:
+    """The hottest reader: positional, and texts that many pods share are kept once."""
+    uid, namespace, name = message.uid, message.namespace, message.name
+    check_namespaced(uid, namespace, name)
+    has, labels, annotations = message.HasField, message.labels, message.annotations
+    conditions = message.conditions
+    return Pod(
+        uid,
+        intern(namespace),
+        name,
+        read_spec(message.spec),
+        message.creation_time_ns,
+        {intern(key): intern(labels[key]) for key in labels} if labels else {},
+        {intern(key): intern(annotations[key]) for key in annotations} if annotations else {},
+        chosen("phase", message.phase, _PHASES),
+        message.terminating,
+        intern(message.node_name),
+        message.nominated_node_name,
+        _read_conditions(conditions) if conditions else (),
+        message.start_time_ns,
+        intern(message.group_name),
+        intern(message.role),
+        message.priority,
+        message.task_priority if has("task_priority") else 1,
+        message.preemptable if has("preemptable") else True,
+        intern(message.revocable_zone),
+        intern(message.controller_uid),
+        intern(message.controller_kind),
+        intern(message.controller_name),
+    )
+
+
+def write_pod(pod: Pod) -> pod_pb2.Pod:
+    return pod_pb2.Pod(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        spec=write_spec(pod.spec),
+        creation_time_ns=pod.creation_time_ns,
+        labels=pod.labels,
+        annotations=pod.annotations,
+        phase=_PHASE_NUMBERS[pod.phase],
+        terminating=pod.terminating,
+        node_name=pod.node_name,
+        nominated_node_name=pod.nominated_node_name,
+        conditions=map(_write_condition, pod.conditions),
+        start_time_ns=pod.start_time_ns,
+        group_name=pod.group_name,
+        role=pod.role,
+        priority=pod.priority,
+        task_priority=pod.task_priority,
+        preemptable=pod.preemptable,
+        revocable_zone=pod.revocable_zone,
+        controller_uid=pod.controller_uid,
+        controller_kind=pod.controller_kind,
+        controller_name=pod.controller_name,
+    )
+
+
+def read_node(message: node_pb2.Node) -> Node:
+    check_named(message.uid, message.name)
+    return Node(
+        uid=message.uid,
+        name=intern(message.name),
+        creation_time_ns=message.creation_time_ns,
+        labels=plain(message.labels),
+        annotations=plain(message.annotations),
+        taints=tuple(read_taint(f"taints[{i}]", m) for i, m in enumerate(message.taints)),
+        unschedulable=message.unschedulable,
+        allocatable=amounts("allocatable", message.allocatable, EXACT_LIMIT),
+        capacity=amounts("capacity", message.capacity, EXACT_LIMIT),
+        oversubscription_milli_cpu=amount(
+            "oversubscription_milli_cpu", message.oversubscription_milli_cpu, EXACT_LIMIT
+        ),
+        oversubscription_memory_bytes=amount(
+            "oversubscription_memory_bytes", message.oversubscription_memory_bytes, EXACT_LIMIT
+        ),
+        images=tuple(
+            NodeImage(tuple(m.names), amount(f"images[{i}].size_bytes", m.size_bytes))
+            for i, m in enumerate(message.images)
+        ),
+    )
+
+
+def write_node(node: Node) -> node_pb2.Node:
+    return node_pb2.Node(
+        uid=node.uid,
+        name=node.name,
+        creation_time_ns=node.creation_time_ns,
+        labels=node.labels,
+        annotations=node.annotations,
+        taints=map(write_taint, node.taints),
+        unschedulable=node.unschedulable,
+        allocatable=dict(node.allocatable),
+        capacity=dict(node.capacity),
+        oversubscription_milli_cpu=node.oversubscription_milli_cpu,
+        oversubscription_memory_bytes=node.oversubscription_memory_bytes,
+        images=[
+            node_pb2.NodeImage(names=image.names, size_bytes=image.size_bytes)
+            for image in node.images
+        ],
+    )

@@ -1,0 +1,114 @@
+"""What the engine says about objects and why jobs wait, for the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pumice.core.decisions import (
+    Event,
+    PluginFault,
+    PodConditionChanged,
+    PodGroupStatusChanged,
+    QueueStatusChanged,
+    SessionResult,
+    StatusChange,
+    Wait,
+)
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.server.wire.decisions import BATCH_BYTES
+from pumice.server.wire.groups import write_pod_group_status
+from pumice.server.wire.objects import kind_number
+from pumice.v1 import cluster_service_pb2, reason_pb2, status_pb2
+
+_CODES = {
+    code: reason_pb2.ReasonCode.ValueType(
+        dict(reason_pb2.ReasonCode.items()).get(f"REASON_CODE_{code.name}", 0)
+    )
+    for code in ReasonCode
+}
+
+
+def write_status(change: StatusChange) -> status_pb2.StatusChange:
+    match change:
+        case PodGroupStatusChanged():
+            group = status_pb2.PodGroupStatusChange(
+                namespace=change.namespace,
+                name=change.name,
+                uid=change.uid,
+                status=write_pod_group_status(change.status),
+            )
+            return status_pb2.StatusChange(pod_group=group)
+        case QueueStatusChanged():
+            queue = status_pb2.QueueStatusChange(
+                name=change.name, uid=change.uid, allocated=dict(change.allocated)
+            )
+            return status_pb2.StatusChange(queue=queue)
+        case PodConditionChanged():
+            pod = status_pb2.PodConditionChange(
+                namespace=change.namespace,
+                name=change.name,
+                uid=change.uid,
+                reason=change.reason,
+                message=change.message,
+                nominated_node_name=change.nominated_node_name,
+            )
+            return status_pb2.StatusChange(pod=pod)
+
+
+def write_event(event: Event) -> status_pb2.Event:
+    return status_pb2.Event(
+        kind=kind_number(event.kind),
+        namespace=event.namespace,
+        name=event.name,
+        uid=event.uid,
+        warning=event.warning,
+        reason=event.reason,
+        message=event.message,
+    )
+
+
+def write_reason(reason: Reason) -> reason_pb2.Reason:
+    return reason_pb2.Reason(
+        author=reason.author,
+        code=_CODES[reason.code],
+        task=reason.task,
+        have=reason.have,
+        need=reason.need,
+        subjects=reason.subjects,
+        nodes=[reason_pb2.NodeCount(reason=n.reason, nodes=n.nodes) for n in reason.nodes],
+    )
+
+
+def write_wait(wait: Wait) -> reason_pb2.Wait:
+    return reason_pb2.Wait(job=wait.job, reasons=map(write_reason, wait.reasons))
+
+
+def write_fault(fault: PluginFault) -> reason_pb2.PluginFault:
+    return reason_pb2.PluginFault(
+        author=fault.author, where=fault.where, job=fault.job, error=fault.error
+    )
+
+
+def _written(result: SessionResult) -> Iterator[status_pb2.StatusChange | status_pb2.Event]:
+    yield from map(write_status, result.statuses)
+    yield from map(write_event, result.events)
+
+
+def status_batches(
+    result: SessionResult, *, epoch: int, batch_bytes: int = BATCH_BYTES
+) -> Iterator[cluster_service_pb2.StatusBatch]:
+    """A session's statuses and events in messages of a good size; none when nothing changed."""
+    batch = cluster_service_pb2.StatusBatch(session=result.session, epoch=epoch)
+    size = 0
+    for written in _written(result):
+        if isinstance(written, status_pb2.StatusChange):
+            batch.changes.append(written)
+        else:
+            batch.events.append(written)
+        size += written.ByteSize()
+        if size >= batch_bytes:
+            yield batch
+            batch = cluster_service_pb2.StatusBatch(session=result.session, epoch=epoch)
+            size = 0
+    if size:
+        yield batch

@@ -88,7 +88,8 @@ class PodGroup:
     revocable_zone: str = ""
     # None: no (valid) annotation.
     sla_waiting_time_ns: int | None = None
-    # The sender's hash of the fields that scheduling reads; given back with the gang's decisions.
+    # The sender's hash of the fields that scheduling reads. Decisions carry it back, so that the
+    # sender can refuse those made on other terms; here it means nothing.
     spec_hash: str = ""
     status: PodGroupStatus = field(default_factory=PodGroupStatus)
 

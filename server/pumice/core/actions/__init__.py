@@ -1,0 +1,1 @@
+"""What a session does, one module an action."""

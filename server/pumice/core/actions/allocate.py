@@ -1,0 +1,196 @@
+"""allocate: places the tasks of jobs that were let in, gang by gang, on idle or coming room."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
+from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
+from pumice.core.model.group import Queue
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.heap import LiveHeap
+from pumice.core.session.placement import Placement
+from pumice.core.session.session import Session
+from pumice.core.session.statement import SavedOperation, Statement
+from pumice.core.session.topology import CLUSTER_TOP
+from pumice.core.session.worksheet import Worksheet, worksheet_of
+
+
+class AllocateAction:
+    """Queues in their order, jobs in theirs; both are asked again after every visit.
+
+    The first visit to a job tries to make it ready in one go. Every later one places a single
+    task more, so that shares have their say after each.
+    """
+
+    name: ClassVar[str] = "allocate"
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {"predicateErrorCacheEnable": ArgumentType.BOOL}
+    )
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def execute(self, session: Session) -> None:
+        run = _Run(session, self.name)
+        run.prepare()
+        run.place_all()
+
+
+class _Run:
+    """One run of the action."""
+
+    def __init__(self, session: Session, author: str) -> None:
+        self._session = session
+        self._author = author
+        self._placement = Placement(session, author)
+        self._queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
+        self._jobs: dict[str, LiveHeap[Job]] = {}
+        self._worksheets: dict[str, Worksheet] = {}
+
+    def prepare(self) -> None:
+        session = self._session
+        for job in session.schedulable_jobs():
+            if not job.index.with_status(TaskStatus.PENDING):
+                continue
+            reason = session.votes.why_not_valid(job)
+            if reason is not None:
+                session.explain(job, reason)
+                continue
+            if job.has_network_topology and not session.topology.ready:
+                continue
+            worksheet = worksheet_of(session, job)
+            if not worksheet:
+                continue
+            self._worksheets[job.id] = worksheet
+            if job.queue not in self._jobs:
+                self._jobs[job.queue] = LiveHeap(session.orders.job_first)
+                self._queues.push(session.queue_of(job))
+            self._jobs[job.queue].push(job)
+
+    def place_all(self) -> None:
+        session = self._session
+        while self._queues:
+            queue = self._queues.pop()
+            jobs = self._jobs[queue.name]
+            if session.votes.is_overused(queue):
+                self._explain_overused(queue, jobs)
+                continue
+            if not jobs:
+                continue
+            job = jobs.pop()
+            if self._visit(job):
+                jobs.push(job)
+            self._queues.push(queue)
+
+    def _explain_overused(self, queue: Queue, jobs: LiveHeap[Job]) -> None:
+        while jobs:
+            reason = Reason(self._author, ReasonCode.QUEUE_OVERUSED, subjects=(queue.name,))
+            self._session.explain(jobs.pop(), reason)
+
+    def _visit(self, job: Job) -> bool:
+        """Places what it can of a job; true when it is to be visited again."""
+        session = self._session
+        worksheet = self._worksheets[job.id]
+        if job.has_policies or session.topology.is_constrained(job):
+            statement = self._search(job, worksheet)
+        else:
+            sub_job = job.default_sub_job()
+            tasks = worksheet.tasks[sub_job.id]
+            statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP)
+            if not tasks:
+                worksheet.sub_jobs.pop()
+        if statement is None:
+            self._explain_short(job)
+            return False
+        if not session.votes.is_ready(job):
+            # Pipelined: what it was promised stays reserved to the end of the session.
+            session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
+            return False
+        statement.commit(job.id)
+        session.topology.committed(job)
+        return bool(worksheet)
+
+    def _explain_short(self, job: Job) -> None:
+        have, need = job.index.ready_count, job.min_available
+        if have < need:
+            reason = Reason("gang", ReasonCode.GANG_SHORT, have=have, need=need)
+            self._session.explain(job, reason)
+
+    # Jobs that must stay together: every domain is tried, the best trial is repeated.
+
+    def _search(self, job: Job, worksheet: Worksheet) -> Statement | None:
+        session = self._session
+        gradients = session.topology.job_gradients(job, CLUSTER_TOP, for_evicting=False)
+        for domains in gradients:
+            found = {}
+            for domain in domains:
+                job.fit_errors.clear()
+                trial = worksheet.clone()
+                score, saved, good = self._try_domain(job, trial, domain)
+                if good:
+                    found[domain] = (score, saved, trial)
+            if not found:
+                continue
+            best = max(sorted(found), key=lambda domain: found[domain][0])
+            statement = session.statement()
+            if not statement.replay(found[best][1]):
+                return None
+            worksheet.take_over(found[best][2])
+            session.topology.chosen(job, best)
+            return statement
+        return None
+
+    def _try_domain(
+        self, job: Job, worksheet: Worksheet, domain: str
+    ) -> tuple[float, list[SavedOperation], bool]:
+        """Places sub-job after sub-job in a domain, then undoes it all and says how good it was."""
+        session = self._session
+        marks = session.topology.marks(job)
+        statements: list[Statement] = []
+        total = 0.0
+        while worksheet.sub_jobs:
+            sub_job = worksheet.sub_jobs.pop()
+            statement, score = self._place_sub_job(job, sub_job, worksheet, domain)
+            if statement is None or not len(statement):
+                continue
+            statements.append(statement)
+            total += score
+            if worksheet.tasks[sub_job.id]:
+                worksheet.sub_jobs.push(sub_job)
+            if session.votes.is_ready(job):
+                break
+        session.topology.restore(job, marks)
+        saved = [operation for statement in statements for operation in statement.save()]
+        good = bool(saved) and (session.votes.is_ready(job) or session.votes.is_pipelined(job))
+        for statement in statements:
+            statement.discard()
+        return total, saved, good
+
+    def _place_sub_job(
+        self, job: Job, sub_job: SubJob, worksheet: Worksheet, domain: str
+    ) -> tuple[Statement | None, float]:
+        session = self._session
+        gradients = session.topology.sub_job_gradients(sub_job, domain, for_evicting=False)
+        for domains in gradients:
+            found = {}
+            for inner in domains:
+                for task in sub_job.index:
+                    job.fit_errors.pop(task.uid, None)
+                tasks = worksheet.tasks[sub_job.id].copy()
+                statement = self._placement.place_tasks(job, sub_job, tasks, inner)
+                if statement is not None and len(statement):
+                    found[inner] = (statement.save(), tasks)
+                    statement.discard()
+            if not found:
+                continue
+            best, score = session.topology.best_domain(sub_job, sorted(found))
+            statement = session.statement()
+            if not statement.replay(found[best][0]):
+                return None, 0.0
+            session.topology.chosen_for_sub_job(sub_job, domain, best)
+            worksheet.tasks[sub_job.id] = found[best][1]
+            return statement, score
+        return None, 0.0

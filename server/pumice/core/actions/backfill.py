@@ -1,0 +1,115 @@
+"""backfill: places tasks that ask for nothing, wherever the predicates let them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
+from pumice.core.model.fit import FitErrors
+from pumice.core.model.group import Queue
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.heap import LiveHeap
+from pumice.core.session.session import Session
+
+
+class BackfillAction:
+    """Best-effort tasks of all jobs that were let in, queue by queue."""
+
+    name: ClassVar[str] = "backfill"
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {"predicateErrorCacheEnable": ArgumentType.BOOL}
+    )
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def execute(self, session: Session) -> None:
+        for task in self._tasks(session):
+            self._place(session, session.jobs[task.job_id], task)
+
+    def _tasks(self, session: Session) -> list[Task]:
+        queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
+        jobs: dict[str, LiveHeap[Job]] = {}
+        found: dict[str, list[Task]] = {}
+        for job in session.jobs.values():
+            if job.is_pending:
+                continue
+            tasks = self._best_effort(session, job)
+            if not tasks or session.votes.why_not_valid(job) is not None:
+                continue
+            if job.queue not in jobs:
+                jobs[job.queue] = LiveHeap(session.orders.job_first)
+                queues.push(session.queue_of(job))
+            jobs[job.queue].push(job)
+            found[job.id] = tasks
+        ordered: list[Task] = []
+        while queues:
+            heap = jobs[queues.pop().name]
+            while heap:
+                ordered += session.orders.tasks(found[heap.pop().id])
+        return ordered
+
+    def _best_effort(self, session: Session, job: Job) -> list[Task]:
+        pending = [
+            task
+            for task in job.index.in_order(TaskStatus.PENDING)
+            if task.best_effort and not task.gated
+        ]
+        pipelined = [t for t in job.index.in_order(TaskStatus.PIPELINED) if t.best_effort]
+        for task in pipelined:
+            session.moves.unplace(task)
+        return pending + pipelined
+
+    def _place(self, session: Session, job: Job, task: Task) -> None:
+        problem = session.feasibility.why_not_anywhere(task)
+        if problem is not None:
+            count = len(session.table)
+            job.fit_errors[task.uid] = FitErrors(count, ((problem, count),))
+            return
+        view = session.view(task)
+        allowed = session.feasibility.allows(task, view)
+        row = session.choice.best(task, view, allowed)
+        if row is None:
+            job.fit_errors[task.uid] = session.feasibility.predicate_errors(task, view)
+            nodes = job.fit_errors[task.uid]
+            session.explain(
+                job,
+                Reason(self.name, ReasonCode.NO_NODE_FITS, task=task.name, nodes=nodes.as_counts()),
+            )
+            return
+        session.moves.place(task, session.table.names[row], TaskStatus.ALLOCATED)
+        if session.votes.is_ready(job):
+            self._dispatch(session, job, task)
+
+    def _dispatch(self, session: Session, job: Job, placed: Task) -> None:
+        """Binds what is allocated of a job that is ready, until one does not fit after all."""
+        for task in job.index.in_order(TaskStatus.ALLOCATED):
+            if not self._fits_committed_room(session, task):
+                text = f"node {task.node_name} has no room left"
+                job.fit_errors[placed.uid] = FitErrors(0, message=text)
+                return
+            session.moves.commit_bind(task)
+            session.outbox.bind(task)
+
+    def _fits_committed_room(self, session: Session, task: Task) -> bool:
+        """Whether the node holds the task beside all that is bound there.
+
+        Allocations of this session that are not committed do not count; a node that is below
+        zero in cpu or memory takes nothing at all, not even a task that asks for neither.
+        """
+        table = session.table
+        row = table.row_of(task.node_name)
+        if row is None:
+            return False
+        room = table.idle[:, row].copy()
+        for other in table.rows[row].tasks.values():
+            if other.status is TaskStatus.ALLOCATED:
+                room += table.vector(other.class_)
+        asked = {name for name, _ in task.class_.amounts} | {"cpu", "memory"}
+        columns = [i for i, name in enumerate(table.columns) if name in asked]
+        return bool(np.all(table.vector(task.class_)[columns] <= room[columns]))

@@ -1,0 +1,45 @@
+"""enqueue: lets pending jobs in, so that their pods may be made and placed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.jobs import Job
+from pumice.core.configuration import Arguments, ArgumentSchema
+from pumice.core.model.group import PodGroupPhase, Queue
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.heap import LiveHeap
+from pumice.core.session.session import Session
+
+
+class EnqueueAction:
+    """Walks the queues in their order, one pending job a visit; a refused job blocks nobody."""
+
+    name: ClassVar[str] = "enqueue"
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def execute(self, session: Session) -> None:
+        queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
+        waiting: dict[str, LiveHeap[Job]] = {}
+        for job in session.jobs.values():
+            if job.queue not in waiting:
+                waiting[job.queue] = LiveHeap(session.orders.job_first)
+                queues.push(session.queue_of(job))
+            if job.is_pending:
+                waiting[job.queue].push(job)
+        while queues:
+            queue = queues.pop()
+            if not waiting[queue.name]:
+                continue
+            self._consider(session, waiting[queue.name].pop())
+            queues.push(queue)
+
+    def _consider(self, session: Session, job: Job) -> None:
+        if job.min_resources is None or session.votes.is_enqueueable(job):
+            session.votes.enqueued(job)
+            session.set_phase(job, PodGroupPhase.INQUEUE)
+        else:
+            session.explain(job, Reason(self.name, ReasonCode.NOT_ENQUEUED))

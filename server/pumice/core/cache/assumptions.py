@@ -1,0 +1,114 @@
+"""What we decided and the cluster has not shown yet; and jobs that must wait after failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pumice.core.model.pod import Pod
+from pumice.core.model.status import TaskStatus
+
+_SECOND_NS = 1_000_000_000
+_LONGEST_COOL_DOWN_NS = 60 * _SECOND_NS
+# From so many failures in a row a job has to wait.
+_FAILURES_BEFORE_COOL_DOWN = 2
+
+
+@dataclass(slots=True)
+class Assumption:
+    """One decision whose result is not known yet."""
+
+    decision_id: str
+    pod_uid: str
+    job_id: str
+    status: TaskStatus
+    node_name: str
+    since_ns: int
+
+
+@dataclass(slots=True)
+class CoolDown:
+    """Failures of a job's binds in a row, and until when it is left out."""
+
+    failures: int = 0
+    until_ns: int = 0
+
+
+class Assumptions:
+    """Open decisions by id and pod; cool-downs by job."""
+
+    def __init__(self) -> None:
+        self._by_decision: dict[str, Assumption] = {}
+        self._by_pod: dict[str, Assumption] = {}
+        self._cool_downs: dict[str, CoolDown] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_pod)
+
+    def open(self, assumption: Assumption) -> None:
+        self._drop_pod(assumption.pod_uid)
+        self._by_decision[assumption.decision_id] = assumption
+        self._by_pod[assumption.pod_uid] = assumption
+
+    def get(self, decision_id: str) -> Assumption | None:
+        return self._by_decision.get(decision_id)
+
+    def close(self, assumption: Assumption) -> None:
+        self._by_decision.pop(assumption.decision_id, None)
+        if self._by_pod.get(assumption.pod_uid) is assumption:
+            del self._by_pod[assumption.pod_uid]
+
+    def _drop_pod(self, pod_uid: str) -> None:
+        old = self._by_pod.get(pod_uid)
+        if old is not None:
+            self.close(old)
+
+    def confirm(self, pod: Pod) -> tuple[TaskStatus, str] | None:
+        """Compares a pod with what we assume of it.
+
+        A pod that shows the result, or anything that overrules it, ends the assumption; one that
+        does not show it yet gets the assumed status and node.
+        """
+        assumed = self._by_pod.get(pod.uid)
+        if assumed is None:
+            return None
+        if assumed.status is TaskStatus.BINDING:
+            if not pod.node_name and not pod.terminating:
+                return assumed.status, assumed.node_name
+            if pod.node_name == assumed.node_name:
+                self._cool_downs.pop(assumed.job_id, None)
+        elif not pod.terminating and pod.node_name == assumed.node_name:
+            return assumed.status, assumed.node_name
+        self.close(assumed)
+        return None
+
+    def pod_gone(self, pod_uid: str) -> None:
+        self._drop_pod(pod_uid)
+
+    def older_than(self, time_ns: int) -> list[Assumption]:
+        return [a for a in self._by_pod.values() if a.since_ns < time_ns]
+
+    # Cool-downs.
+
+    def failed(self, job_id: str, now_ns: int) -> None:
+        state = self._cool_downs.setdefault(job_id, CoolDown())
+        state.failures += 1
+        if state.failures >= _FAILURES_BEFORE_COOL_DOWN:
+            doublings = min(state.failures - _FAILURES_BEFORE_COOL_DOWN, 6)
+            state.until_ns = now_ns + min(_SECOND_NS << doublings, _LONGEST_COOL_DOWN_NS)
+
+    def succeeded(self, job_id: str) -> None:
+        self._cool_downs.pop(job_id, None)
+
+    def job_changed(self, job_id: str) -> None:
+        self._cool_downs.pop(job_id, None)
+
+    def job_gone(self, job_id: str) -> None:
+        self._cool_downs.pop(job_id, None)
+
+    def cools_down_until(self, job_id: str) -> int:
+        state = self._cool_downs.get(job_id)
+        return 0 if state is None else state.until_ns
+
+    def next_wake(self, now_ns: int) -> int | None:
+        times = [s.until_ns for s in self._cool_downs.values() if s.until_ns > now_ns]
+        return min(times, default=None)

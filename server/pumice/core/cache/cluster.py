@@ -1,0 +1,294 @@
+"""The cluster as the deltas describe it; nothing but deltas and committed decisions changes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from pumice.core.cache.assumptions import Assumptions
+from pumice.core.cache.classes import ClassRegistry
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.labels import NodeLabels
+from pumice.core.cache.nodes import NodeTable
+from pumice.core.cache.settings import CacheSettings
+from pumice.core.cache.store import ObjectStore
+from pumice.core.cache.tasks import Task
+from pumice.core.cache.totals import QueueTotals
+from pumice.core.cache.validation import check_node, check_pod_group, check_queue
+from pumice.core.deltas import ClusterObject
+from pumice.core.model.group import (
+    Namespace,
+    PodDisruptionBudget,
+    PodGroup,
+    PodGroupStatus,
+    PriorityClass,
+    Queue,
+    ResourceQuota,
+    Workload,
+)
+from pumice.core.model.node import Node
+from pumice.core.model.pod import Pod
+from pumice.core.model.status import COMPLETED
+from pumice.core.model.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from pumice.core.model.topology import HyperNode, NodeShard, NumaTopology
+
+
+T = TypeVar("T", bound=ClusterObject)
+
+
+class ClusterCache:
+    """Nodes, tasks, jobs, queues and everything that plugins look up."""
+
+    def __init__(self, settings: CacheSettings | None = None) -> None:
+        self.settings = settings or CacheSettings()
+        self.table = NodeTable()
+        self.labels = NodeLabels(self.table)
+        self.classes = ClassRegistry(self)
+        self.assumptions = Assumptions()
+        self.totals = QueueTotals()
+        self.jobs: dict[str, Job] = {}
+        self.tasks: dict[str, Task] = {}
+        # Pods we hold but do not schedule, by uid: another scheduler's, not on a node yet.
+        self.foreign: dict[str, Pod] = {}
+        self.nodes: ObjectStore[Node] = ObjectStore(lambda o: o.name)
+        self.groups: ObjectStore[PodGroup] = ObjectStore(lambda o: o.key)
+        self.queues: ObjectStore[Queue] = ObjectStore(lambda o: o.name)
+        self.priority_classes: ObjectStore[PriorityClass] = ObjectStore(lambda o: o.name)
+        self.quotas: ObjectStore[ResourceQuota] = ObjectStore(lambda o: f"{o.namespace}/{o.name}")
+        self.namespaces: ObjectStore[Namespace] = ObjectStore(lambda o: o.name)
+        self.budgets: ObjectStore[PodDisruptionBudget] = ObjectStore(
+            lambda o: f"{o.namespace}/{o.name}"
+        )
+        self.workloads: ObjectStore[Workload] = ObjectStore(
+            lambda o: f"{o.kind}/{o.namespace}/{o.name}"
+        )
+        self.volumes: ObjectStore[PersistentVolume] = ObjectStore(lambda o: o.name)
+        self.claims: ObjectStore[PersistentVolumeClaim] = ObjectStore(lambda o: o.key)
+        self.storage_classes: ObjectStore[StorageClass] = ObjectStore(lambda o: o.name)
+        self.csi_nodes: ObjectStore[CsiNode] = ObjectStore(lambda o: o.name)
+        self.csi_drivers: ObjectStore[CsiDriver] = ObjectStore(lambda o: o.name)
+        self.storage_capacities: ObjectStore[CsiStorageCapacity] = ObjectStore(
+            lambda o: f"{o.namespace}/{o.name}"
+        )
+        self.attachments: ObjectStore[VolumeAttachment] = ObjectStore(lambda o: o.name)
+        self.hyper_nodes: ObjectStore[HyperNode] = ObjectStore(lambda o: o.name)
+        self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
+        self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
+        # Grows with every delta that changed something: an unchanged one means nothing to do.
+        self.version = 0
+
+    # Upserts.
+
+    def upsert(self, item: ClusterObject) -> None:
+        """Takes in an object; one that cannot be used raises and leaves everything as it was."""
+        match item:
+            case Pod():
+                self._upsert_pod(item)
+            case Node():
+                self._upsert_node(item)
+            case PodGroup():
+                self._upsert_group(item)
+            case Queue():
+                check_queue(item)
+                self._put(self.queues, item)
+            case PriorityClass():
+                self._put(self.priority_classes, item)
+                self._reprioritise()
+            case CsiNode():
+                self._put(self.csi_nodes, item)
+                self.table.set_csi_limits(item.name, item.driver_limits)
+            case _:
+                self._put(self._store_of(type(item)), item)
+
+    def _put(self, store: ObjectStore[T], item: T) -> None:
+        before = store.version
+        store.put(item)
+        if store.version != before:
+            self.version += 1
+
+    def _store_of(self, kind: type[ClusterObject]) -> ObjectStore[ClusterObject]:
+        stores: dict[type, object] = {
+            Node: self.nodes,
+            PodGroup: self.groups,
+            Queue: self.queues,
+            PriorityClass: self.priority_classes,
+            ResourceQuota: self.quotas,
+            Namespace: self.namespaces,
+            PodDisruptionBudget: self.budgets,
+            Workload: self.workloads,
+            PersistentVolume: self.volumes,
+            PersistentVolumeClaim: self.claims,
+            StorageClass: self.storage_classes,
+            CsiNode: self.csi_nodes,
+            CsiDriver: self.csi_drivers,
+            CsiStorageCapacity: self.storage_capacities,
+            VolumeAttachment: self.attachments,
+            HyperNode: self.hyper_nodes,
+            NumaTopology: self.numa_topologies,
+            NodeShard: self.shards,
+        }
+        return stores[kind]  # type: ignore[return-value]
+
+    def _upsert_node(self, node: Node) -> None:
+        check_node(node)
+        if self.nodes.get(node.name) == node:
+            return
+        self._put(self.nodes, node)
+        self.table.set_node(node)
+
+    def _upsert_group(self, group: PodGroup) -> None:
+        check_pod_group(group)
+        old = self.groups.get(group.key)
+        if old == group:
+            return
+        self._put(self.groups, group)
+        job = self._job(group.key)
+        job.set_group(group, self.settings.default_queue)
+        job.priority = self._priority_of(job)
+        if old is None or replace(old, status=group.status) != group:
+            self.assumptions.job_changed(job.id)
+
+    def _upsert_pod(self, pod: Pod) -> None:
+        known = self.tasks.get(pod.uid)
+        if known is not None and known.pod == pod:
+            return
+        self.classes.check(pod)
+        self.version += 1
+        if not pod.node_name and pod.spec.scheduler_name not in self.settings.scheduler_names:
+            self.foreign[pod.uid] = pod
+            if known is not None:
+                self._forget(known)
+            return
+        self.foreign.pop(pod.uid, None)
+        assumed = self.assumptions.confirm(pod)
+        if known is not None:
+            self._forget(known)
+        task = Task(pod, self.classes.class_of(pod), self._job_id_of(pod))
+        if assumed is not None:
+            task.status, task.node_name = assumed
+        self._enter(task)
+
+    def _job_id_of(self, pod: Pod) -> str:
+        return f"{pod.namespace}/{pod.group_name}" if pod.group_name else ""
+
+    def _enter(self, task: Task) -> None:
+        self.tasks[task.uid] = task
+        if task.node_name and task.status not in COMPLETED:
+            self.table.add_task(task)
+            self._kube(task, 1)
+        if task.job_id:
+            self._job(task.job_id).add(task)
+
+    def _forget(self, task: Task) -> None:
+        del self.tasks[task.uid]
+        if task.ledger_status is not None:
+            self._kube(task, -1)
+            self.table.remove_task(task)
+            entry = self.table.entries.get(task.node_name)
+            if entry is not None:
+                self.table.forget_if_empty(entry)
+        if task.job_id:
+            job = self.jobs[task.job_id]
+            job.remove(task)
+            self._drop_if_done(job)
+
+    def _kube(self, task: Task, sign: int) -> None:
+        """Keeps Kubernetes' view beside the ledger; rows not yet placed are filled at settling."""
+        row = self.table.row_of(task.node_name)
+        if row is not None and not self.table.unsettled:
+            (self.table.kube_add if sign > 0 else self.table.kube_remove)(row, task)
+
+    def _job(self, id_: str) -> Job:
+        job = self.jobs.get(id_)
+        if job is None:
+            job = self.jobs[id_] = Job(id_)
+        return job
+
+    def _drop_if_done(self, job: Job) -> None:
+        if job.group is None and not len(job.index):
+            self.jobs.pop(job.id, None)
+            self.totals.forget(job.id)
+            self.assumptions.job_gone(job.id)
+
+    # Ends.
+
+    def delete(self, kind: type[ClusterObject], uid: str) -> None:
+        """An unknown uid is a no-op: deletions may come twice and in any order."""
+        if kind is Pod:
+            self.foreign.pop(uid, None)
+            self.assumptions.pod_gone(uid)
+            task = self.tasks.get(uid)
+            if task is not None:
+                self._forget(task)
+                self.version += 1
+            return
+        gone = self._store_of(kind).drop(uid)
+        if gone is None:
+            return
+        self.version += 1
+        match gone:
+            case Node():
+                self.table.remove_node(gone.name)
+            case CsiNode():
+                self.table.set_csi_limits(gone.name, ())
+            case PodGroup():
+                job = self._job(gone.key)
+                job.clear_group()
+                self._drop_if_done(job)
+            case PriorityClass():
+                self._reprioritise()
+
+    # Priorities.
+
+    def _priority_of(self, job: Job) -> int:
+        name = job.group.priority_class_name if job.group else ""
+        named = self.priority_classes.get(name) if name else None
+        if named is not None:
+            return named.value
+        defaults = [c for c in self.priority_classes if c.global_default]
+        return defaults[-1].value if defaults else 0
+
+    def _reprioritise(self) -> None:
+        for job in self.jobs.values():
+            priority = self._priority_of(job)
+            if priority != job.priority:
+                job.priority = priority
+                job.version += 1
+
+    # What a session leaves behind.
+
+    def assume_status(self, job: Job, status: PodGroupStatus) -> None:
+        """Our own word about a PodGroup counts until the cluster says otherwise."""
+        if job.group is not None:
+            job.group = replace(job.group, status=status)
+            job.phase = status.phase
+            job.version += 1
+            self.groups.put(job.group)
+
+    def assume_queue(self, name: str, allocated: tuple[tuple[str, int], ...]) -> None:
+        queue = self.queues.get(name)
+        if queue is not None:
+            self.queues.put(replace(queue, allocated=allocated))
+
+    def restore(self, task: Task) -> None:
+        """An assumption fell: the task is again what its pod says."""
+        self._forget(task)
+        self._enter(Task(task.pod, task.class_, task.job_id))
+        self.version += 1
+
+    def session_jobs(self) -> dict[str, Job]:
+        """Jobs that a session may look at, by id: with a PodGroup and a queue that exists."""
+        queues = self.queues
+        return {
+            id_: job
+            for id_, job in sorted(self.jobs.items())
+            if job.group is not None and job.queue in queues
+        }

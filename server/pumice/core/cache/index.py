@@ -1,0 +1,117 @@
+"""Tasks by status, with the counts that readiness is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.resources import Resources
+from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
+
+_READY = (
+    TaskStatus.BOUND,
+    TaskStatus.BINDING,
+    TaskStatus.RUNNING,
+    TaskStatus.ALLOCATED,
+    TaskStatus.SUCCEEDED,
+)
+_SCHEDULED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.FAILED, TaskStatus.SUCCEEDED)
+_NONE: dict[str, Task] = {}
+
+
+class TaskIndex:
+    """The tasks of a job, or of a part of one."""
+
+    __slots__ = ("allocated", "by_status", "pending_best_effort", "tasks", "total_request")
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, Task] = {}
+        self.by_status: dict[TaskStatus, dict[str, Task]] = {}
+        self.pending_best_effort = 0
+        self.allocated = Resources()
+        self.total_request = Resources()
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks.values())
+
+    def add(self, task: Task) -> None:
+        self.tasks[task.uid] = task
+        self.total_request.add(task.request)
+        self._enter(task)
+
+    def remove(self, task: Task) -> None:
+        del self.tasks[task.uid]
+        self.total_request.subtract(task.request)
+        self._leave(task)
+
+    def leave_status(self, task: Task) -> None:
+        """First half of a change of status: call before the task's status is set."""
+        self._leave(task)
+
+    def enter_status(self, task: Task) -> None:
+        """Second half of a change of status: call after it is set."""
+        self._enter(task)
+
+    def _enter(self, task: Task) -> None:
+        status = task.status
+        group = self.by_status.get(status)
+        if group is None:
+            group = self.by_status[status] = {}
+        group[task.uid] = task
+        if status in HOLDS_RESOURCES:
+            self.allocated.add(task.request)
+        elif status is TaskStatus.PENDING and task.best_effort:
+            self.pending_best_effort += 1
+
+    def _leave(self, task: Task) -> None:
+        status = task.status
+        del self.by_status[status][task.uid]
+        if status in HOLDS_RESOURCES:
+            self.allocated.subtract(task.request)
+        elif status is TaskStatus.PENDING and task.best_effort:
+            self.pending_best_effort -= 1
+
+    def with_status(self, status: TaskStatus) -> dict[str, Task]:
+        return self.by_status.get(status, _NONE)
+
+    def in_order(self, status: TaskStatus) -> list[Task]:
+        """The tasks of a status by age and name, whatever order they arrived in."""
+        return sorted(self.with_status(status).values(), key=lambda task: task.order_key)
+
+    def count(self, *statuses: TaskStatus) -> int:
+        by_status = self.by_status
+        return sum(len(by_status[s]) for s in statuses if s in by_status)
+
+    @property
+    def ready_count(self) -> int:
+        return self.count(*_READY)
+
+    @property
+    def allocated_count(self) -> int:
+        return self.count(*HOLDS_RESOURCES)
+
+    @property
+    def waiting_count(self) -> int:
+        return self.count(TaskStatus.PIPELINED)
+
+    @property
+    def valid_count(self) -> int:
+        return self.count(*_READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+
+    @property
+    def scheduled_count(self) -> int:
+        return self.count(*_SCHEDULED)
+
+    @property
+    def releasing_scheduled_count(self) -> int:
+        releasing = self.with_status(TaskStatus.RELEASING).values()
+        return sum(1 for task in releasing if task.node_name)
+
+    def is_ready(self, minimum: int) -> bool:
+        return self.ready_count + self.pending_best_effort >= minimum
+
+    def is_pipelined(self, minimum: int) -> bool:
+        return self.waiting_count + self.ready_count + self.pending_best_effort >= minimum

@@ -1,0 +1,103 @@
+"""Label values of all nodes as arrays, so that selectors are answered for all nodes at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.nodes import NodeTable
+from pumice.core.model.fit import Mask
+from pumice.core.model.selectors import NodeSelectorTerm, Operator, Requirement, Taint
+
+_ABSENT = -1
+
+
+class LabelColumn:
+    """One label over all nodes: a code a node, and what the codes mean."""
+
+    __slots__ = ("codes", "values")
+
+    def __init__(self, codes: NDArray[np.int32], values: dict[str, int]) -> None:
+        self.codes = codes
+        self.values = values
+
+    @property
+    def present(self) -> Mask:
+        present: Mask = self.codes != _ABSENT
+        return present
+
+
+class NodeLabels:
+    """Answers selectors over the node table; kept until a node's object changes."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._columns: dict[str, LabelColumn] = {}
+        self._taint_sets: tuple[NDArray[np.int32], list[tuple[Taint, ...]]] | None = None
+        self._version = (-1, -1)
+
+    def _refresh(self) -> None:
+        version = (self._table.layout, self._table.objects_version)
+        if version != self._version:
+            self._columns.clear()
+            self._taint_sets = None
+            self._version = version
+
+    def column(self, key: str) -> LabelColumn:
+        self._refresh()
+        column = self._columns.get(key)
+        if column is None:
+            values: dict[str, int] = {}
+            codes = np.full(len(self._table), _ABSENT, dtype=np.int32)
+            for row, entry in enumerate(self._table.rows):
+                value = entry.node.labels.get(key) if entry.node else None
+                if value is not None:
+                    codes[row] = values.setdefault(value, len(values))
+            column = self._columns[key] = LabelColumn(codes, values)
+        return column
+
+    def taint_sets(self) -> tuple[NDArray[np.int32], list[tuple[Taint, ...]]]:
+        """A code a node for its taints: few nodes differ in them."""
+        self._refresh()
+        if self._taint_sets is None:
+            codes = np.zeros(len(self._table), dtype=np.int32)
+            known: dict[tuple[Taint, ...], int] = {}
+            for row, entry in enumerate(self._table.rows):
+                taints = entry.node.taints if entry.node else ()
+                codes[row] = known.setdefault(taints, len(known))
+            self._taint_sets = (codes, list(known))
+        return self._taint_sets
+
+    def matches(self, requirement: Requirement) -> Mask:
+        column = self.column(requirement.key)
+        answers = [requirement.matches({requirement.key: value}) for value in column.values]
+        absent = requirement.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+        # The last entry answers for nodes without the label: code -1 reads it.
+        return np.array([*answers, absent], dtype=np.bool_)[column.codes]
+
+    def matches_term(self, term: NodeSelectorTerm) -> Mask:
+        count = len(self._table)
+        if not term.label_requirements and not term.field_requirements:
+            return np.zeros(count, dtype=np.bool_)
+        mask = np.ones(count, dtype=np.bool_)
+        for requirement in term.label_requirements:
+            mask &= self.matches(requirement)
+        if term.field_requirements:
+            fields = NodeSelectorTerm(field_requirements=term.field_requirements)
+            mask &= np.fromiter(
+                (fields.matches({}, name) for name in self._table.names), np.bool_, count
+            )
+        return mask
+
+    def matches_any(self, terms: tuple[NodeSelectorTerm, ...]) -> Mask:
+        mask = np.zeros(len(self._table), dtype=np.bool_)
+        for term in terms:
+            mask |= self.matches_term(term)
+        return mask
+
+    def matches_pairs(self, pairs: tuple[tuple[str, str], ...]) -> Mask:
+        mask = np.ones(len(self._table), dtype=np.bool_)
+        for key, value in pairs:
+            column = self.column(key)
+            mask &= column.codes == column.values.get(value, _ABSENT - 1)
+        return mask

@@ -1,0 +1,332 @@
+"""The node table: one array a quantity, one position a node, in the order of the nodes' names.
+
+A session works on these arrays in place and puts them back. Everything that changes a row writes
+the row into a log, so that whoever keeps something computed from the rows (masks, scores) has to
+compute again only what was touched since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.node import Node
+from pumice.core.model.resources import CPU, MEMORY, PODS, Resources
+from pumice.core.model.status import TaskStatus
+
+Floats = NDArray[np.float64]
+
+CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN = 0, 1, 2
+_FIXED_COLUMNS = (CPU, MEMORY, PODS)
+# Beyond so many touched rows a reader starts afresh instead of reading the log.
+_LONGEST_LOG = 100_000
+# A CSI driver that publishes no limit.
+_NO_LIMIT = 2**31 - 1
+
+
+class NodeEntry:
+    """A node and the tasks on it; tasks may be known before the node is."""
+
+    __slots__ = ("csi_limits", "name", "node", "row", "tasks")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Node | None = None
+        self.tasks: dict[str, Task] = {}
+        self.csi_limits: tuple[tuple[str, int], ...] = ()
+        # -1: not in the arrays (yet); its tasks are counted when it gets a row.
+        self.row = -1
+
+    def allocatable(self) -> Resources:
+        """What scheduling may give away: the node's own word, oversubscription and CSI limits."""
+        if self.node is None:
+            return Resources()
+        total = Resources.of(self.node.allocatable)
+        total.milli_cpu += self.node.oversubscription_milli_cpu
+        total.memory += self.node.oversubscription_memory_bytes
+        for driver, limit in self.csi_limits:
+            total.scalars[csi_resource(driver)] = _NO_LIMIT if limit < 0 else limit
+        return total
+
+    def tasks_in_order(self) -> list[Task]:
+        return sorted(self.tasks.values(), key=lambda task: task.order_key)
+
+
+def csi_resource(driver: str) -> str:
+    return f"attachable-volumes-csi-{driver.replace('/', '-')}"
+
+
+class NodeTable:
+    """Amounts of every node by resource: arrays of shape (resources, nodes)."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, NodeEntry] = {}
+        self.columns: list[str] = list(_FIXED_COLUMNS)
+        self.names: list[str] = []
+        self.rows: list[NodeEntry] = []
+        # Grows when columns or rows move: everything kept by position is void.
+        self.layout = 0
+        # Grows when a node's labels, taints or amounts change.
+        self.objects_version = 0
+        self.log: list[int] = []
+        self.log_start = 0
+        self._wanted_columns: set[str] = set(_FIXED_COLUMNS)
+        self._moved = False
+        self._allocate_arrays(0)
+
+    def _allocate_arrays(self, count: int) -> None:
+        shape = (len(self.columns), count)
+        # Volcano's ledger. Future is what will be idle once the releasing tasks are gone and the
+        # pipelined ones have come.
+        self.allocatable: Floats = np.zeros(shape)
+        self.idle: Floats = np.zeros(shape)
+        self.used: Floats = np.zeros(shape)
+        self.releasing: Floats = np.zeros(shape)
+        self.future: Floats = np.zeros(shape)
+        # Kubernetes' view of the same nodes, which filters and scores look at.
+        self.kube_allocatable: Floats = np.zeros(shape)
+        self.kube_requested: Floats = np.zeros(shape)
+        self.kube_non_zero: Floats = np.zeros((2, count))
+        self.kube_pods: Floats = np.zeros(count)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def entry(self, name: str) -> NodeEntry:
+        entry = self.entries.get(name)
+        if entry is None:
+            entry = self.entries[name] = NodeEntry(name)
+        return entry
+
+    def row_of(self, name: str) -> int | None:
+        """The position of a node that may be scheduled on."""
+        entry = self.entries.get(name)
+        return None if entry is None or entry.row < 0 else entry.row
+
+    def column_of(self, resource: str) -> int | None:
+        try:
+            return self.columns.index(resource)
+        except ValueError:
+            return None
+
+    # Nodes come and go.
+
+    def set_node(self, node: Node) -> None:
+        entry = self.entry(node.name)
+        self._want_columns(name for name, _ in node.allocatable)
+        entry.node = node
+        self._changed(entry)
+
+    def set_csi_limits(self, name: str, limits: tuple[tuple[str, int], ...]) -> None:
+        entry = self.entry(name)
+        if entry.csi_limits != limits:
+            entry.csi_limits = limits
+            self._want_columns(csi_resource(driver) for driver, _ in limits)
+            self._changed(entry)
+
+    def remove_node(self, name: str) -> None:
+        """The node is gone; its tasks stay known until their own end is told."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return
+        entry.node = None
+        self._moved = True
+        self.objects_version += 1
+        self.forget_if_empty(entry)
+
+    def forget_if_empty(self, entry: NodeEntry) -> None:
+        if entry.node is None and not entry.tasks and not entry.csi_limits:
+            self.entries.pop(entry.name, None)
+            self._moved = self._moved or entry.row >= 0
+
+    def _changed(self, entry: NodeEntry) -> None:
+        self.objects_version += 1
+        if entry.row < 0 or self._moved:
+            self._moved = True
+        else:
+            self._fill_row(entry)
+
+    def want_class(self, class_: TaskClass) -> None:
+        self._want_columns(name for name, _ in class_.amounts)
+
+    def _want_columns(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self._wanted_columns:
+                self._wanted_columns.add(name)
+                self._moved = True
+
+    # Tasks come, go and change their status; each status weighs on the ledger in its own way.
+
+    def add_task(self, task: Task) -> None:
+        entry = self.entry(task.node_name)
+        entry.tasks[task.key] = task
+        task.ledger_status = task.status
+        if entry.row >= 0 and not self._moved:
+            self._weigh(entry.row, task, task.status, 1)
+
+    def remove_task(self, task: Task) -> None:
+        entry = self.entries.get(task.node_name)
+        if entry is None or task.ledger_status is None:
+            return
+        if entry.row >= 0 and not self._moved:
+            self._weigh(entry.row, task, task.ledger_status, -1)
+        del entry.tasks[task.key]
+        task.ledger_status = None
+
+    def restate_task(self, task: Task) -> None:
+        """The task's status changed: count it the new way."""
+        row = self.entries[task.node_name].row
+        if row >= 0 and not self._moved and task.ledger_status is not None:
+            self._weigh(row, task, task.ledger_status, -1)
+            self._weigh(row, task, task.status, 1)
+        task.ledger_status = task.status
+
+    def _weigh(self, row: int, task: Task, status: TaskStatus, sign: int) -> None:
+        amount = self.vector(task.class_)
+        if sign < 0:
+            amount = -amount
+        if status is TaskStatus.PIPELINED:
+            self.future[:, row] -= amount
+        else:
+            self.idle[:, row] -= amount
+            self.used[:, row] += amount
+            if status is TaskStatus.RELEASING:
+                self.releasing[:, row] += amount
+            else:
+                self.future[:, row] -= amount
+        self.log.append(row)
+
+    def kube_add(self, row: int, task: Task) -> None:
+        self._kube_weigh(row, task, 1)
+
+    def kube_remove(self, row: int, task: Task) -> None:
+        self._kube_weigh(row, task, -1)
+
+    def _kube_weigh(self, row: int, task: Task, sign: int) -> None:
+        spec = task.class_.spec
+        amount = self.vector(task.class_)
+        self.kube_requested[:, row] += amount if sign > 0 else -amount
+        self.kube_non_zero[0, row] += sign * spec.non_zero_milli_cpu
+        self.kube_non_zero[1, row] += sign * spec.non_zero_memory_bytes
+        self.kube_pods[row] += sign
+        self.log.append(row)
+
+    def vector(self, class_: TaskClass) -> Floats:
+        """The class's request by column."""
+        if class_.layout != self.layout:
+            get = class_.request.get
+            class_.vector = np.array([get(name) for name in self.columns], dtype=np.float64)
+            class_.layout = self.layout
+        return class_.vector
+
+    # Between batches and sessions the table is put in order.
+
+    def settle(self) -> None:
+        """Gives every known node its row, by name; called before a session looks."""
+        if len(self.log) > _LONGEST_LOG:
+            self.log_start += len(self.log)
+            self.log.clear()
+        if not self._moved:
+            return
+        self._moved = False
+        self.layout += 1
+        self.log_start += len(self.log)
+        self.log.clear()
+        self.columns = [*_FIXED_COLUMNS, *sorted(self._wanted_columns - set(_FIXED_COLUMNS))]
+        self.rows = [self.entries[n] for n in sorted(self.entries) if self.entries[n].node]
+        for entry in self.entries.values():
+            entry.row = -1
+        self.names = [entry.name for entry in self.rows]
+        self._allocate_arrays(len(self.rows))
+        for row, entry in enumerate(self.rows):
+            entry.row = row
+            self._fill_amounts(entry)
+        self._weigh_all(self.rows)
+
+    def _fill_amounts(self, entry: NodeEntry) -> None:
+        total = entry.allocatable()
+        row = entry.row
+        amounts = [total.get(name) for name in self.columns]
+        self.allocatable[:, row] = amounts
+        self.idle[:, row] = amounts
+        self.future[:, row] = amounts
+        own = dict(entry.node.allocatable if entry.node else ())
+        self.kube_allocatable[:, row] = [own.get(name, 0) for name in self.columns]
+
+    def _fill_row(self, entry: NodeEntry) -> None:
+        row = entry.row
+        for array in (self.used, self.releasing, self.kube_requested, self.kube_non_zero):
+            array[:, row] = 0
+        self.kube_pods[row] = 0
+        self._fill_amounts(entry)
+        self._weigh_all([entry])
+        self.log.append(row)
+
+    def _weigh_all(self, entries: Iterable[NodeEntry]) -> None:
+        """Counts every task of these nodes, class by class, in a few array operations."""
+        rows: list[int] = []
+        classes: dict[TaskClass, int] = {}
+        numbers: list[int] = []
+        releasing: list[bool] = []
+        for entry in entries:
+            for task in entry.tasks.values():
+                rows.append(entry.row)
+                numbers.append(classes.setdefault(task.class_, len(classes)))
+                releasing.append(task.ledger_status is TaskStatus.RELEASING)
+        if not rows:
+            return
+        vectors = np.stack([self.vector(class_) for class_ in classes])
+        non_zero = np.array(
+            [(c.spec.non_zero_milli_cpu, c.spec.non_zero_memory_bytes) for c in classes],
+            dtype=float,
+        )
+        row, number = np.array(rows), np.array(numbers)
+        amounts = vectors[number]
+        leaving = np.array(releasing)
+        for array, sign, which in (
+            (self.idle, -1, None),
+            (self.used, 1, None),
+            (self.kube_requested, 1, None),
+            (self.releasing, 1, leaving),
+            (self.future, -1, ~leaving),
+        ):
+            chosen = slice(None) if which is None else which
+            np.add.at(array.T, row[chosen], sign * amounts[chosen])
+        np.add.at(self.kube_non_zero.T, row, non_zero[number])
+        np.add.at(self.kube_pods, row, 1)
+
+    @property
+    def unsettled(self) -> bool:
+        """Rows are about to move: what is added now is counted when they have."""
+        return self._moved
+
+    # Reading the log.
+
+    @property
+    def log_end(self) -> int:
+        return self.log_start + len(self.log)
+
+    def touched_since(self, position: int) -> list[int] | None:
+        """Rows touched since a position of the log; None when it no longer reaches back there."""
+        if position < self.log_start:
+            return None
+        return self.log[position - self.log_start :]
+
+    def sum_allocatable(self) -> Resources:
+        """All there is, exact whatever its size."""
+        return self._sum(self.allocatable)
+
+    def sum_used(self) -> Resources:
+        return self._sum(self.used)
+
+    def _sum(self, amounts: Floats) -> Resources:
+        # Every single amount is a whole number below 2^53; their sum may be larger.
+        sums = amounts.astype(np.int64).sum(axis=1)
+        return Resources.of(
+            (name, int(total))
+            for name, total in zip(self.columns, sums, strict=True)
+            if total or name in (CPU, MEMORY)
+        )

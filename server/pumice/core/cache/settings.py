@@ -1,0 +1,15 @@
+"""What the cluster's configuration says about the cache itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSettings:
+    """Whose pods these are, and where jobs go that name no queue."""
+
+    scheduler_names: tuple[str, ...] = ("volcano",)
+    default_queue: str = "default"
+    # CSI drivers whose volumes are not counted against a node's limits.
+    ignored_provisioners: tuple[str, ...] = ("rancher.io/local-path", "hostpath.csi.k8s.io")

@@ -1,0 +1,104 @@
+"""Sub-jobs: gangs inside a job, by the policies of its PodGroup."""
+
+from __future__ import annotations
+
+from pumice.core.cache.index import TaskIndex
+from pumice.core.model.group import NetworkTopology, SubGroupPolicy
+from pumice.core.model.pod import Pod
+from pumice.core.model.resources import Resources
+from pumice.core.model.status import TaskStatus
+
+_LONGEST_READABLE_ID = 128
+# Letters and digits that cannot spell words, and the way Kubernetes encodes a number with them.
+_SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class SubJob:
+    """A part of a job with a minimum and a topology of its own."""
+
+    __slots__ = (
+        "allocated_hyper_node",
+        "group_id",
+        "id",
+        "index",
+        "job_id",
+        "match_index",
+        "min_available",
+        "network_topology",
+        "nominated_hyper_node",
+        "priority",
+    )
+
+    def __init__(
+        self,
+        id_: str,
+        group_id: str,
+        job_id: str,
+        min_available: int,
+        index: TaskIndex,
+        network_topology: NetworkTopology | None = None,
+        match_index: int = 0,
+    ) -> None:
+        self.id = id_
+        self.group_id = group_id
+        self.job_id = job_id
+        self.min_available = min_available
+        self.index = index
+        self.network_topology = network_topology
+        self.match_index = match_index
+        self.priority = 0
+        self.allocated_hyper_node = ""
+        self.nominated_hyper_node = ""
+
+    @property
+    def is_ready(self) -> bool:
+        return self.index.is_ready(self.min_available)
+
+    @property
+    def is_pipelined(self) -> bool:
+        return self.index.is_pipelined(self.min_available)
+
+    @property
+    def hard_tier(self) -> int | None:
+        """The highest tier allowed, when the topology is hard and says one."""
+        topology = self.network_topology
+        return topology.highest_tier if topology is not None and topology.hard else None
+
+    def pending_request(self) -> Resources:
+        total = Resources()
+        for task in self.index.in_order(TaskStatus.PENDING):
+            total.add(task.request)
+        return total
+
+
+def match_values(policy: SubGroupPolicy, pod: Pod) -> tuple[str, ...]:
+    """The label values that name the pod's sub-group; empty when the policy leaves it alone."""
+    if policy.selector is not None and not policy.selector.matches(pod.labels):
+        return ()
+    values = tuple(pod.labels.get(key, "") for key in policy.match_label_keys)
+    return values if all(values) else ()
+
+
+def sub_job_id(job_id: str, policy_name: str, values: tuple[str, ...]) -> str:
+    name = "-".join(values)
+    if len(name.encode()) > _LONGEST_READABLE_ID:
+        name = _safe_encode(str(_fnv_32a(name.encode())))
+    return f"{job_id}/{policy_name}-{name}"
+
+
+def _fnv_32a(data: bytes) -> int:
+    value = 0x811C9DC5
+    for byte in data:
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
+
+
+def _safe_encode(text: str) -> str:
+    return "".join(_SAFE_ALPHABET[ord(c) % len(_SAFE_ALPHABET)] for c in text)
+
+
+def first_as_index(values: tuple[str, ...]) -> int:
+    try:
+        return int(values[0])
+    except (IndexError, ValueError):
+        return 0

@@ -1,0 +1,107 @@
+"""Tasks (one pod each) and the classes of tasks that are alike for scheduling."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.model.pod import Pod, PodSpec
+from pumice.core.model.resources import Resources
+from pumice.core.model.status import TaskStatus, status_of
+
+QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+
+
+class TaskClass:
+    """All tasks with one spec: they ask for the same and fit the same nodes."""
+
+    __slots__ = ("amounts", "best_effort", "layout", "number", "request", "spec", "vector")
+
+    def __init__(self, number: int, spec: PodSpec, amounts: tuple[tuple[str, int], ...]) -> None:
+        self.number = number
+        self.spec = spec
+        self.amounts = amounts
+        self.request = Resources.of(amounts)
+        self.best_effort = self.request.is_empty()
+        # The request by the node table's columns; made by the table, once per layout.
+        self.vector: NDArray[np.float64] = np.zeros(0)
+        self.layout = -1
+
+
+class Transaction:
+    """Where a discarded statement had put a task: what could have been."""
+
+    __slots__ = ("eviction_occurred", "node_name", "status")
+
+    def __init__(self, status: TaskStatus, node_name: str, *, eviction_occurred: bool) -> None:
+        self.status = status
+        self.node_name = node_name
+        self.eviction_occurred = eviction_occurred
+
+
+class Task:
+    """A pod in the cache; sessions move it and put it back."""
+
+    __slots__ = (
+        "best_effort",
+        "class_",
+        "eviction_occurred",
+        "gated",
+        "job_id",
+        "key",
+        "last_transaction",
+        "ledger_status",
+        "name",
+        "node_name",
+        "order_key",
+        "pod",
+        "pod_index",
+        "priority",
+        "request",
+        "role",
+        "status",
+        "uid",
+    )
+
+    def __init__(self, pod: Pod, class_: TaskClass, job_id: str) -> None:
+        self.uid = pod.uid
+        self.key = pod.key
+        self.name = pod.name
+        self.pod = pod
+        self.class_ = class_
+        self.request = class_.request
+        self.best_effort = class_.best_effort
+        self.job_id = job_id
+        self.role = pod.role
+        self.priority = pod.task_priority
+        self.gated = bool(class_.spec.scheduling_gates)
+        self.status = status_of(pod)
+        self.node_name = pod.node_name
+        # The status under which the node's ledger counts this task; None when it does not.
+        self.ledger_status: TaskStatus | None = None
+        self.eviction_occurred = False
+        self.last_transaction: Transaction | None = None
+        self.pod_index = _pod_index(pod.name)
+        # Wherever Volcano walks a map of tasks, we walk by this.
+        self.order_key = (pod.creation_time_ns, pod.key)
+
+    def __repr__(self) -> str:
+        return f"Task({self.key}, {self.status.word}, {self.node_name or '-'})"
+
+    @property
+    def only_volcano_gate(self) -> bool:
+        return self.class_.spec.scheduling_gates == (QUEUE_ALLOCATION_GATE,)
+
+
+_INDEXED_NAME_PARTS = 3
+
+
+def _pod_index(name: str) -> int | None:
+    """The number at the end of a name with at least three parts, as ``job-role-7``."""
+    parts = name.split("-")
+    if len(parts) < _INDEXED_NAME_PARTS:
+        return None
+    try:
+        return int(parts[-1])
+    except ValueError:
+        return None

@@ -1,0 +1,132 @@
+"""Sums over the jobs of each queue, kept up job by job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pumice.core.cache.jobs import Job
+from pumice.core.model.group import PodGroupPhase
+from pumice.core.model.resources import CPU, MEMORY, Resources
+from pumice.core.model.status import TaskStatus
+
+
+class Contribution:
+    """What one job, or all jobs of a queue together, hold and want."""
+
+    __slots__ = ("admitted", "allocated", "elastic", "inqueue", "jobs", "request")
+
+    def __init__(self) -> None:
+        self.jobs = 0
+        # Held by tasks with a node.
+        self.allocated = Resources()
+        # Held or wanted.
+        self.request = Resources()
+        # Promised to admitted jobs and not held yet.
+        self.inqueue = Resources()
+        # Held above the jobs' minima.
+        self.elastic = Resources()
+        # Promised, as overcommit counts it: an Inqueue job's whole minimum, held or not.
+        self.admitted = Resources()
+
+    def add(self, other: Contribution, sign: int = 1) -> None:
+        self.jobs += sign * other.jobs
+        for name in ("allocated", "request", "inqueue", "elastic", "admitted"):
+            _accumulate(getattr(self, name), getattr(other, name), sign)
+
+
+def _accumulate(total: Resources, part: Resources, sign: int) -> None:
+    """Adds or takes back exactly; a scalar that comes to nothing is gone again."""
+    total.milli_cpu += sign * part.milli_cpu
+    total.memory += sign * part.memory
+    for name, amount in part.scalars.items():
+        value = total.scalars.get(name, 0) + sign * amount
+        if value:
+            total.scalars[name] = value
+        else:
+            total.scalars.pop(name, None)
+
+
+class QueueTotals:
+    """The contributions of all jobs, by queue; only jobs that changed are looked at again."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, str, Contribution]] = {}
+        self._queues: dict[str, Contribution] = {}
+        # Jobs whose contribution was computed: what a session costs.
+        self.recomputed = 0
+
+    def refresh(self, jobs: Iterable[Job]) -> None:
+        present = {}
+        for job in jobs:
+            present[job.id] = job
+            seen = self._seen.get(job.id)
+            if seen is None or seen[0] != job.version or seen[1] != job.queue:
+                self._replace(job)
+        if len(present) != len(self._seen):
+            for id_ in [id_ for id_ in self._seen if id_ not in present]:
+                self.forget(id_)
+
+    def _replace(self, job: Job) -> None:
+        self.forget(job.id)
+        part = contribution_of(job)
+        self.recomputed += 1
+        self._seen[job.id] = (job.version, job.queue, part)
+        total = self._queues.get(job.queue)
+        if total is None:
+            total = self._queues[job.queue] = Contribution()
+        total.add(part)
+
+    def forget(self, job_id: str) -> None:
+        seen = self._seen.pop(job_id, None)
+        if seen is None:
+            return
+        _, queue, part = seen
+        total = self._queues[queue]
+        total.add(part, -1)
+        if total.jobs == 0:
+            del self._queues[queue]
+
+    def of(self, queue: str) -> Contribution | None:
+        """None for a queue without jobs."""
+        return self._queues.get(queue)
+
+    def held_by(self, job_id: str) -> Resources:
+        """What a job held when the totals were last refreshed; the caller's to change."""
+        seen = self._seen.get(job_id)
+        return Resources() if seen is None else seen[2].allocated.clone()
+
+    def queues(self) -> list[str]:
+        return sorted(self._queues)
+
+
+def contribution_of(job: Job) -> Contribution:
+    part = Contribution()
+    part.jobs = 1
+    _accumulate(part.allocated, job.index.allocated, 1)
+    _accumulate(part.request, job.index.allocated, 1)
+    for task in job.index.with_status(TaskStatus.PENDING).values():
+        part.request.add(task.request)
+    part.elastic = job.elastic()
+    if job.min_resources is None or job.group is None:
+        return part
+    if job.phase is PodGroupPhase.INQUEUE:
+        part.inqueue = job.without_gated(reserved_by(job))
+        part.admitted = job.without_gated(job.min_resources)
+    elif job.phase is PodGroupPhase.RUNNING and job.index.allocated_count >= job.group.min_member:
+        part.inqueue = part.admitted = job.without_gated(reserved_by(job))
+    return part
+
+
+def reserved_by(job: Job) -> Resources:
+    """What of the job's minimum it does not hold yet."""
+    minimum, held = job.minimum(), job.index.allocated
+    reserved = Resources()
+    for name, amount in minimum.items():
+        missing = amount - held.get(name)
+        if name == CPU:
+            reserved.milli_cpu = max(missing, 0)
+        elif name == MEMORY:
+            reserved.memory = max(missing, 0)
+        elif missing > 0 or name not in held.scalars:
+            reserved.scalars[name] = missing
+    return reserved

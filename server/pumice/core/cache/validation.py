@@ -1,0 +1,61 @@
+"""What an object must satisfy before the cache takes it: a refused one names its field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pumice.core.errors import ObjectError
+from pumice.core.model.group import PodGroup, Queue
+from pumice.core.model.node import Node
+from pumice.core.model.pod import Pod
+
+# Amounts stand in float64 arrays: integers are exact there only below this.
+LARGEST_AMOUNT = 2**53
+
+
+def check_amounts(kind: str, key: str, field: str, amounts: Iterable[tuple[str, int]]) -> None:
+    for name, amount in amounts:
+        if not 0 <= amount < LARGEST_AMOUNT:
+            raise ObjectError(
+                kind, key, f"{field}[{name}]", f"{amount} is not between 0 and 2^53 - 1"
+            )
+
+
+def check_identity(kind: str, uid: str, name: str) -> None:
+    if not name:
+        raise ObjectError(kind, uid or "?", "name", "is empty; every object needs a name")
+    if not uid:
+        raise ObjectError(kind, name, "uid", "is empty; every object needs a uid")
+
+
+def check_node(node: Node) -> None:
+    check_identity("Node", node.uid, node.name)
+    check_amounts("Node", node.name, "allocatable", node.allocatable)
+    oversubscribed = (
+        ("cpu", node.oversubscription_milli_cpu),
+        ("memory", node.oversubscription_memory_bytes),
+    )
+    check_amounts("Node", node.name, "oversubscription", oversubscribed)
+
+
+def check_pod(pod: Pod) -> None:
+    check_identity("Pod", pod.uid, pod.name)
+    check_amounts("Pod", pod.key, "requests", pod.spec.requests)
+    non_zero = (("cpu", pod.spec.non_zero_milli_cpu), ("memory", pod.spec.non_zero_memory_bytes))
+    check_amounts("Pod", pod.key, "non_zero_requests", non_zero)
+
+
+def check_pod_group(group: PodGroup) -> None:
+    check_identity("PodGroup", group.uid, group.name)
+    check_amounts("PodGroup", group.key, "min_resources", group.min_resources or ())
+    if group.min_member < 0:
+        problem = f"{group.min_member} is negative; use 0 or more"
+        raise ObjectError("PodGroup", group.key, "min_member", problem)
+
+
+def check_queue(queue: Queue) -> None:
+    check_identity("Queue", queue.uid, queue.name)
+    for field in ("capability", "deserved", "guarantee"):
+        check_amounts("Queue", queue.name, field, getattr(queue, field) or ())
+    if queue.weight < 1:
+        raise ObjectError("Queue", queue.name, "weight", f"{queue.weight} is not 1 or more")

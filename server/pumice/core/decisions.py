@@ -1,0 +1,148 @@
+"""All that may leave the engine: orders, statuses to write, events to tell, reasons to wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pumice.core.model.group import PodGroupStatus
+from pumice.core.model.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """The group that a decision belongs to; it is applied whole or not at all."""
+
+    # Unique over sessions: the session's number and the job.
+    id: str
+    job: str
+    pod_group_uid: str
+    # Hash of the PodGroup's fields that scheduling reads.
+    spec_hash: str
+    # Decisions with this id, evictions made for the gang included.
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeChoice:
+    """A claim of the pod and where its volume shall come from."""
+
+    claim: str
+    # Empty: provision a new one for the node.
+    volume_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Put this pod on this node."""
+
+    id: str
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    gang: Gang | None = None
+    annotations: tuple[tuple[str, str], ...] = ()
+    volumes: tuple[VolumeChoice, ...] = ()
+
+    def __str__(self) -> str:
+        return f"bind {self.name} {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Take this pod away, for the sake of that job."""
+
+    id: str
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    reason: str
+    for_job: str = ""
+    gang: Gang | None = None
+
+    def __str__(self) -> str:
+        return f"evict {self.name} for {self.for_job.rpartition('/')[2]}"
+
+
+Decision = Bind | Evict
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupStatusChanged:
+    """A PodGroup's status differs from what the cluster holds."""
+
+    namespace: str
+    name: str
+    uid: str
+    status: PodGroupStatus
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatusChanged:
+    """What a queue's jobs hold differs from what the cluster says; amounts as in requests."""
+
+    name: str
+    uid: str
+    allocated: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodConditionChanged:
+    """A pod that was not placed: its PodScheduled condition, and the node it waits for if any."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+    nominated_node_name: str = ""
+
+
+StatusChange = PodGroupStatusChanged | QueueStatusChanged | PodConditionChanged
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something to tell the people who look at an object."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    warning: bool
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A job that stays pending, and why."""
+
+    job: str
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFault:
+    """A plugin or action that raised; its job, or the plugin, was left out of the session."""
+
+    author: str
+    where: str
+    job: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResult:
+    """What one session decided and found."""
+
+    session: int
+    now_ns: int
+    decisions: tuple[Decision, ...] = ()
+    statuses: tuple[StatusChange, ...] = ()
+    events: tuple[Event, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    faults: tuple[PluginFault, ...] = ()
+    # Counts of work done, by name: what benchmarks and tests assert instead of time.
+    work: dict[str, int] = field(default_factory=dict)

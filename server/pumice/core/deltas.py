@@ -1,0 +1,87 @@
+"""All that may enter the engine: objects that changed, outcomes of decisions, the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pumice.core.model.group import (
+    Namespace,
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    ResourceQuota,
+    Workload,
+)
+from pumice.core.model.node import Node
+from pumice.core.model.pod import Pod
+from pumice.core.model.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from pumice.core.model.topology import HyperNode, NodeShard, NumaTopology
+
+ClusterObject = (
+    Node
+    | Pod
+    | PodGroup
+    | Queue
+    | PriorityClass
+    | ResourceQuota
+    | Namespace
+    | PodDisruptionBudget
+    | Workload
+    | PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CsiNode
+    | CsiDriver
+    | CsiStorageCapacity
+    | VolumeAttachment
+    | HyperNode
+    | NumaTopology
+    | NodeShard
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted:
+    """An object is there, whole, as it is now."""
+
+    object: ClusterObject
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object is gone; unknown or superseded uids are no-ops."""
+
+    kind: type[ClusterObject]
+    uid: str
+
+
+class OutcomeCode(Enum):
+    """What came of a decision."""
+
+    APPLIED = "applied"
+    CONFLICT = "conflict"
+    GONE = "gone"
+    RETRYING = "retrying"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeReported:
+    """What the adapter made of a decision; an unknown id is a no-op."""
+
+    decision_id: str
+    code: OutcomeCode
+    reason: str = ""
+
+
+Delta = Upserted | Deleted | OutcomeReported

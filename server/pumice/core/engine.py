@@ -1,0 +1,216 @@
+"""The only door of the core: deltas in, decisions out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+
+from pumice.core.cache.assumptions import Assumption
+from pumice.core.cache.cluster import ClusterCache
+from pumice.core.cache.settings import CacheSettings
+from pumice.core.configuration import Configuration, PluginOptions
+from pumice.core.decisions import (
+    Bind,
+    PluginFault,
+    PodGroupStatusChanged,
+    QueueStatusChanged,
+    SessionResult,
+    Wait,
+)
+from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
+from pumice.core.errors import InvariantError, ObjectError
+from pumice.core.model.status import TaskStatus
+from pumice.core.registry import Plugin, Registry
+from pumice.core.session.closing import close
+from pumice.core.session.session import Session
+from pumice.core.session.views import ClassViews
+
+DEFAULT_CONFIGURATION = Configuration(
+    actions=("enqueue", "allocate", "backfill"),
+    tiers=(
+        tuple(PluginOptions(name) for name in ("priority", "gang", "conformance")),
+        tuple(
+            PluginOptions(name)
+            for name in ("overcommit", "drf", "predicates", "proportion", "nodeorder")
+        ),
+    ),
+)
+_VIEWS_KEPT_SESSIONS = 60
+_MOST_VIEWS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A delta that was set aside, and why."""
+
+    delta: Delta
+    error: ObjectError
+
+
+class _PluginFailedError(Exception):
+    """A plugin raised; the session is undone and run again without it."""
+
+    def __init__(self, plugin: str, where: str, error: BaseException) -> None:
+        super().__init__(plugin)
+        self.plugin = plugin
+        self.where = where
+        self.error = error
+
+
+class Engine:
+    """The scheduler of one cluster. It has no clock: the time is given to it."""
+
+    def __init__(
+        self,
+        configuration: Configuration = DEFAULT_CONFIGURATION,
+        settings: CacheSettings | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self.registry = registry or Registry()
+        self.configuration = configuration
+        self.cache = ClusterCache(settings)
+        self.session = 0
+        self._views = ClassViews()
+
+    def configure(self, configuration: Configuration) -> None:
+        """From the next session on; what was computed for the old one is forgotten."""
+        if configuration != self.configuration:
+            self.configuration = configuration
+            self._views.clear()
+            self.cache.version += 1
+
+    # Deltas in.
+
+    def apply(self, deltas: Iterable[Delta]) -> tuple[Rejection, ...]:
+        """Takes in what changed, in order. A bad one is set aside; the others count."""
+        rejected = []
+        for delta in deltas:
+            try:
+                self._apply(delta)
+            except ObjectError as error:
+                rejected.append(Rejection(delta, error))
+        return tuple(rejected)
+
+    def _apply(self, delta: Delta) -> None:
+        match delta:
+            case Upserted(item):
+                self.cache.upsert(item)
+            case Deleted(kind, uid):
+                self.cache.delete(kind, uid)
+            case OutcomeReported():
+                self._apply_outcome(delta)
+
+    def _apply_outcome(self, outcome: OutcomeReported) -> None:
+        assumptions = self.cache.assumptions
+        assumed = assumptions.get(outcome.decision_id)
+        if assumed is None or outcome.code is OutcomeCode.RETRYING:
+            return
+        if outcome.code is OutcomeCode.APPLIED:
+            # What the pod itself shows ends the assumption.
+            return
+        assumptions.close(assumed)
+        if outcome.code is OutcomeCode.FAILED and assumed.status is TaskStatus.BINDING:
+            assumptions.failed(assumed.job_id, assumed.since_ns)
+        task = self.cache.tasks.get(assumed.pod_uid)
+        if task is not None:
+            self.cache.restore(task)
+
+    # Decisions out.
+
+    def schedule(self, now_ns: int) -> SessionResult:
+        """Runs one session. A plugin that raises is left out, and the session starts over."""
+        self.session += 1
+        self.cache.table.settle()
+        self.cache.classes.prune()
+        left_out: dict[str, PluginFault] = {}
+        while True:
+            session = Session(
+                self.session, now_ns, self.cache, self.configuration, self._views, left_out
+            )
+            try:
+                return self._run(session, tuple(left_out.values()))
+            except _PluginFailedError as failure:
+                session.moves.abort()
+                self._views.clear()
+                error = f"{type(failure.error).__name__}: {failure.error}"
+                left_out[failure.plugin] = PluginFault(failure.plugin, failure.where, "", error)
+
+    def _run(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
+        try:
+            plugins = self._open(session)
+            for name in self.configuration.actions:
+                arguments = self.configuration.arguments_of(name)
+                self.registry.actions[name](arguments).execute(session)
+            for plugin in plugins:
+                finish = getattr(plugin, "close", None)
+                if finish is not None:
+                    finish(session)
+        except InvariantError:
+            raise
+        except Exception as error:
+            culprit = self._culprit(session, error.__traceback__)
+            if culprit is None:
+                raise
+            raise _PluginFailedError(*culprit, error) from error
+        return self._finish(session, faults)
+
+    def _open(self, session: Session) -> list[Plugin]:
+        plugins = []
+        for tier in session.tiers:
+            for options in tier:
+                plugin = self.registry.plugins[options.name](options)
+                plugin.open(session)
+                plugins.append(plugin)
+        return plugins
+
+    def _culprit(self, session: Session, traceback: TracebackType | None) -> tuple[str, str] | None:
+        """The plugin whose code was running, innermost first, and the function."""
+        modules = {self.registry.plugins[name].__module__: name for name in session.plugin_names}
+        found = None
+        while traceback is not None:
+            frame = traceback.tb_frame
+            module = str(frame.f_globals.get("__name__", ""))
+            for known, name in modules.items():
+                if module == known or module.startswith(f"{known}."):
+                    found = (name, frame.f_code.co_name)
+            traceback = traceback.tb_next
+        return found
+
+    def _finish(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
+        statuses = close(session)
+        decisions = session.outbox.decisions()
+        touched = session.moves.touched_jobs
+        session.moves.finish()
+        for decision in decisions:
+            task = self.cache.tasks[decision.uid]
+            binding = isinstance(decision, Bind)
+            status = TaskStatus.BINDING if binding else TaskStatus.RELEASING
+            self.cache.assumptions.open(
+                Assumption(
+                    decision.id, decision.uid, task.job_id, status, decision.node, session.now_ns
+                )
+            )
+        for change in statuses:
+            if isinstance(change, PodGroupStatusChanged):
+                job = session.jobs[f"{change.namespace}/{change.name}"]
+                self.cache.assume_status(job, change.status)
+            elif isinstance(change, QueueStatusChanged):
+                self.cache.assume_queue(change.name, change.allocated)
+        for job in session.jobs.values():
+            job.fit_errors.clear()
+            job.closed_version = job.version
+            if job.id in touched:
+                for task in job.index:
+                    task.last_transaction = None
+        self._views.prune(self.session, _VIEWS_KEPT_SESSIONS, _MOST_VIEWS)
+        return SessionResult(
+            self.session,
+            session.now_ns,
+            decisions,
+            tuple(statuses),
+            tuple(session.events),
+            tuple(Wait(job, tuple(reasons)) for job, reasons in sorted(session.reasons.items())),
+            faults,
+            session.work,
+        )

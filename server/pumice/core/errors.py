@@ -1,0 +1,48 @@
+"""The engine's errors: whose fault it is, with fields, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class PumiceError(Exception):
+    """Anything that goes wrong in the engine."""
+
+
+class InputError(PumiceError):
+    """What was given cannot be used; the sender can put it right."""
+
+
+class InvariantError(PumiceError):
+    """The engine contradicts itself: a bug, never caught inside."""
+
+
+class ObjectError(InputError):
+    """An object that cannot be taken in; its last good version stays."""
+
+    def __init__(self, kind: str, key: str, field: str, problem: str) -> None:
+        super().__init__(f"{kind} {key}: {field}: {problem}")
+        self.kind = kind
+        self.key = key
+        self.field = field
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a configuration, and where in it."""
+
+    path: tuple[str | int, ...]
+    message: str
+
+    def __str__(self) -> str:
+        where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path)
+        return f"{where.lstrip('.') or 'configuration'}: {self.message}"
+
+
+class ConfigurationError(InputError):
+    """A scheduler configuration that cannot be used; all its problems at once."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = problems

@@ -1,0 +1,1 @@
+"""Values that enter, leave and describe the cluster."""

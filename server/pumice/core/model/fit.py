@@ -1,0 +1,47 @@
+"""Why nodes refuse a task: by node for those who search on, as counts for those who read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.model.reasons import NodeCount
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Nodes that refuse a task for one reason."""
+
+    reason: str
+    # By row of the node table: True where refused.
+    rows: Mask
+    # No eviction could change it.
+    unresolvable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FitErrors:
+    """All that was found out about a task that no node would take."""
+
+    node_count: int
+    counts: tuple[tuple[str, int], ...] = ()
+    # Rows where no eviction could help; None: nowhere.
+    unresolvable: Mask | None = None
+    # Said instead of the node count.
+    message: str = ""
+    hyper_node: str = ""
+
+    def as_counts(self) -> tuple[NodeCount, ...]:
+        return tuple(NodeCount(reason, count) for reason, count in sorted(self.counts))
+
+    def text(self) -> str:
+        prefix = self.message or f"0/{self.node_count} nodes are unavailable"
+        if not self.counts:
+            return prefix
+        reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in self.counts))
+        text = f"{prefix}: {reasons}."
+        return f"In hyperNode {self.hyper_node}: {text}" if self.hyper_node else text

@@ -1,0 +1,168 @@
+"""A pod as scheduling reads it: what it is (``Pod``) and what it asks for (``PodSpec``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from pumice.core.model.selectors import LabelSelector, NodeSelectorTerm, Toleration
+
+
+class PodPhase(IntEnum):
+    """The phase the kubelet last reported."""
+
+    UNKNOWN = 0
+    PENDING = 1
+    RUNNING = 2
+    SUCCEEDED = 3
+    FAILED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node that the pod wants for itself."""
+
+    protocol: str
+    ip: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedNodeTerm:
+    """A preference for nodes that match the term."""
+
+    weight: int
+    term: NodeSelectorTerm
+
+
+@dataclass(frozen=True, slots=True)
+class PodAffinityTerm:
+    """Pods to be near to, or away from, within one value of the topology key."""
+
+    topology_key: str
+    # None matches no pod; an empty selector matches every pod.
+    selector: LabelSelector | None = None
+    # Both empty and None: the namespace of the pod that has the term.
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedPodAffinityTerm:
+    """A preference to be near to, or away from, some pods."""
+
+    weight: int
+    term: PodAffinityTerm
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """How unevenly matching pods may lie over the values of a topology key."""
+
+    topology_key: str
+    max_skew: int
+    # True: a filter (DoNotSchedule); False: a score (ScheduleAnyway).
+    required: bool
+    selector: LabelSelector | None = None
+    min_domains: int = 1
+    honor_node_affinity: bool = True
+    honor_node_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodVolume:
+    """A volume that a claim stands behind."""
+
+    claim_name: str
+    # The claim is made for this pod and must be owned by it.
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodResourceClaim:
+    """A device claim of the pod; the name is empty until a claim made from a template exists."""
+
+    name: str
+    claim_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """All that decides where a pod may go; pods with equal specs share a task class."""
+
+    # Resource name -> amount: cpu in millicores, memory in bytes, pods as a count (always 1),
+    # everything else in thousandths of its unit.
+    requests: tuple[tuple[str, int], ...] = ()
+    # Containers that ask for no cpu or memory count 100 m and 200 MiB in these two.
+    non_zero_milli_cpu: int = 0
+    non_zero_memory_bytes: int = 0
+    node_selector: tuple[tuple[str, str], ...] = ()
+    # None: no required node affinity; empty: one that no node satisfies.
+    required_node_terms: tuple[NodeSelectorTerm, ...] | None = None
+    preferred_node_terms: tuple[WeightedNodeTerm, ...] = ()
+    required_affinity: tuple[PodAffinityTerm, ...] = ()
+    required_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    preferred_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    spread_constraints: tuple[SpreadConstraint, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    # Images of init and regular containers and image volumes, with a tag or digest.
+    images: tuple[str, ...] = ()
+    # Regular plus init containers: the size of the image score's scale.
+    container_count: int = 1
+    volumes: tuple[PodVolume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_gates: tuple[str, ...] = ()
+    scheduler_name: str = ""
+    priority_class_name: str = ""
+    never_preempts: bool = False
+    numa_policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodCondition:
+    """A condition of a pod's status."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    transition_time_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod of the cluster."""
+
+    uid: str
+    namespace: str
+    name: str
+    spec: PodSpec = field(default_factory=PodSpec)
+    creation_time_ns: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    # The annotations of Volcano's, Kubernetes scheduling's and pumice's domains.
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    phase: PodPhase = PodPhase.PENDING
+    terminating: bool = False
+    node_name: str = ""
+    nominated_node_name: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    start_time_ns: int = 0
+    # PodGroup in the pod's namespace; empty: the pod belongs to no job.
+    group_name: str = ""
+    role: str = ""
+    # spec.priority, 0 if unset: what preemption compares on a nominated node.
+    priority: int = 0
+    # What task order compares: 1, or spec.priority, or the task-priority annotation.
+    task_priority: int = 1
+    preemptable: bool = True
+    revocable_zone: str = ""
+    controller_uid: str = ""
+    controller_kind: str = ""
+    controller_name: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"

@@ -1,0 +1,228 @@
+"""Resource vectors: the arithmetic and the comparisons of the reference, exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Number = int | float
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+
+# Computed amounts closer than this are equal; amounts at rest are integers and never are.
+EPSILON = 0.1
+
+
+def share(amount: Number, of: Number) -> float:
+    """The part of a whole; nothing of nothing is nothing, something of nothing is all."""
+    if of == 0:
+        return 0.0 if amount == 0 else 1.0
+    return amount / of
+
+
+def _at_most(left: Number, right: Number) -> bool:
+    return left < right or abs(left - right) < EPSILON
+
+
+class Resources:
+    """Amounts of cpu (milli), memory (bytes) and scalars, which may be absent.
+
+    An empty scalar map stands for an absent one: taking from such a vector drops the scalars of
+    what is taken, as it does in Volcano.
+    """
+
+    __slots__ = ("memory", "milli_cpu", "scalars")
+
+    def __init__(
+        self,
+        milli_cpu: Number = 0,
+        memory: Number = 0,
+        scalars: dict[str, Number] | None = None,
+    ) -> None:
+        self.milli_cpu = milli_cpu
+        self.memory = memory
+        self.scalars: dict[str, Number] = {} if scalars is None else scalars
+
+    @classmethod
+    def of(cls, amounts: Iterable[tuple[str, int]] | None) -> Resources:
+        result = cls()
+        for name, amount in amounts or ():
+            if name == CPU:
+                result.milli_cpu = amount
+            elif name == MEMORY:
+                result.memory = amount
+            else:
+                result.scalars[name] = amount
+        return result
+
+    def __repr__(self) -> str:
+        return f"Resources({dict(self.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        """Exactly the same amounts under the same names; absent is not zero."""
+        if not isinstance(other, Resources):
+            return NotImplemented
+        return (
+            self.milli_cpu == other.milli_cpu
+            and self.memory == other.memory
+            and self.scalars == other.scalars
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def items(self) -> list[tuple[str, Number]]:
+        return [(CPU, self.milli_cpu), (MEMORY, self.memory), *sorted(self.scalars.items())]
+
+    def clone(self) -> Resources:
+        return Resources(self.milli_cpu, self.memory, dict(self.scalars))
+
+    def get(self, name: str) -> Number:
+        if name == CPU:
+            return self.milli_cpu
+        if name == MEMORY:
+            return self.memory
+        return self.scalars.get(name, 0)
+
+    def names(self) -> list[str]:
+        """The dimensions that hold something, in a fixed order."""
+        return [name for name, amount in self.items() if amount >= EPSILON]
+
+    def is_empty(self) -> bool:
+        """Nothing but a place among the node's pods."""
+        return (
+            self.milli_cpu < EPSILON
+            and self.memory < EPSILON
+            and all(v < EPSILON for name, v in self.scalars.items() if name != PODS)
+        )
+
+    # Arithmetic, in place.
+
+    def add(self, other: Resources) -> Resources:
+        self.milli_cpu += other.milli_cpu
+        self.memory += other.memory
+        scalars = self.scalars
+        for name, amount in other.scalars.items():
+            scalars[name] = scalars.get(name, 0) + amount
+        return self
+
+    def subtract(self, other: Resources) -> Resources:
+        """May go below zero: the reference only complains."""
+        self.milli_cpu -= other.milli_cpu
+        self.memory -= other.memory
+        scalars = self.scalars
+        if scalars:
+            for name, amount in other.scalars.items():
+                scalars[name] = scalars.get(name, 0) - amount
+        return self
+
+    def scale(self, ratio: float) -> Resources:
+        self.milli_cpu *= ratio
+        self.memory *= ratio
+        for name in self.scalars:
+            self.scalars[name] *= ratio
+        return self
+
+    def raise_to(self, other: Resources) -> Resources:
+        """The larger of the two in each dimension."""
+        self.milli_cpu = max(self.milli_cpu, other.milli_cpu)
+        self.memory = max(self.memory, other.memory)
+        for name, amount in other.scalars.items():
+            if name not in self.scalars or amount > self.scalars[name]:
+                self.scalars[name] = amount
+        return self
+
+    def lower_to(self, other: Resources, *, missing_is_zero: bool) -> Resources:
+        """The smaller of the two; a scalar that the other lacks becomes zero, or stays."""
+        self.milli_cpu = min(self.milli_cpu, other.milli_cpu)
+        self.memory = min(self.memory, other.memory)
+        for name, amount in self.scalars.items():
+            if name in other.scalars:
+                self.scalars[name] = min(amount, other.scalars[name])
+            elif missing_is_zero:
+                self.scalars[name] = 0
+        return self
+
+    def surplus_over(self, other: Resources) -> Resources:
+        """What this has and the other has not, dimension by dimension."""
+        return Resources(
+            max(self.milli_cpu - other.milli_cpu, 0),
+            max(self.memory - other.memory, 0),
+            {n: v - other.scalars.get(n, 0) for n, v in self.scalars.items() if v > other.get(n)},
+        )
+
+    # Comparisons. "Request" names the dimensions that count; a place among the pods never does.
+
+    def less_equal(self, other: Resources, *, missing_is_zero: bool = True) -> bool:
+        """At most the other in every dimension.
+
+        Where a missing scalar means "unlimited", one that only the other defines makes it false.
+        """
+        if not (_at_most(self.milli_cpu, other.milli_cpu) and _at_most(self.memory, other.memory)):
+            return False
+        if not missing_is_zero and any(name not in self.scalars for name in other.scalars):
+            return False
+        for name, amount in self.scalars.items():
+            limit = other.scalars.get(name)
+            if limit is None:
+                if not missing_is_zero:
+                    continue
+                limit = 0
+            if not _at_most(amount, limit):
+                return False
+        return True
+
+    def names_above(self, other: Resources) -> list[str]:
+        """The dimensions in which this is more than the other; missing counts as zero."""
+        return [n for n, amount in self.items() if not _at_most(amount, other.get(n))]
+
+    def names_above_for(self, limit: Resources, request: Resources) -> list[str]:
+        """The requested dimensions in which this is more than the limit, without tolerance."""
+        above = []
+        if request.milli_cpu > 0 and self.milli_cpu > limit.milli_cpu:
+            above.append(CPU)
+        if request.memory > 0 and self.memory > limit.memory:
+            above.append(MEMORY)
+        if self.scalars:
+            above += [
+                name
+                for name, amount in sorted(request.scalars.items())
+                if name != PODS and amount > 0 and self.get(name) > limit.get(name)
+            ]
+        return above
+
+    def some_within(self, limit: Resources, request: Resources) -> bool:
+        """Whether some requested dimension, not empty on both sides, is within the limit."""
+        for name, amount in request.items():
+            if name == PODS or amount <= 0:
+                continue
+            mine, allowed = self.get(name), limit.get(name)
+            if mine < EPSILON and allowed < EPSILON:
+                continue
+            if _at_most(mine, allowed):
+                return True
+        return False
+
+    def some_above(self, limit: Resources, request: Resources) -> bool:
+        """Whether some requested dimension is above a limit that speaks of it; no tolerance."""
+        for mine, allowed, asked in (
+            (self.milli_cpu, limit.milli_cpu, request.milli_cpu),
+            (self.memory, limit.memory, request.memory),
+        ):
+            if asked > 0 and allowed >= EPSILON and mine > allowed:
+                return True
+        return any(
+            amount > 0
+            and name != PODS
+            and name in limit.scalars
+            and self.get(name) > limit.scalars[name]
+            for name, amount in request.scalars.items()
+        )
+
+    def dominant_share(self, of: Resources) -> float:
+        """The largest part that this is of the other, over what the other holds."""
+        result = 0.0
+        for name in of.names():
+            part = share(self.get(name), of.get(name))
+            result = max(result, part)
+        return result

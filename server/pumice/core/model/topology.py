@@ -1,0 +1,63 @@
+"""The network's tiers, NUMA layouts and shards of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class HyperNodeMember:
+    """Nodes, or one child HyperNode, chosen by exactly one of name, pattern and labels."""
+
+    is_hyper_node: bool = False
+    exact_name: str = ""
+    name_pattern: str = ""
+    # None: not a label match; empty selects nothing.
+    match_labels: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HyperNode:
+    """A performance domain of the network."""
+
+    uid: str
+    name: str
+    tier: int = 0
+    tier_name: str = ""
+    members: tuple[HyperNodeMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NumaCpu:
+    """Where one cpu of a node sits."""
+
+    cpu: int
+    numa: int
+    socket: int
+    core: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumaTopology:
+    """The NUMA layout and the kubelet's policies of one node."""
+
+    uid: str
+    name: str
+    policies: Mapping[str, str] = field(default_factory=dict)
+    # Resource -> (allocatable cpu list, capacity).
+    resources: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    cpus: tuple[NumaCpu, ...] = ()
+    reserved: tuple[tuple[str, int], ...] = ()
+    # Pod uid -> cpu list.
+    pod_allocations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShard:
+    """The nodes that one of several schedulers wants and uses."""
+
+    uid: str
+    name: str
+    nodes_desired: tuple[str, ...] = ()
+    nodes_in_use: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""What a session weighs, one module a plugin."""

@@ -1,0 +1,42 @@
+"""conformance: pods that the cluster itself needs are never evicted."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.session.hooks import PERMIT
+from pumice.core.session.session import Session
+
+_CRITICAL = frozenset(("system-cluster-critical", "system-node-critical"))
+_SYSTEM_NAMESPACE = "kube-system"
+
+
+class ConformancePlugin:
+    """Takes system pods off every list of victims."""
+
+    name: ClassVar[str] = "conformance"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._options = options
+
+    def open(self, session: Session) -> None:
+        hooks = session.hooks
+        hooks.preemptable[self.name] = lambda _task, candidates: (_evictable(candidates), PERMIT)
+        hooks.reclaimable[self.name] = lambda _task, candidates: (_evictable(candidates), PERMIT)
+        hooks.unified_evictable[self.name] = lambda _action, _job, candidates: (
+            _evictable(candidates),
+            PERMIT,
+        )
+
+
+def _evictable(candidates: list[Task]) -> list[Task]:
+    return [
+        task
+        for task in candidates
+        if task.pod.namespace != _SYSTEM_NAMESPACE
+        and task.class_.spec.priority_class_name not in _CRITICAL
+    ]

@@ -1,0 +1,154 @@
+"""gang: a job starts with enough of its tasks, or not at all."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.model.group import PodGroupCondition
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
+from pumice.core.session.closing import (
+    SCHEDULED,
+    UNSCHEDULABLE,
+    fit_text,
+    is_quiet,
+    with_condition,
+)
+from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.session import Session
+
+
+class GangPlugin:
+    """Holds a job back until enough of its tasks fit at once, and keeps it from being broken."""
+
+    name: ClassVar[str] = "gang"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._jobs: dict[str, Job] = {}
+
+    def open(self, session: Session) -> None:
+        self._jobs = session.jobs
+        hooks = session.hooks
+        hooks.why_not_valid[self.name] = self._why_not_valid
+        hooks.job_ready[self.name] = is_gang_ready
+        hooks.job_pipelined[self.name] = self._pipelined
+        hooks.sub_job_ready[self.name] = lambda sub_job: sub_job.is_ready
+        hooks.sub_job_pipelined[self.name] = lambda sub_job: (
+            PERMIT if sub_job.is_pipelined else REJECT
+        )
+        hooks.job_starving[self.name] = lambda job: job.is_starving
+        hooks.job_order[self.name] = self._unready_first
+        hooks.sub_job_order[self.name] = self._unready_first
+        hooks.preemptable[self.name] = self._surplus
+        hooks.reclaimable[self.name] = self._surplus
+        # The gang actions see to the minima themselves.
+        hooks.unified_evictable[self.name] = lambda _action, _job, tasks: (tasks, PERMIT)
+
+    def _why_not_valid(self, job: Job) -> Reason | None:
+        if not job.roles_valid():
+            short = job.roles_short(job.role_counts(*TaskStatus))
+            return Reason(self.name, ReasonCode.GANG_INVALID, subjects=tuple(short))
+        groups: dict[str, int] = {}
+        for sub_job in job.sub_jobs.values():
+            groups[sub_job.group_id] = groups.get(sub_job.group_id, 0) + 1
+        for group_id, minimum in sorted(job.min_sub_jobs.items()):
+            have = groups.get(group_id, 0)
+            if have < minimum:
+                policy = group_id.rpartition("/")[2]
+                return Reason(
+                    self.name, ReasonCode.GANG_INVALID, have=have, need=minimum, subjects=(policy,)
+                )
+        valid = job.index.valid_count
+        if valid < job.min_available:
+            return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=job.min_available)
+        return None
+
+    def _pipelined(self, job: Job) -> int:
+        whole = (
+            job.roles_pipelined()
+            and _enough_sub_jobs(job, lambda sub_job: sub_job.is_pipelined)
+            and job.is_pipelined
+        )
+        return PERMIT if whole else REJECT
+
+    def _unready_first(self, left: Job | SubJob, right: Job | SubJob) -> int:
+        return int(left.is_ready) - int(right.is_ready)
+
+    def _surplus(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        """Only what a job has above its minimum may go, counted in the order of candidates."""
+        left: dict[str, int] = {}
+        victims = []
+        for task in candidates:
+            job = self._jobs.get(task.job_id)
+            if job is None:
+                continue
+            if job.id not in left:
+                left[job.id] = job.index.ready_count
+            if left[job.id] > job.min_available:
+                left[job.id] -= 1
+                victims.append(task)
+        return victims, PERMIT
+
+    def close(self, session: Session) -> None:
+        touched = session.moves.touched_jobs
+        for job in session.jobs.values():
+            if len(job.index) and not is_quiet(job, touched):
+                condition = self._condition(session, job)
+                if condition is not None:
+                    held = session.conditions.get(job.id, job.status.conditions)
+                    session.conditions[job.id] = with_condition(held, condition)
+
+    def _condition(self, session: Session, job: Job) -> PodGroupCondition | None:
+        if job.is_ready:
+            reason = "tasks in gang are ready to be scheduled"
+            return PodGroupCondition(SCHEDULED, "True", reason, "", session.id, session.now_ns)
+        if _only_waits_for_the_end(job):
+            return None
+        short = job.min_available - job.index.ready_count - _could_have_been_placed(job)
+        message = f"{short}/{len(job.index)} tasks in gang unschedulable: {fit_text(job)}"
+        return PodGroupCondition(
+            UNSCHEDULABLE, "True", "NotEnoughResources", message, session.id, session.now_ns
+        )
+
+
+def is_gang_ready(job: Job) -> bool:
+    return (
+        job.is_ready
+        and job.roles_ready()
+        and _enough_sub_jobs(job, lambda sub_job: sub_job.is_ready)
+    )
+
+
+def _enough_sub_jobs(job: Job, condition: object) -> bool:
+    if not any(job.min_sub_jobs.values()):
+        return True
+    counts: dict[str, int] = {}
+    for sub_job in job.sub_jobs.values():
+        if condition(sub_job):  # type: ignore[operator]
+            counts[sub_job.group_id] = counts.get(sub_job.group_id, 0) + 1
+    return all(counts.get(group, 0) >= low for group, low in job.min_sub_jobs.items())
+
+
+def _could_have_been_placed(job: Job) -> int:
+    pending = job.index.with_status(TaskStatus.PENDING).values()
+    return sum(
+        1
+        for task in pending
+        if task.last_transaction is not None and task.last_transaction.status in HOLDS_RESOURCES
+    )
+
+
+def _only_waits_for_the_end(job: Job) -> bool:
+    """Some of its tasks are leaving, none is still to come: nothing to complain about."""
+    index = job.index
+    return (
+        index.releasing_scheduled_count > 0
+        and not index.count(TaskStatus.PENDING, TaskStatus.PIPELINED)
+        and index.scheduled_count + index.releasing_scheduled_count >= job.min_available
+    )

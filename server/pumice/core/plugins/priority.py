@@ -1,0 +1,57 @@
+"""priority: the more important job and task first."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.session.hooks import PERMIT
+from pumice.core.session.session import Session
+
+
+class PriorityPlugin:
+    """Orders by priority, and lets a higher one take from a lower one."""
+
+    name: ClassVar[str] = "priority"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._jobs: dict[str, Job] = {}
+
+    def open(self, session: Session) -> None:
+        self._jobs = session.jobs
+        hooks = session.hooks
+        hooks.task_order[self.name] = lambda left, right: right.priority - left.priority
+        hooks.job_order[self.name] = lambda left, right: right.priority - left.priority
+        hooks.sub_job_order[self.name] = lambda left, right: right.priority - left.priority
+        hooks.preemptable[self.name] = self._lower
+        hooks.unified_evictable[self.name] = self._lower_jobs
+        hooks.job_starving[self.name] = lambda job: (
+            job.index.ready_count + job.index.waiting_count < len(job.index)
+        )
+
+    def _lower(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        job = self._jobs.get(preemptor.job_id)
+        if job is None:
+            return [], PERMIT
+        victims = []
+        for task in candidates:
+            if task.job_id == preemptor.job_id:
+                if task.priority < preemptor.priority:
+                    victims.append(task)
+            elif (other := self._jobs.get(task.job_id)) and other.priority < job.priority:
+                victims.append(task)
+        return victims, PERMIT
+
+    def _lower_jobs(self, action: str, job: Job, candidates: list[Task]) -> tuple[list[Task], int]:
+        if action == "gangreclaim":
+            return candidates, PERMIT
+        lower = [
+            task
+            for task in candidates
+            if (other := self._jobs.get(task.job_id)) and other.priority < job.priority
+        ]
+        return lower, PERMIT

@@ -1,0 +1,1 @@
+"""One cycle: hooks, votes, trials, and the way they end."""

@@ -1,0 +1,75 @@
+"""Chooses the best of several nodes for a task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask
+from pumice.core.session.hooks import Rows, Scores
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+    from pumice.core.session.views import ClassView
+
+
+class NodeChoice:
+    """Scores candidates; among equals the name decides, which is the order of rows."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def best(self, task: Task, view: ClassView, candidates: Mask) -> int | None:
+        """The best candidate's row; None when there is none."""
+        rows = np.flatnonzero(candidates)
+        if not len(rows):
+            return None
+        if len(rows) == 1:
+            return int(rows[0])
+        totals = self.scores(task, view, rows)
+        named = self._best_by_plugin(task, rows, totals)
+        if named is not None:
+            return named
+        return int(rows[int(np.argmax(totals))])
+
+    def scores(self, task: Task, view: ClassView, rows: Rows) -> Scores:
+        """Totals of the candidates: node order first, then batch order, as floats are summed."""
+        chains = self._session.chains
+        order = view.order[rows]
+        for function in chains.flat("task_score"):
+            extra = function(task, rows)
+            if extra is not None:
+                order = order + extra
+        for function in chains.flat("node_score"):
+            names = self._session.table.names
+            order = order + np.array([function(task, names[row]) for row in rows])
+        batch = view.batch[rows]
+        for function in chains.flat("task_batch_score"):
+            extra = function(task, rows)
+            if extra is not None:
+                batch = batch + extra
+        self._session.count("candidates_scored", len(rows))
+        totals: Scores = order + batch
+        return totals
+
+    def _best_by_plugin(self, task: Task, rows: Rows, totals: Scores) -> int | None:
+        functions = self._session.chains.flat("best_node")
+        if not functions:
+            return None
+        names = self._session.table.names
+        scores = {names[row]: float(total) for row, total in zip(rows, totals, strict=True)}
+        for function in functions:
+            name = function(task, scores)
+            if name is not None:
+                return self._session.table.row_of(name)
+        return None
+
+    def ranked(self, task: Task, view: ClassView, candidates: Mask) -> list[int]:
+        """All candidates, best first; equals by name."""
+        rows = np.flatnonzero(candidates)
+        if len(rows) <= 1:
+            return [int(row) for row in rows]
+        totals = self.scores(task, view, rows)
+        return [int(row) for row in rows[np.argsort(-totals, kind="stable")]]

@@ -1,0 +1,215 @@
+"""What a session writes at its end: phases, conditions, messages; only what changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.decisions import (
+    Event,
+    PodConditionChanged,
+    PodGroupStatusChanged,
+    QueueStatusChanged,
+    StatusChange,
+)
+from pumice.core.model.group import PodGroupCondition, PodGroupPhase, PodGroupStatus
+from pumice.core.model.resources import Resources
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.session import Session
+
+ROOT_QUEUE = "root"
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULED = "Scheduled"
+_NOT_PLACED = (TaskStatus.ALLOCATED, TaskStatus.PENDING, TaskStatus.PIPELINED)
+_WAITING_PHASES = (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE)
+
+
+def close(session: Session) -> list[StatusChange]:
+    """The statuses that differ from what the cluster holds."""
+    changes: list[StatusChange] = []
+    touched = session.moves.touched_jobs
+    for job in session.jobs.values():
+        if is_quiet(job, touched):
+            continue
+        session.count("jobs_closed")
+        changes += _close_job(session, job)
+    changes += _queue_statuses(session)
+    return changes
+
+
+def is_quiet(job: Job, touched: set[str]) -> bool:
+    """Nothing happened to the job since its status was last written, and nothing is expected."""
+    return (
+        job.closed_version == job.version
+        and job.id not in touched
+        and not job.index.with_status(TaskStatus.PENDING)
+    )
+
+
+def _close_job(session: Session, job: Job) -> list[StatusChange]:
+    assert job.group is not None
+    changes: list[StatusChange] = []
+    conditions = session.conditions.get(job.id, job.group.status.conditions)
+    unschedulable = any(
+        c.type == UNSCHEDULABLE and c.status == "True" and c.transition_id == session.id
+        for c in conditions
+    )
+    status = PodGroupStatus(
+        phase_of(job, unschedulable=unschedulable),
+        job.index.count(TaskStatus.RUNNING),
+        job.index.count(TaskStatus.SUCCEEDED),
+        job.index.count(TaskStatus.FAILED),
+        conditions,
+    )
+    changed = _differs(status, job.group.status)
+    if changed:
+        changes.append(PodGroupStatusChanged(job.namespace, job.name, job.group.uid, status))
+    text = fit_text(job)
+    _tell(session, job, status.phase, text, changed=changed)
+    for waiting in _NOT_PLACED:
+        for task in job.index.in_order(waiting):
+            change = _pod_condition(session, job, task, text)
+            if change is not None:
+                changes.append(change)
+    return changes
+
+
+def _differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
+    """Transition times and ids never count: every session would write."""
+
+    def stripped(status: PodGroupStatus) -> PodGroupStatus:
+        conditions = tuple(
+            replace(c, transition_id="", transition_time_ns=0) for c in status.conditions
+        )
+        return replace(status, conditions=conditions)
+
+    return stripped(new) != stripped(old)
+
+
+def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str, *, changed: bool) -> None:
+    if phase in _WAITING_PHASES:
+        pending = job.index.count(TaskStatus.PENDING)
+        message = f"{pending}/{len(job.index)} tasks in gang unschedulable: {text}"
+        if message != job.told:
+            session.tell(job, UNSCHEDULABLE, message, warning=True)
+            job.told = message
+    elif changed:
+        session.tell(job, SCHEDULED, "pod group is ready")
+        job.told = ""
+
+
+def phase_of(job: Job, *, unschedulable: bool) -> PodGroupPhase:
+    index = job.index
+    if unschedulable and index.count(TaskStatus.RUNNING):
+        return PodGroupPhase.UNKNOWN
+    minimum = job.group.min_member if job.group else 0
+    scheduled = index.scheduled_count + index.releasing_scheduled_count
+    if scheduled >= minimum:
+        finished = index.count(TaskStatus.FAILED, TaskStatus.SUCCEEDED)
+        return PodGroupPhase.COMPLETED if scheduled == finished else PodGroupPhase.RUNNING
+    if job.phase is PodGroupPhase.INQUEUE:
+        return PodGroupPhase.INQUEUE
+    return PodGroupPhase.PENDING
+
+
+def with_condition(
+    conditions: tuple[PodGroupCondition, ...], new: PodGroupCondition
+) -> tuple[PodGroupCondition, ...]:
+    """One condition a type: the new one takes the old one's place."""
+    if any(c.type == new.type for c in conditions):
+        return tuple(new if c.type == new.type else c for c in conditions)
+    return (*conditions, new)
+
+
+def fit_text(job: Job) -> str:
+    """The sentence that a job's conditions and events carry."""
+    counts = {s.word: len(tasks) for s, tasks in job.index.by_status.items() if tasks}
+    counts["minAvailable"] = job.min_available
+    head = "pod group is ready" if job.is_ready else "pod group is not ready"
+    text = f"{head}, {_histogram(counts)}"
+    pending = Counter(
+        task_reason(job, task)[0] for task in job.index.with_status(TaskStatus.PENDING).values()
+    )
+    if pending:
+        text += f"; Pending: {_histogram(pending)}"
+    if job.fit_errors:
+        tasks = job.index.tasks
+        first = min((tasks[uid] for uid in job.fit_errors), key=lambda t: t.order_key)
+        text += f". Origin reason is {first.name}: {job.fit_errors[first.uid].text()}"
+    return text
+
+
+def _histogram(counts: dict[str, int]) -> str:
+    return ", ".join(sorted(f"{number} {word}" for word, number in counts.items()))
+
+
+def task_reason(job: Job, task: Task) -> tuple[str, str, str]:
+    """Reason, message and nominated node of a task that was not placed."""
+    last = task.last_transaction
+    status = last.status if last else task.status
+    node = last.node_name if last else task.node_name
+    if status is TaskStatus.ALLOCATED:
+        where = f"Pod {task.key} can possibly be assigned to {node}"
+        return "Schedulable", f"{where}, once minAvailable is satisfied", ""
+    if status is TaskStatus.PIPELINED:
+        occurred = last.eviction_occurred if last else task.eviction_occurred
+        where = f"Pod {task.key} can possibly be assigned to {node}"
+        message = f"{where}, once resource is released and minAvailable is satisfied"
+        return UNSCHEDULABLE, message, node if occurred else ""
+    if status is TaskStatus.PENDING:
+        errors = job.fit_errors.get(task.uid)
+        return UNSCHEDULABLE, errors.text() if errors is not None else "", ""
+    return status.word, "", ""
+
+
+def _pod_condition(session: Session, job: Job, task: Task, text: str) -> PodConditionChanged | None:
+    # A gated pod has a condition of the API server's, which is left alone.
+    if task.gated:
+        return None
+    reason, message, nominated = task_reason(job, task)
+    message = message or text
+    pod = task.pod
+    same = any(
+        c.type == "PodScheduled" and (c.status, c.reason, c.message) == ("False", reason, message)
+        for c in pod.conditions
+    )
+    if same and (not nominated or nominated == pod.nominated_node_name):
+        return None
+    session.events.append(
+        Event("Pod", pod.namespace, pod.name, pod.uid, True, "FailedScheduling", message)
+    )
+    return PodConditionChanged(pod.namespace, pod.name, pod.uid, reason, message, nominated)
+
+
+def _queue_statuses(session: Session) -> list[StatusChange]:
+    held = {name: Resources() for name in session.queues}
+    for job in session.jobs.values():
+        if not job.index.allocated.is_empty() or job.index.allocated.scalars:
+            for name in _with_ancestors(session, job.queue):
+                held[name].add(job.index.allocated)
+    changes: list[StatusChange] = []
+    for name, queue in session.queues.items():
+        amounts = tuple((n, int(v)) for n, v in held[name].items() if v)
+        if amounts != tuple(item for item in sorted_amounts(queue.allocated) if item[1]):
+            changes.append(QueueStatusChanged(name, queue.uid, amounts))
+    return changes
+
+
+def sorted_amounts(amounts: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
+    return [(name, int(value)) for name, value in Resources.of(amounts).items()]
+
+
+def _with_ancestors(session: Session, name: str) -> list[str]:
+    """The queue and all above it up to the root; without a root queue, the queue alone.
+
+    A missing parent ends the walk, and so does a cycle: the reference crashes on both.
+    """
+    names = [name]
+    while ROOT_QUEUE in session.queues and name in session.queues and name != ROOT_QUEUE:
+        name = session.queues[name].parent or ROOT_QUEUE
+        if name not in session.queues or name in names:
+            break
+        names.append(name)
+    return names

@@ -1,0 +1,159 @@
+"""Which nodes would take a task, and what the others say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import FitErrors, Mask, Refusal
+from pumice.core.session.rows import NodeRows
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+    from pumice.core.session.views import ClassView
+
+
+class Feasibility:
+    """Answers for one session; everything is by row of the node table."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._remembered: dict[int, tuple[int, FitErrors]] = {}
+
+    def why_not_anywhere(self, task: Task) -> str | None:
+        """The pre-predicates: a text when no node can take the task, whatever its state."""
+        for name, function in self._session.chains.named("pre_predicate"):
+            problem = function(task)
+            if problem is not None:
+                return f"plugin {name} pre-predicates failed {problem}"
+        return None
+
+    def allows(self, task: Task, view: ClassView) -> Mask:
+        """Nodes that all predicates pass; resources are not looked at."""
+        mask = view.open
+        for refusals in self._dynamic(task).values():
+            for refusal in refusals:
+                mask = mask & ~refusal.rows
+        return mask
+
+    def is_static(self, task: Task) -> bool:
+        """Whether its predicates depend on nothing but its class and the rows."""
+        return not self._dynamic(task)
+
+    def _dynamic(self, task: Task) -> dict[str, list[Refusal]]:
+        """Refusals beyond class and row, by plugin; plugins without any are left out."""
+        found: dict[str, list[Refusal]] = {}
+        for name, function in self._session.chains.named("task_predicate"):
+            answer = function(task)
+            if answer is not None:
+                found.setdefault(name, []).extend(answer)
+        for name, function in self._session.chains.named("node_predicate"):
+            found.setdefault(name, []).extend(self._node_by_node(task, name, function))
+        return found
+
+    def _node_by_node(self, task: Task, plugin: str, function: object) -> list[Refusal]:
+        table = self._session.table
+        rows: dict[tuple[str, bool], list[int]] = {}
+        for row, node in enumerate(table.names):
+            answer = function(task, node)  # type: ignore[operator]
+            if answer is None:
+                continue
+            # A bare text is an error of the plugin's, which no eviction cures.
+            reason, final = (
+                (answer.reason, answer.unresolvable)
+                if isinstance(answer, Refusal)
+                else (str(answer), True)
+            )
+            rows.setdefault((reason, final), []).append(row)
+        refusals = []
+        for (reason, final), which in rows.items():
+            mask = np.zeros(len(table), dtype=np.bool_)
+            mask[which] = True
+            refusals.append(Refusal(reason, mask, final))
+        return refusals
+
+    def refusals(self, task: Task, view: ClassView) -> list[list[Refusal]]:
+        """All refusals, plugin by plugin in the order of asking."""
+        dynamic = self._dynamic(task)
+        everything = NodeRows(self._session.table)
+        result = []
+        static = dict(view.static)
+        by_row = dict(self._session.chains.named("row_predicate"))
+        for name in self._session.plugin_names:
+            row_refusals = list(by_row[name](view.class_, everything)) if name in by_row else []
+            found = [*row_refusals, *static.get(name, ()), *dynamic.get(name, ())]
+            if found:
+                result.append(found)
+        return result
+
+    def preempt_style(self, task: Task, view: ClassView) -> Mask:
+        """Nodes where at most such predicates fail as an eviction could cure."""
+        failed = np.zeros(len(self._session.table), dtype=np.bool_)
+        hopeless = failed.copy()
+        for refusals in self.refusals(task, view):
+            here = failed.copy()
+            for refusal in refusals:
+                if refusal.unresolvable:
+                    # Plugins after the first that fails are not asked about that node.
+                    hopeless |= refusal.rows & ~failed
+                here |= refusal.rows
+            failed = here
+        return ~hopeless
+
+    def fit_errors(self, task: Task, view: ClassView, within: Mask | None = None) -> FitErrors:
+        """Why no node takes the task: the first shortage, or else what the predicates say."""
+        static = within is None and self.is_static(task)
+        end = self._session.table.log_end
+        if static:
+            known = self._remembered.get(view.class_.number)
+            if known is not None and known[0] == end:
+                return known[1]
+        errors = self._fit_errors(task, view, within)
+        if static:
+            self._remembered[view.class_.number] = (end, errors)
+        return errors
+
+    def _fit_errors(self, task: Task, view: ClassView, within: Mask | None) -> FitErrors:
+        table = self._session.table
+        counts: dict[str, int] = {}
+        asked = np.ones(len(table), dtype=np.bool_) if within is None else within
+        short = view.first_short()
+        for column, count in zip(
+            *np.unique(short[asked & (short >= 0)], return_counts=True), strict=True
+        ):
+            counts[f"Insufficient {table.columns[column]}"] = int(count)
+        unresolvable = self._count_refusals(task, view, asked & (short < 0), counts)
+        return FitErrors(int(asked.sum()), tuple(counts.items()), unresolvable)
+
+    def predicate_errors(self, task: Task, view: ClassView) -> FitErrors:
+        """Why the predicates let the task nowhere, where resources are not asked about."""
+        counts: dict[str, int] = {}
+        asked = np.ones(len(self._session.table), dtype=np.bool_)
+        unresolvable = self._count_refusals(task, view, asked, counts)
+        return FitErrors(len(asked), tuple(counts.items()), unresolvable)
+
+    def _count_refusals(
+        self, task: Task, view: ClassView, asked: Mask, counts: dict[str, int]
+    ) -> Mask | None:
+        """Counts reasons as one node after the other would give them.
+
+        A node says nothing more after a reason that cannot be cured, and plugins after the first
+        one that fails are not asked about it.
+        """
+        hopeless = np.zeros(len(asked), dtype=np.bool_)
+        left = asked.copy()
+        for refusals in self.refusals(task, view):
+            speaking = left.copy()
+            for refusal in refusals:
+                rows = refusal.rows & speaking
+                number = int(rows.sum())
+                if not number:
+                    continue
+                counts[refusal.reason] = counts.get(refusal.reason, 0) + number
+                left &= ~rows
+                if refusal.unresolvable:
+                    hopeless |= rows
+                    speaking &= ~rows
+        return hopeless if hopeless.any() else None

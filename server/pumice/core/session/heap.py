@@ -1,0 +1,58 @@
+"""A priority queue whose order may shift while things wait in it.
+
+Shares move as tasks are placed, so items are compared when the heap is touched, never by keys
+taken earlier. The order of equal and of moving items follows from the exact way the heap sifts,
+which is that of the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class LiveHeap(Generic[T]):
+    """A binary heap over a comparison that is asked anew each time."""
+
+    __slots__ = ("_items", "_less")
+
+    def __init__(self, less: Callable[[T, T], bool], items: Iterable[T] = ()) -> None:
+        self._less = less
+        self._items: list[T] = []
+        for item in items:
+            self.push(item)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def clone(self) -> LiveHeap[T]:
+        copy: LiveHeap[T] = LiveHeap(self._less)
+        copy._items = list(self._items)
+        return copy
+
+    def push(self, item: T) -> None:
+        items, less = self._items, self._less
+        items.append(item)
+        child = len(items) - 1
+        while child > 0:
+            parent = (child - 1) // 2
+            if not less(items[child], items[parent]):
+                break
+            items[child], items[parent] = items[parent], items[child]
+            child = parent
+
+    def pop(self) -> T:
+        items, less = self._items, self._less
+        last = len(items) - 1
+        items[0], items[last] = items[last], items[0]
+        parent = 0
+        while (child := 2 * parent + 1) < last:
+            if child + 1 < last and less(items[child + 1], items[child]):
+                child += 1
+            if not less(items[child], items[parent]):
+                break
+            items[parent], items[child] = items[child], items[parent]
+            parent = child
+        return items.pop()

@@ -1,0 +1,251 @@
+"""The extension points: what plugins may add, and how their answers are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.configuration import PluginOptions
+from pumice.core.model.fit import Refusal
+from pumice.core.model.group import Queue
+from pumice.core.model.reasons import Reason
+from pumice.core.session.rows import NodeRows
+
+PERMIT, ABSTAIN, REJECT = 1, 0, -1
+
+Scores = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class EventHandler:
+    """Hears of every placement and removal; a text answered to ``allocated`` undoes it."""
+
+    allocated: Callable[[Task], str | None]
+    deallocated: Callable[[Task], None] | None = None
+
+
+@dataclass(slots=True)
+class Hooks:
+    """One dictionary an extension point: plugin name -> function.
+
+    Comparisons return a negative number when the left one comes first. Votes are PERMIT, ABSTAIN
+    or REJECT. Functions called ``why_not_…`` return None for "fine".
+    """
+
+    job_order: dict[str, Callable[[Job, Job], int]] = field(default_factory=dict)
+    sub_job_order: dict[str, Callable[[SubJob, SubJob], int]] = field(default_factory=dict)
+    queue_order: dict[str, Callable[[Queue, Queue], int]] = field(default_factory=dict)
+    # The third queue is the preemptor's.
+    victim_queue_order: dict[str, Callable[[Queue, Queue, Queue], int]] = field(
+        default_factory=dict
+    )
+    task_order: dict[str, Callable[[Task, Task], int]] = field(default_factory=dict)
+
+    # Once per task, before nodes are looked at: a text refuses it everywhere.
+    pre_predicate: dict[str, Callable[[Task], str | None]] = field(default_factory=dict)
+    # Refusals that hold for a class as long as no node object changes.
+    class_predicate: dict[str, Callable[[TaskClass], Iterable[Refusal]]] = field(
+        default_factory=dict
+    )
+    # Refusals that follow from a node's own amounts: asked again for every touched row.
+    row_predicate: dict[str, Callable[[TaskClass, NodeRows], Iterable[Refusal]]] = field(
+        default_factory=dict
+    )
+    # Refusals that may depend on anything; None: this plugin has nothing to say about the task.
+    task_predicate: dict[str, Callable[[Task], Iterable[Refusal] | None]] = field(
+        default_factory=dict
+    )
+    # Node by node, for plugins that do not care for speed; the node is given by name.
+    node_predicate: dict[str, Callable[[Task, str], Refusal | str | None]] = field(
+        default_factory=dict
+    )
+
+    # Scores of a class that hold as long as no node object changes.
+    class_score: dict[str, Callable[[TaskClass], Scores]] = field(default_factory=dict)
+    # Scores that follow from a node's own amounts. ``row_score`` is added with the node order,
+    # ``row_batch_score`` with the batch order: floats are summed in the reference's order.
+    row_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = field(default_factory=dict)
+    row_batch_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = field(
+        default_factory=dict
+    )
+    # Scores that depend on the candidates or on anything else; None: the same for all of them.
+    task_score: dict[str, Callable[[Task, Rows], Scores | None]] = field(default_factory=dict)
+    task_batch_score: dict[str, Callable[[Task, Rows], Scores | None]] = field(default_factory=dict)
+    # Node by node, for plugins that do not care for speed.
+    node_score: dict[str, Callable[[Task, str], float]] = field(default_factory=dict)
+    best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = field(
+        default_factory=dict
+    )
+
+    # Candidates -> (victims, vote).
+    preemptable: dict[str, Callable[[Task, list[Task]], tuple[list[Task], int]]] = field(
+        default_factory=dict
+    )
+    reclaimable: dict[str, Callable[[Task, list[Task]], tuple[list[Task], int]]] = field(
+        default_factory=dict
+    )
+    # The gang actions' question; the text is the action's name.
+    unified_evictable: dict[str, Callable[[str, Job, list[Task]], tuple[list[Task], int]]] = field(
+        default_factory=dict
+    )
+    victim_tasks: dict[str, Callable[[list[Task]], list[Task]]] = field(default_factory=dict)
+
+    overused: dict[str, Callable[[Queue], bool]] = field(default_factory=dict)
+    preemptive: dict[str, Callable[[Queue, Sequence[Task]], bool]] = field(default_factory=dict)
+    allocatable: dict[str, Callable[[Queue, Task], bool]] = field(default_factory=dict)
+
+    why_not_valid: dict[str, Callable[[Job], Reason | None]] = field(default_factory=dict)
+    job_ready: dict[str, Callable[[Job], bool]] = field(default_factory=dict)
+    sub_job_ready: dict[str, Callable[[SubJob], bool]] = field(default_factory=dict)
+    job_pipelined: dict[str, Callable[[Job], int]] = field(default_factory=dict)
+    sub_job_pipelined: dict[str, Callable[[SubJob], int]] = field(default_factory=dict)
+    job_starving: dict[str, Callable[[Job], bool]] = field(default_factory=dict)
+    job_enqueueable: dict[str, Callable[[Job], int]] = field(default_factory=dict)
+    job_enqueued: dict[str, Callable[[Job], None]] = field(default_factory=dict)
+
+    # (HyperNode name -> node rows) -> score by HyperNode.
+    hyper_node_order: dict[str, Callable[[SubJob, dict[str, Rows]], dict[str, float]]] = field(
+        default_factory=dict
+    )
+    # (job or sub-job, start, for evicting) -> HyperNodes by tier.
+    job_gradient: dict[str, Callable[[Job, str, bool], list[list[str]]]] = field(
+        default_factory=dict
+    )
+    sub_job_gradient: dict[str, Callable[[SubJob, str, bool], list[list[str]]]] = field(
+        default_factory=dict
+    )
+
+    # For dry runs of evictions (topology-aware preemption): a plugin makes a private copy of what
+    # it counts, hears of tasks leaving and coming back, and answers from the copy.
+    simulation: dict[str, Callable[[Task], Any]] = field(default_factory=dict)
+
+    handlers: list[EventHandler] = field(default_factory=list)
+
+
+# The configuration flag that switches a point off for a plugin; points without one always count.
+FLAGS: dict[str, str] = {
+    "job_order": "enableJobOrder",
+    "sub_job_order": "enabledSubJobOrder",
+    "queue_order": "enableQueueOrder",
+    "task_order": "enableTaskOrder",
+    "pre_predicate": "enablePredicate",
+    "class_predicate": "enablePredicate",
+    "row_predicate": "enablePredicate",
+    "task_predicate": "enablePredicate",
+    "node_predicate": "enablePredicate",
+    "class_score": "enableNodeOrder",
+    "row_score": "enableNodeOrder",
+    "row_batch_score": "enableNodeOrder",
+    "task_score": "enableNodeOrder",
+    "task_batch_score": "enableNodeOrder",
+    "node_score": "enableNodeOrder",
+    "best_node": "enableBestNode",
+    "preemptable": "enablePreemptable",
+    "reclaimable": "enableReclaimable",
+    "victim_tasks": "enabledVictim",
+    "overused": "enabledOverused",
+    "preemptive": "enablePreemptive",
+    "allocatable": "enabledAllocatable",
+    "job_ready": "enableJobReady",
+    "sub_job_ready": "enabledSubJobReady",
+    "job_pipelined": "enableJobPipelined",
+    "sub_job_pipelined": "enabledSubJobPipelined",
+    "job_starving": "enableJobStarving",
+    "job_enqueueable": "enableJobEnqueued",
+    "job_enqueued": "enableJobEnqueued",
+    "hyper_node_order": "enabledHyperNodeOrder",
+    "job_gradient": "enabledHyperNodeGradient",
+    "sub_job_gradient": "enabledHyperNodeGradient",
+}
+
+
+class Chains:
+    """The functions of every point in the order of the tiers, flags applied."""
+
+    def __init__(self, hooks: Hooks, tiers: Sequence[Sequence[PluginOptions]]) -> None:
+        self._hooks = hooks
+        self._tiers = tiers
+        self._flat: dict[str, list[Any]] = {}
+        self._tiered: dict[str, list[list[Any]]] = {}
+
+    def tiers(self, point: str) -> list[list[Any]]:
+        found = self._tiered.get(point)
+        if found is None:
+            flag = FLAGS.get(point)
+            functions: dict[str, Any] = getattr(self._hooks, point)
+            found = [
+                [
+                    functions[options.name]
+                    for options in tier
+                    if options.name in functions and (flag is None or options.enabled(flag))
+                ]
+                for tier in self._tiers
+            ]
+            self._tiered[point] = found
+        return found
+
+    def flat(self, point: str) -> list[Any]:
+        found = self._flat.get(point)
+        if found is None:
+            found = [function for tier in self.tiers(point) for function in tier]
+            self._flat[point] = found
+        return found
+
+    def named(self, point: str) -> list[tuple[str, Any]]:
+        """Like ``flat``, with the names of the plugins."""
+        flag = FLAGS.get(point)
+        functions: dict[str, Any] = getattr(self._hooks, point)
+        return [
+            (options.name, functions[options.name])
+            for tier in self._tiers
+            for options in tier
+            if options.name in functions and (flag is None or options.enabled(flag))
+        ]
+
+
+def vote(tiers: list[list[Any]], subject: Any) -> bool:
+    """One rejection is final; permission in a tier spares the later ones; nobody is permission."""
+    for tier in tiers:
+        permitted = False
+        for function in tier:
+            answer = function(subject)
+            if answer < 0:
+                return False
+            permitted = permitted or answer > 0
+        if permitted:
+            return True
+    return True
+
+
+def victims(tiers: list[list[Any]], *question: Any) -> list[Task]:
+    """The victims that the plugins of a tier agree on; the first tier with an answer decides.
+
+    An empty answer ends its tier without a result, and so does not keep the next tier from
+    deciding. An intersection that comes out empty is forgotten: the next plugin of the same tier
+    starts it anew. Both are the reference's ways.
+    """
+    for tier in tiers:
+        agreed: list[Task] | None = None
+        for function in tier:
+            candidates, answer = function(*question)
+            if answer == ABSTAIN:
+                continue
+            if not candidates:
+                agreed = None
+                break
+            if agreed is None:
+                agreed = list(candidates)
+            else:
+                offered = {task.uid for task in candidates}
+                agreed = [task for task in agreed if task.uid in offered] or None
+        if agreed is not None:
+            return agreed
+    return []

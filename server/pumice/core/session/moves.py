@@ -1,0 +1,168 @@
+"""Moves tasks inside a session, and puts back what was not committed when it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.model.group import PodGroupPhase
+from pumice.core.model.status import TaskStatus
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+
+
+class Moves:
+    """The only code that changes tasks, nodes and phases during a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._origins: dict[str, tuple[Task, TaskStatus, str]] = {}
+        self._phases: dict[str, tuple[Job, PodGroupPhase]] = {}
+        # Kubernetes' view differs from the ledger: pods added to it, and pods taken out of it,
+        # in this session. A pod whose eviction was undone stays out of it.
+        self._kube_added: dict[str, Task] = {}
+        self._kube_hidden: dict[str, tuple[Task, int]] = {}
+        self.bound: dict[str, Task] = {}
+        self.evicted: dict[str, Task] = {}
+
+    # Placing and evicting; each tells the plugins' handlers.
+
+    def place(self, task: Task, node_name: str, status: TaskStatus) -> list[str]:
+        """Puts a task on a node, as Allocated or Pipelined; returns what handlers object to."""
+        self._remember(task)
+        self._session.jobs[task.job_id].set_status(task, status)
+        task.node_name = node_name
+        self._session.table.add_task(task)
+        problems = []
+        for handler in self._session.hooks.handlers:
+            problem = handler.allocated(task)
+            if problem is not None:
+                problems.append(problem)
+        return problems
+
+    def unplace(self, task: Task) -> None:
+        self._session.jobs[task.job_id].set_status(task, TaskStatus.PENDING)
+        self._session.table.remove_task(task)
+        self._tell_deallocated(task)
+        task.node_name = ""
+
+    def evict(self, task: Task) -> None:
+        self._remember(task)
+        self._restate(task, TaskStatus.RELEASING)
+        self._tell_deallocated(task)
+
+    def unevict(self, task: Task) -> None:
+        # Running, even if it was only Bound: the reference forgets what it was.
+        self._restate(task, TaskStatus.RUNNING)
+        for handler in self._session.hooks.handlers:
+            handler.allocated(task)
+
+    def _restate(self, task: Task, status: TaskStatus) -> None:
+        self._session.jobs[task.job_id].set_status(task, status)
+        self._session.table.restate_task(task)
+
+    def _tell_deallocated(self, task: Task) -> None:
+        for handler in self._session.hooks.handlers:
+            if handler.deallocated is not None:
+                handler.deallocated(task)
+
+    def commit_bind(self, task: Task) -> None:
+        self._session.jobs[task.job_id].set_status(task, TaskStatus.BINDING)
+        task.ledger_status = TaskStatus.BINDING
+        self.bound[task.uid] = task
+
+    def commit_evict(self, task: Task) -> None:
+        self.evicted[task.uid] = task
+
+    # Kubernetes' view, on behalf of the predicates plugin.
+
+    def kube_add(self, task: Task) -> None:
+        if task.uid in self._kube_hidden:
+            return
+        row = self._session.table.row_of(task.node_name)
+        if row is not None:
+            self._kube_added[task.uid] = task
+            self._session.table.kube_add(row, task)
+
+    def kube_remove(self, task: Task) -> None:
+        row = self._session.table.row_of(task.node_name)
+        if row is None or task.uid in self._kube_hidden:
+            return
+        if self._kube_added.pop(task.uid, None) is None:
+            self._kube_hidden[task.uid] = (task, row)
+        self._session.table.kube_remove(row, task)
+
+    def kube_sees(self, task: Task) -> bool:
+        """Whether a task on a node is also in Kubernetes' view of it."""
+        if task.uid in self._kube_hidden:
+            return False
+        return (
+            task.uid not in self._origins
+            or task.uid in self._kube_added
+            or (self._origins[task.uid][2] == task.node_name)
+        )
+
+    # Remembering and putting back.
+
+    def _remember(self, task: Task) -> None:
+        if task.uid not in self._origins:
+            self._origins[task.uid] = (task, task.status, task.node_name)
+
+    def remember_phase(self, job: Job) -> None:
+        self._phases.setdefault(job.id, (job, job.phase))
+
+    @property
+    def touched_jobs(self) -> set[str]:
+        return {task.job_id for task, _, _ in self._origins.values()} | set(self._phases)
+
+    def finish(self) -> None:
+        """Keeps what was committed, puts back the rest."""
+        self._put_back(keep=True)
+
+    def abort(self) -> None:
+        """Puts everything back, as if the session had never been."""
+        self.bound.clear()
+        self.evicted.clear()
+        self._put_back(keep=False)
+
+    def _put_back(self, *, keep: bool) -> None:
+        table = self._session.table
+        for task, row in self._kube_hidden.values():
+            table.kube_add(row, task)
+        self._kube_hidden.clear()
+        for task, status, node_name in self._origins.values():
+            if keep and task.uid in self.bound:
+                self._settle_bound(task)
+            elif not (keep and task.uid in self.evicted):
+                self._return(task, status, node_name)
+            task.eviction_occurred = False
+        for job, phase in self._phases.values():
+            job.phase = phase
+        for job_id in {t.job_id for t in (*self.bound.values(), *self.evicted.values())}:
+            self._session.jobs[job_id].version += 1
+        self._origins.clear()
+        self._phases.clear()
+        self._kube_added.clear()
+
+    def _settle_bound(self, task: Task) -> None:
+        row = self._session.table.row_of(task.node_name)
+        if row is not None and task.uid not in self._kube_added:
+            self._session.table.kube_add(row, task)
+
+    def _return(self, task: Task, status: TaskStatus, node_name: str) -> None:
+        table = self._session.table
+        job = self._session.jobs[task.job_id]
+        if node_name:
+            if task.status is not status:
+                self._restate(task, status)
+            return
+        if task.ledger_status is not None:
+            row = table.row_of(task.node_name)
+            if row is not None and task.uid in self._kube_added:
+                table.kube_remove(row, task)
+            table.remove_task(task)
+        if task.status is not status:
+            job.set_status(task, status)
+        task.node_name = ""

@@ -1,0 +1,106 @@
+"""Who comes first: queues, jobs, sub-jobs, tasks and victims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cmp_to_key
+from typing import TYPE_CHECKING
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.tasks import Task
+from pumice.core.model.group import Queue
+from pumice.core.session.heap import LiveHeap
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+
+
+class Orders:
+    """The comparisons of plugins, and what decides where they see no difference."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def job_first(self, left: Job, right: Job) -> bool:
+        for function in self._session.chains.flat("job_order"):
+            answer = function(left, right)
+            if answer:
+                return bool(answer < 0)
+        if left.creation_time_ns != right.creation_time_ns:
+            return left.creation_time_ns < right.creation_time_ns
+        return left.id < right.id
+
+    def sub_job_first(self, left: SubJob, right: SubJob) -> bool:
+        for function in self._session.chains.flat("sub_job_order"):
+            answer = function(left, right)
+            if answer:
+                return bool(answer < 0)
+        return (left.match_index, left.id) < (right.match_index, right.id)
+
+    def queue_first(self, left: Queue, right: Queue) -> bool:
+        for function in self._session.chains.flat("queue_order"):
+            answer = function(left, right)
+            if answer:
+                return bool(answer < 0)
+        return (left.creation_time_ns, left.name) < (right.creation_time_ns, right.name)
+
+    def victim_queue_first(self, left: Queue, right: Queue, preemptor: Queue) -> bool:
+        for function in self._session.chains.flat("victim_queue_order"):
+            answer = function(left, right, preemptor)
+            if answer:
+                return bool(answer < 0)
+        return not self.queue_first(left, right)
+
+    def task_first(self, left: Task, right: Task) -> bool:
+        for function in self._session.chains.flat("task_order"):
+            answer = function(left, right)
+            if answer:
+                return bool(answer < 0)
+        return self._by_index_and_age(left, right)
+
+    @staticmethod
+    def _by_index_and_age(left: Task, right: Task) -> bool:
+        mine, other = left.pod_index, right.pod_index
+        if mine is not None and other is not None and mine != other:
+            return mine < other
+        if left.pod.creation_time_ns != right.pod.creation_time_ns:
+            return left.pod.creation_time_ns < right.pod.creation_time_ns
+        return left.uid < right.uid
+
+    def tasks(self, tasks: Iterable[Task]) -> list[Task]:
+        """Tasks in task order. It does not shift within a session, so a sort will do."""
+
+        def compare(left: Task, right: Task) -> int:
+            return -1 if self.task_first(left, right) else 1
+
+        return sorted(sorted(tasks, key=lambda t: t.order_key), key=cmp_to_key(compare))
+
+    def victims(self, tasks: Iterable[Task], preemptor: Task) -> LiveHeap[Task]:
+        """Victims, the one to evict first on top."""
+        jobs, queues = self._session.jobs, self._session.queues
+        preemptor_job = jobs.get(preemptor.job_id)
+
+        def first(left: Task, right: Task) -> bool:
+            if left.job_id == right.job_id:
+                return not self.task_first(left, right)
+            left_job, right_job = jobs.get(left.job_id), jobs.get(right.job_id)
+            if left_job is None or right_job is None:
+                # A task whose job is gone goes first.
+                if left_job is None and right_job is None:
+                    return not self.task_first(left, right)
+                return left_job is None
+            if preemptor_job is not None and left_job.queue != right_job.queue:
+                return self.victim_queue_first(
+                    queues[left_job.queue], queues[right_job.queue], queues[preemptor_job.queue]
+                )
+            return self._later_job_first(left_job, right_job, left, right)
+
+        return LiveHeap(first, tasks)
+
+    def _later_job_first(self, left_job: Job, right_job: Job, left: Task, right: Task) -> bool:
+        for function in self._session.chains.flat("job_order"):
+            answer = function(left_job, right_job)
+            if answer:
+                return bool(answer > 0)
+        return not self.task_first(left, right)

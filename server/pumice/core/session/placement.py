@@ -1,0 +1,122 @@
+"""Places the tasks of one sub-job, one after the other, on the nodes of one domain."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import FitErrors, Mask
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.statement import Statement
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+    from pumice.core.session.views import ClassView
+
+
+class Placement:
+    """The inner loop of allocation, for one action of one session."""
+
+    def __init__(self, session: Session, author: str) -> None:
+        self._session = session
+        self._author = author
+
+    def place_tasks(
+        self, job: Job, sub_job: SubJob, tasks: deque[Task], domain: str
+    ) -> Statement | None:
+        """Tries tasks until the sub-job is ready; what was tried is taken off the list.
+
+        Returns a statement that makes the sub-job ready or at least pipelined, or None.
+        """
+        session = self._session
+        within = session.topology.nodes_of(domain)
+        if within is not None and not within.any():
+            return None
+        statement = session.statement()
+        while tasks:
+            task = tasks.popleft()
+            session.count("tasks_tried")
+            if not self._is_worth_trying(job, sub_job, task):
+                continue
+            placed = self._place(statement, job, task, within, domain)
+            if placed is None:
+                if job.needs_more_tries(sub_job):
+                    continue
+                break
+            if placed:
+                session.topology.placed(sub_job, task)
+                if session.votes.is_sub_job_ready(job, sub_job):
+                    break
+        if session.votes.is_sub_job_ready(job, sub_job):
+            return statement
+        if session.votes.is_sub_job_pipelined(job, sub_job):
+            return statement
+        statement.discard()
+        return None
+
+    def _is_worth_trying(self, job: Job, sub_job: SubJob, task: Task) -> bool:
+        session = self._session
+        if not session.votes.is_allocatable(session.queue_of(job), task):
+            reason = Reason(self._author, ReasonCode.QUEUE_QUOTA, task=task.name)
+            session.explain(job, reason)
+            return False
+        if task.gated:
+            session.explain(job, Reason(self._author, ReasonCode.GATED, task=task.name))
+            return False
+        if task.role and job.fit_errors and task.role in job.failed_roles(sub_job):
+            text = (
+                f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
+            )
+            job.fit_errors[task.uid] = FitErrors(0, message=text)
+            return False
+        return True
+
+    def _place(
+        self, statement: Statement, job: Job, task: Task, within: Mask | None, domain: str
+    ) -> bool | None:
+        """True: placed; False: a plugin objected to the placement; None: no node takes it."""
+        session = self._session
+        problem = session.feasibility.why_not_anywhere(task)
+        if problem is not None:
+            count = len(session.table) if within is None else int(within.sum())
+            job.fit_errors[task.uid] = FitErrors(count, ((problem, count),))
+            return None
+        view = session.view(task)
+        feasible = self._feasible(task, view, within)
+        if feasible is None:
+            errors = session.feasibility.fit_errors(task, view, within)
+            errors = session.topology.located(errors, domain)
+            job.fit_errors[task.uid] = errors
+            self._explain(job, task, errors)
+            return None
+        idle = feasible & view.fits_idle
+        row = session.choice.best(task, view, idle if idle.any() else feasible)
+        if row is None:
+            return False
+        node = session.table.names[row]
+        if view.fits_idle[row]:
+            return statement.allocate(task, node)
+        return statement.pipeline(task, node, eviction_occurred=False)
+
+    def _feasible(self, task: Task, view: ClassView, within: Mask | None) -> Mask | None:
+        """Nodes with room in the future that the predicates allow; a nominated one alone."""
+        feasible = self._session.feasibility.allows(task, view) & view.fits_future
+        if within is not None:
+            feasible &= within
+        nominated = self._session.table.row_of(task.pod.nominated_node_name)
+        if nominated is not None and feasible[nominated]:
+            alone = np.zeros(len(feasible), dtype=np.bool_)
+            alone[nominated] = True
+            return alone
+        return feasible if feasible.any() else None
+
+    def _explain(self, job: Job, task: Task, errors: FitErrors) -> None:
+        reason = Reason(
+            self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=errors.as_counts()
+        )
+        self._session.explain(job, reason)

@@ -1,0 +1,136 @@
+"""One scheduling cycle over the cache: what actions and plugins may see, ask and change.
+
+A session changes the cache in place. It remembers where every task was, and when it ends puts
+back all that was not committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pumice.core.cache.cluster import ClusterCache
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Configuration
+from pumice.core.decisions import Event
+from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
+from pumice.core.model.reasons import Reason
+from pumice.core.session.choice import NodeChoice
+from pumice.core.session.feasibility import Feasibility
+from pumice.core.session.hooks import Chains, Hooks
+from pumice.core.session.moves import Moves
+from pumice.core.session.orders import Orders
+from pumice.core.session.outbox import Outbox
+from pumice.core.session.statement import Statement
+from pumice.core.session.topology import Topology
+from pumice.core.session.views import ClassView, ClassViews
+from pumice.core.session.votes import Votes
+
+
+class Session:
+    """The doors of one cycle; made by the engine, opened by plugins, worked by actions."""
+
+    def __init__(
+        self,
+        number: int,
+        now_ns: int,
+        cache: ClusterCache,
+        configuration: Configuration,
+        views: ClassViews,
+        left_out: Iterable[str] = (),
+    ) -> None:
+        self.number = number
+        self.now_ns = now_ns
+        self.cache = cache
+        self.table = cache.table
+        self.labels = cache.labels
+        self.configuration = configuration
+        self.tiers = [
+            [options for options in tier if options.name not in left_out]
+            for tier in configuration.tiers
+        ]
+        self.plugin_names = list(dict.fromkeys(o.name for tier in self.tiers for o in tier))
+        self.jobs: dict[str, Job] = cache.session_jobs()
+        self.queues: dict[str, Queue] = {queue.name: queue for queue in cache.queues}
+        self.total = cache.table.sum_allocatable()
+        self.totals = cache.totals
+        self.totals.refresh(self.jobs.values())
+        self.hooks = Hooks()
+        self.chains = Chains(self.hooks, self.tiers)
+        self.orders = Orders(self)
+        self.votes = Votes(self)
+        self.feasibility = Feasibility(self)
+        self.choice = NodeChoice(self)
+        self.moves = Moves(self)
+        self.topology = Topology(self)
+        self.outbox = Outbox(self)
+        self.events: list[Event] = []
+        self.reasons: dict[str, list[Reason]] = {}
+        # Conditions of PodGroups as they shall be, where a plugin changed them.
+        self.conditions: dict[str, tuple[PodGroupCondition, ...]] = {}
+        self.work: dict[str, int] = {}
+        self._views = views
+
+    # Bookkeeping.
+
+    @property
+    def id(self) -> str:
+        """Names this session in conditions."""
+        return f"session-{self.number}"
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Counts work done, for benchmarks and tests."""
+        self.work[what] = self.work.get(what, 0) + number
+
+    def explain(self, job: Job, reason: Reason) -> None:
+        """Notes why a job was held back; the stages of a session add up."""
+        self.reasons.setdefault(job.id, []).append(reason)
+
+    def tell(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
+        """Records an event on the job's PodGroup."""
+        uid = job.group.uid if job.group else ""
+        event = Event("PodGroup", job.namespace, job.name, uid, warning, reason, message)
+        self.events.append(event)
+
+    # Questions that actions ask again and again.
+
+    def view(self, task: Task) -> ClassView:
+        """What is known of the task's class, up to date."""
+        view = self._views.view(task.class_, self.table, self.chains, self.work, self.number)
+        view.sync()
+        return view
+
+    def runs_action(self, name: str) -> bool:
+        return name in self.configuration.actions
+
+    def queue_of(self, job: Job) -> Queue:
+        return self.queues[job.queue]
+
+    def job_of(self, task: Task) -> Job | None:
+        return self.jobs.get(task.job_id)
+
+    def sub_job_of(self, task: Task) -> SubJob:
+        return self.jobs[task.job_id].sub_job_of[task.uid]
+
+    def schedulable_jobs(self) -> list[Job]:
+        """Jobs that may start or grow, in the order of their ids.
+
+        A pending one is let in where no enqueue action would ever do it.
+        """
+        admits = not self.runs_action("enqueue")
+        jobs = []
+        for job in self.jobs.values():
+            if job.is_pending:
+                if not admits:
+                    continue
+                self.set_phase(job, PodGroupPhase.INQUEUE)
+            jobs.append(job)
+        return jobs
+
+    def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
+        self.moves.remember_phase(job)
+        job.phase = phase
+
+    def statement(self) -> Statement:
+        return Statement(self)

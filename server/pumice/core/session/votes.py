@@ -1,0 +1,89 @@
+"""Asks the plugins and puts their answers together, point by point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.tasks import Task
+from pumice.core.model.group import Queue
+from pumice.core.model.reasons import Reason
+from pumice.core.session.hooks import victims, vote
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+
+
+class Votes:
+    """One method a question; how answers combine is the reference's table."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._chains = session.chains
+
+    def why_not_valid(self, job: Job) -> Reason | None:
+        for function in self._chains.flat("why_not_valid"):
+            reason: Reason | None = function(job)
+            if reason is not None:
+                return reason
+        return None
+
+    def is_ready(self, job: Job) -> bool:
+        return all(function(job) for function in self._chains.flat("job_ready"))
+
+    def is_pipelined(self, job: Job) -> bool:
+        return vote(self._chains.tiers("job_pipelined"), job)
+
+    def is_sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
+        if not job.has_policies:
+            return self.is_ready(job)
+        return all(function(sub_job) for function in self._chains.flat("sub_job_ready"))
+
+    def is_sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
+        if not job.has_policies:
+            return self.is_pipelined(job)
+        return vote(self._chains.tiers("sub_job_pipelined"), sub_job)
+
+    def is_starving(self, job: Job) -> bool:
+        """The first tier with an opinion decides: all of it must agree."""
+        for tier in self._chains.tiers("job_starving"):
+            if tier:
+                return all(function(job) for function in tier)
+        return False
+
+    def is_enqueueable(self, job: Job) -> bool:
+        return vote(self._chains.tiers("job_enqueueable"), job)
+
+    def enqueued(self, job: Job) -> None:
+        for function in self._chains.flat("job_enqueued"):
+            function(job)
+
+    def is_overused(self, queue: Queue) -> bool:
+        return any(function(queue) for function in self._chains.flat("overused"))
+
+    def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        return all(function(queue, tasks) for function in self._chains.flat("preemptive"))
+
+    def is_allocatable(self, queue: Queue, task: Task) -> bool:
+        return all(function(queue, task) for function in self._chains.flat("allocatable"))
+
+    def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:
+        return victims(self._chains.tiers("preemptable"), preemptor, candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: list[Task]) -> list[Task]:
+        return victims(self._chains.tiers("reclaimable"), reclaimer, candidates)
+
+    def unified_evictable(self, action: str, job: Job, candidates: list[Task]) -> list[Task]:
+        return victims(self._chains.tiers("unified_evictable"), action, job, candidates)
+
+    def victim_tasks(self, tasks: list[Task]) -> list[Task]:
+        """The union of what a tier names; the first tier that names anyone decides."""
+        for tier in self._chains.tiers("victim_tasks"):
+            named: dict[str, Task] = {}
+            for function in tier:
+                named.update((task.uid, task) for task in function(tasks))
+            if named:
+                return list(named.values())
+        return []

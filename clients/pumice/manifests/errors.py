@@ -1,0 +1,62 @@
+"""What can be wrong with a manifest, as one line that names the object, the field and the way out."""
+
+from __future__ import annotations
+
+
+class FieldError(ValueError):
+    """A field that cannot be translated; the door adds which object it belongs to."""
+
+    def __init__(self, field: str, problem: str, allowed: str = "") -> None:
+        super().__init__(field, problem, allowed)
+        self.field = field
+        self.problem = problem
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        text = f"{self.field}: {self.problem}" if self.field else self.problem
+        return f"{text}; allowed: {self.allowed}" if self.allowed else text
+
+    def under(self, field: str) -> FieldError:
+        """The same problem, seen from the object that holds the field."""
+        separator = "." if self.field and not self.field.startswith("[") else ""
+        return FieldError(f"{field}{separator}{self.field}", self.problem, self.allowed)
+
+
+class ManifestError(ValueError):
+    """An object, or a file of objects, that is set aside, with all that is needed to mend it."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        source: str = "",
+        kind: str = "",
+        name: str = "",
+        field: str = "",
+        allowed: str = "",
+    ) -> None:
+        super().__init__(problem, source, kind, name, field, allowed)
+        self.problem = problem
+        # Where it was read, with the line where one is known.
+        self.source = source
+        self.kind = kind
+        # ``namespace/name``, or the name alone of what has no namespace.
+        self.name = name
+        self.field = field
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        subject = " ".join(part for part in (self.kind, self.name) if part)
+        parts = [part for part in (self.source, subject, self.field, self.problem) if part]
+        text = ": ".join(parts)
+        return f"{text}; allowed: {self.allowed}" if self.allowed else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default pickling between processes.
+        return _rebuild, (self.problem, self.source, self.kind, self.name, self.field, self.allowed)
+
+
+def _rebuild(
+    problem: str, source: str, kind: str, name: str, field: str, allowed: str
+) -> ManifestError:
+    return ManifestError(problem, source=source, kind=kind, name=name, field=field, allowed=allowed)

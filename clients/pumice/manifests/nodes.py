@@ -1,0 +1,81 @@
+"""Nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from pumice.manifests.amounts import amounts
+from pumice.manifests.annotations import (
+    OVERSUBSCRIPTION_CPU,
+    OVERSUBSCRIPTION_MEMORY,
+    for_scheduling,
+)
+from pumice.manifests.golang import parse_decimal
+from pumice.manifests.quantities import MAX_INT64, Quantity
+from pumice.manifests.selectors import TaintShape, taints
+from pumice.manifests.shapes import Int64, Metadata, Shape
+from pumice.v1 import node_pb2
+
+
+class NodeSpecShape(Shape, frozen=True):
+    """What an administrator says about a node."""
+
+    taints: tuple[TaintShape, ...] = ()
+    unschedulable: bool = False
+
+
+class ImageShape(Shape, frozen=True):
+    """An image on a node."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: Int64 = 0
+
+
+class NodeStatusShape(Shape, frozen=True):
+    """What the kubelet says about a node."""
+
+    allocatable: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    images: tuple[ImageShape, ...] = ()
+
+
+class NodeShape(Shape, frozen=True):
+    """A node."""
+
+    metadata: Metadata = Metadata()
+    spec: NodeSpecShape = NodeSpecShape()
+    status: NodeStatusShape = NodeStatusShape()
+
+
+DECODER: Final = msgspec.json.Decoder(NodeShape)
+
+
+def fill_node(node: node_pb2.Node, shape: NodeShape) -> None:
+    metadata, status = shape.metadata, shape.status
+    node.name = metadata.need_name()
+    node.uid = metadata.cluster_uid_of("Node")
+    node.creation_time_ns = metadata.creation_time_ns
+    node.labels.update(metadata.labels)
+    node.annotations.update(for_scheduling(metadata.annotations))
+    node.taints.extend(taints(shape.spec.taints, "spec.taints"))
+    node.unschedulable = shape.spec.unschedulable
+    node.allocatable.update(amounts(status.allocatable, "status.allocatable"))
+    node.capacity.update(amounts(status.capacity, "status.capacity"))
+    node.oversubscription_milli_cpu = _oversubscription(metadata.annotations, OVERSUBSCRIPTION_CPU)
+    node.oversubscription_memory_bytes = _oversubscription(
+        metadata.annotations, OVERSUBSCRIPTION_MEMORY
+    )
+    for image in status.images:
+        node.images.add(names=image.names, size_bytes=image.size_bytes)
+
+
+def _oversubscription(annotations: Mapping[str, str], key: str) -> int:
+    """What Volcano's agent lends out; what is not a number counts as nothing, as in Volcano."""
+    amount = parse_decimal(annotations.get(key, ""))
+    if amount is None or not math.isfinite(amount) or not 0 <= amount <= MAX_INT64:
+        return 0
+    return int(amount)

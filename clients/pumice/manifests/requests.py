@@ -1,0 +1,181 @@
+"""What a pod asks for as a whole, exactly as Volcano and the Kubernetes scheduler add it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pumice.manifests.amounts import (
+    CPU,
+    HUGE_PAGES_PREFIX,
+    MEMORY,
+    PODS,
+    Billionths,
+    counted,
+    fitting,
+)
+from pumice.manifests.quantities import nanos, thousandths, whole
+
+# What the scoring plugins of Kubernetes assume of a container that does not say.
+_DEFAULTS: Final[Billionths] = {CPU: nanos("100m"), MEMORY: nanos("200Mi")}
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerResources:
+    """What one container asks for, in billionths, and where it says so."""
+
+    requests: Billionths
+    field: str
+    # An init container that goes on running beside the others.
+    sidecar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """All in a pod that asks for resources."""
+
+    containers: tuple[ContainerResources, ...]
+    init_containers: tuple[ContainerResources, ...] = ()
+    # Both None when the pod as a whole says nothing.
+    pod_requests: Billionths | None = None
+    pod_limits: Billionths | None = None
+    overhead: Billionths | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What scheduling counts of a pod, in the units of the wire."""
+
+    requests: dict[str, int]
+    non_zero_milli_cpu: int
+    non_zero_memory_bytes: int
+
+
+def totals(pod: PodResources) -> Totals:
+    pod_level = _pod_level_requests(pod)
+    non_zero = _non_zero(pod, pod_level)
+    return Totals(
+        requests=_requests(pod, pod_level),
+        non_zero_milli_cpu=fitting(CPU, thousandths(non_zero[CPU]), "spec.containers"),
+        non_zero_memory_bytes=fitting(MEMORY, whole(non_zero[MEMORY]), "spec.containers"),
+    )
+
+
+def default_requests(requests: Billionths, limits: Billionths) -> dict[str, int]:
+    """What the API server makes of limits without requests."""
+    return {**limits, **requests}
+
+
+def effective_requests(
+    spec: Billionths, actual: Billionths, allocated: Billionths, infeasible: bool
+) -> dict[str, int]:
+    """What counts while a container is being resized: the most of what is asked and what is held.
+
+    A resize that the node refused for good does not count.
+    """
+    result = {} if infeasible else dict(spec)
+    for status in (actual, allocated):
+        _raise_to(result, status)
+    return result
+
+
+def is_pod_level(name: str) -> bool:
+    """Whether a pod can ask for this resource as a whole."""
+    return name in {CPU, MEMORY} or name.startswith(HUGE_PAGES_PREFIX)
+
+
+def _requests(pod: PodResources, pod_level: Billionths) -> dict[str, int]:
+    # Volcano rounds each container by itself before it adds.
+    total = _combined(
+        [counted(container.requests, container.field) for container in pod.containers],
+        [
+            (counted(container.requests, container.field), container.sidecar)
+            for container in pod.init_containers
+        ],
+    )
+    total[PODS] = total.get(PODS, 0) + 1
+    total.update(counted(pod_level, "spec.resources.requests"))
+    _add(total, counted(pod.overhead or {}, "spec.overhead"))
+    return {name: fitting(name, amount, "spec.containers") for name, amount in total.items()}
+
+
+def _non_zero(pod: PodResources, pod_level: Billionths) -> dict[str, int]:
+    """Cpu and memory with defaults for containers that do not say; zero said is zero."""
+    defaults = dict(_DEFAULTS)
+    if pod_level:
+        # Then only what neither the pod nor any container mentions is assumed.
+        for name in (*pod_level, *_mentioned(pod)):
+            defaults.pop(name, None)
+    total = _combined(
+        [_cpu_and_memory(container, defaults) for container in pod.containers],
+        [
+            (_cpu_and_memory(container, defaults), container.sidecar)
+            for container in pod.init_containers
+        ],
+    )
+    total.update(pod_level)
+    _add(total, pod.overhead or {})
+    return {CPU: total.get(CPU, 0), MEMORY: total.get(MEMORY, 0)}
+
+
+def _mentioned(pod: PodResources) -> list[str]:
+    everything = [*pod.containers, *pod.init_containers]
+    names = [name for container in everything for name in container.requests]
+    return [*names, *(pod.overhead or ())]
+
+
+def _cpu_and_memory(container: ContainerResources, defaults: Billionths) -> dict[str, int]:
+    asked = {**defaults, **container.requests}
+    return {name: asked[name] for name in (CPU, MEMORY) if name in asked}
+
+
+def _pod_level_requests(pod: PodResources) -> dict[str, int]:
+    """What the pod asks for as a whole, with what the API server adds where only limits are set."""
+    asked = {
+        name: amount for name, amount in (pod.pod_requests or {}).items() if is_pod_level(name)
+    }
+    if not pod.pod_limits:
+        return asked
+    by_containers = _combined(
+        [container.requests for container in pod.containers],
+        [(container.requests, container.sidecar) for container in pod.init_containers],
+    )
+    for source in (by_containers, pod.pod_limits):
+        for name, amount in source.items():
+            if is_pod_level(name):
+                asked.setdefault(name, amount)
+    return asked
+
+
+def _combined(
+    containers: Iterable[Mapping[str, int]],
+    init_containers: Iterable[tuple[Mapping[str, int], bool]],
+) -> dict[str, int]:
+    """The most that is needed at any time, while init containers run one by one and after."""
+    total: dict[str, int] = {}
+    for container in containers:
+        _add(total, container)
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container, is_sidecar in init_containers:
+        if is_sidecar:
+            _add(total, container)
+            _add(sidecars, container)
+            _raise_to(peak, sidecars)
+        else:
+            running = dict(container)
+            _add(running, sidecars)
+            _raise_to(peak, running)
+    _raise_to(total, peak)
+    return total
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: dict[str, int], least: Mapping[str, int]) -> None:
+    for name, amount in least.items():
+        total[name] = max(total.get(name, amount), amount)

@@ -1,0 +1,210 @@
+"""The network's tiers, NUMA layouts and shards of nodes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from pumice.manifests.amounts import amounts
+from pumice.manifests.errors import FieldError
+from pumice.manifests.golang import parse_int
+from pumice.manifests.quantities import Quantity
+from pumice.manifests.selectors import LabelSelectorShape
+from pumice.manifests.shapes import Count, Int64, Metadata, Shape, one_of
+from pumice.v1 import topology_pb2
+
+_MEMBER_TYPES: Final = {"Node": False, "HyperNode": True}
+
+
+class ExactMatchShape(Shape, frozen=True):
+    """One member by name."""
+
+    name: str = ""
+
+
+class RegexMatchShape(Shape, frozen=True):
+    """Members by a pattern."""
+
+    pattern: str = ""
+
+
+class MemberSelectorShape(Shape, frozen=True):
+    """Exactly one of three ways to choose members."""
+
+    exact_match: ExactMatchShape | None = None
+    regex_match: RegexMatchShape | None = None
+    label_match: LabelSelectorShape | None = None
+
+
+class MemberShape(Shape, frozen=True):
+    """Members of a HyperNode."""
+
+    type: str = ""
+    selector: MemberSelectorShape = MemberSelectorShape()
+
+
+class HyperNodeSpecShape(Shape, frozen=True):
+    """What is close together."""
+
+    tier: Count = 0
+    tier_name: str = ""
+    members: tuple[MemberShape, ...] = ()
+
+
+class HyperNodeShape(Shape, frozen=True):
+    """A HyperNode."""
+
+    metadata: Metadata = Metadata()
+    spec: HyperNodeSpecShape = HyperNodeSpecShape()
+
+
+class NumaResourceShape(Shape, frozen=True):
+    """What a node has of one resource."""
+
+    allocatable: str = ""
+    capacity: Int64 = 0
+
+
+class CpuShape(Shape, frozen=True):
+    """Where a cpu sits."""
+
+    numa: Count = 0
+    socket: Count = 0
+    core: Count = 0
+
+
+class ContainerAllocationShape(Shape, frozen=True):
+    """What a container was given."""
+
+    allocations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class PodAllocationShape(Shape, frozen=True):
+    """What a pod was given."""
+
+    uid: str = ""
+    container_allocations: tuple[ContainerAllocationShape, ...] = ()
+
+
+class NumaSpecShape(Shape, frozen=True):
+    """The NUMA layout of a node."""
+
+    policies: dict[str, str] = msgspec.field(default_factory=dict)
+    res_reserved: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    numares: dict[str, NumaResourceShape] = msgspec.field(default_factory=dict)
+    cpu_detail: dict[str, CpuShape] = msgspec.field(default_factory=dict)
+    pod_allocations: tuple[PodAllocationShape, ...] = ()
+
+
+class NumaShape(Shape, frozen=True):
+    """A Numatopology."""
+
+    metadata: Metadata = Metadata()
+    spec: NumaSpecShape = NumaSpecShape()
+
+
+class ShardSpecShape(Shape, frozen=True):
+    """The nodes that a scheduler should use."""
+
+    nodes_desired: tuple[str, ...] = ()
+
+
+class ShardStatusShape(Shape, frozen=True):
+    """The nodes that a scheduler uses."""
+
+    nodes_in_use: tuple[str, ...] = ()
+
+
+class ShardShape(Shape, frozen=True):
+    """A NodeShard."""
+
+    metadata: Metadata = Metadata()
+    spec: ShardSpecShape = ShardSpecShape()
+    status: ShardStatusShape = ShardStatusShape()
+
+
+HYPER_NODE_DECODER: Final = msgspec.json.Decoder(HyperNodeShape)
+NUMA_DECODER: Final = msgspec.json.Decoder(NumaShape)
+SHARD_DECODER: Final = msgspec.json.Decoder(ShardShape)
+
+
+def fill_hyper_node(target: topology_pb2.HyperNode, shape: HyperNodeShape) -> None:
+    target.name = shape.metadata.need_name()
+    target.uid = shape.metadata.cluster_uid_of("HyperNode")
+    target.tier = shape.spec.tier
+    target.tier_name = shape.spec.tier_name
+    for index, member in enumerate(shape.spec.members):
+        _fill_member(target.members.add(), member, f"spec.members[{index}]")
+
+
+def _fill_member(target: topology_pb2.HyperNodeMember, shape: MemberShape, field: str) -> None:
+    target.is_hyper_node = one_of(_MEMBER_TYPES, shape.type, f"{field}.type")
+    selector = shape.selector
+    given = [
+        name
+        for name, choice in (
+            ("exactMatch", selector.exact_match),
+            ("regexMatch", selector.regex_match),
+            ("labelMatch", selector.label_match),
+        )
+        if choice is not None
+    ]
+    if len(given) != 1:
+        raise FieldError(
+            f"{field}.selector",
+            f"{' and '.join(given) or 'nothing'} given",
+            "exactly one of exactMatch, regexMatch, labelMatch",
+        )
+    if selector.exact_match is not None:
+        target.exact_name = selector.exact_match.name
+    if selector.regex_match is not None:
+        target.name_pattern = selector.regex_match.pattern
+    if selector.label_match is not None:
+        _fill_labels(target, selector.label_match, f"{field}.selector.labelMatch")
+
+
+def _fill_labels(
+    target: topology_pb2.HyperNodeMember, shape: LabelSelectorShape, field: str
+) -> None:
+    target.match_labels.SetInParent()
+    target.match_labels.labels.update(shape.match_labels)
+    for index, expression in enumerate(shape.match_expressions):
+        if expression.operator != "In" or len(expression.values) != 1:
+            raise FieldError(
+                f"{field}.matchExpressions[{index}]",
+                f"{expression.operator} with {len(expression.values)} values given",
+                "In with exactly one value",
+            )
+        target.match_labels.labels[expression.key] = expression.values[0]
+
+
+def fill_numa_topology(target: topology_pb2.NumaTopology, shape: NumaShape) -> None:
+    spec = shape.spec
+    target.name = shape.metadata.need_name()
+    target.uid = shape.metadata.cluster_uid_of("Numatopology")
+    target.policies.update(spec.policies)
+    for name, resource in sorted(spec.numares.items()):
+        target.resources[name].allocatable = resource.allocatable
+        target.resources[name].capacity = resource.capacity
+    cpus = {_cpu_id(text): cpu for text, cpu in spec.cpu_detail.items()}
+    for cpu_id, cpu in sorted(cpus.items(), key=lambda entry: entry[0]):
+        target.cpus.add(cpu=cpu_id, numa=cpu.numa, socket=cpu.socket, core=cpu.core)
+    target.reserved.update(amounts(spec.res_reserved, "spec.resReserved"))
+    for pod in spec.pod_allocations:
+        lists = [one.allocations.get("cpu", "") for one in pod.container_allocations]
+        target.pod_allocations[pod.uid] = ",".join(cpus_ for cpus_ in lists if cpus_)
+
+
+def _cpu_id(text: str) -> int:
+    cpu_id = parse_int(text, bits=32)
+    if cpu_id is None or cpu_id < 0:
+        raise FieldError(f"spec.cpuDetail[{text[:80]}]", "is not a cpu", "a number from 0")
+    return cpu_id
+
+
+def fill_node_shard(target: topology_pb2.NodeShard, shape: ShardShape) -> None:
+    target.name = shape.metadata.need_name()
+    target.uid = shape.metadata.cluster_uid_of("NodeShard")
+    target.nodes_desired.extend(shape.spec.nodes_desired)
+    target.nodes_in_use.extend(shape.status.nodes_in_use)

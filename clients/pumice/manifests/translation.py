@@ -1,0 +1,177 @@
+"""The door: documents in, objects of the wire out, and what was set aside by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from msgspec import Raw
+
+from pumice.manifests.documents import Document, parse, unfold
+from pumice.manifests.errors import ManifestError
+from pumice.manifests.kinds import reader_for, reader_of
+from pumice.v1 import pod_pb2
+from pumice.v1.object_pb2 import ClusterObject, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredObject:
+    """An object of a kind that scheduling does not read."""
+
+    source: str
+    api_version: str
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        prefix = f"{self.source}: " if self.source else ""
+        return (
+            f"{prefix}{self.kind} {self.name}: ignored, {self.api_version} {self.kind} is not read"
+        )
+
+
+@dataclass(slots=True)
+class Translation:
+    """What became of some documents."""
+
+    objects: list[ClusterObject] = field(default_factory=list)
+    errors: list[ManifestError] = field(default_factory=list)
+    ignored: list[IgnoredObject] = field(default_factory=list)
+
+
+def decode(
+    kind: Kind.ValueType, data: bytes | Raw, into: ClusterObject | None = None, source: str = ""
+) -> ClusterObject:
+    """An object of a known kind from the JSON of an API server; `kind` in it is not looked at."""
+    target = ClusterObject() if into is None else into
+    reader = reader_of(kind)
+    reader.read(data, getattr(target, reader.field), source)
+    return target
+
+
+def decode_pod(data: bytes | Raw, into: pod_pb2.Pod | None = None, source: str = "") -> pod_pb2.Pod:
+    """A pod from the JSON of an API server."""
+    target = pod_pb2.Pod() if into is None else into
+    reader_of(Kind.KIND_POD).read(data, target, source)
+    return target
+
+
+def translate(document: Mapping[str, Any], source: str = "") -> ClusterObject | None:
+    """An object from its manifest; None if it is of a kind that scheduling does not read.
+
+    Raises ManifestError when the object cannot be what it says it is.
+    """
+    api_version, kind = _type_of(document, source)
+    reader = reader_for(api_version, kind)
+    if reader is None:
+        return None
+    target = ClusterObject()
+    reader.read(_encoded(document, kind, source), getattr(target, reader.field), source)
+    return target
+
+
+def translate_all(*sources: Path | IO[str] | IO[bytes]) -> Translation:
+    """Everything in some files or streams of YAML or JSON; nothing bad in them stops the rest."""
+    return _translated(document for source in sources for document in _read(source))
+
+
+def translate_documents(documents: Iterable[Any], source: str = "") -> Translation:
+    """The same for documents that were parsed already; lists among them are taken apart."""
+    return _translated(
+        found
+        for index, document in enumerate(documents)
+        for found in unfold(document, f"{source}[{index}]")
+    )
+
+
+def _read(source: Path | IO[str] | IO[bytes]) -> Iterator[Document | ManifestError]:
+    name = str(source if isinstance(source, Path) else getattr(source, "name", "<stream>"))
+    try:
+        text = source.read_bytes() if isinstance(source, Path) else source.read()
+    except OSError as error:
+        yield ManifestError(f"cannot be read: {error.strerror or error}", source=name)
+        return
+    except UnicodeDecodeError as error:
+        yield ManifestError(f"is not UTF-8 text (byte {error.start})", source=name)
+        return
+    yield from parse(text, name)
+
+
+def _translated(documents: Iterable[Document | ManifestError]) -> Translation:
+    result = Translation()
+    register = _Register()
+    for document in documents:
+        if isinstance(document, ManifestError):
+            result.errors.append(document)
+            continue
+        try:
+            translated = translate(document.body, document.source)
+            if translated is None:
+                result.ignored.append(_ignored(document))
+            else:
+                register.add(translated, document.source)
+                result.objects.append(translated)
+        except ManifestError as error:
+            result.errors.append(error)
+    return result
+
+
+class _Register:
+    """The names and uids that were given, each of which can be given once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str, str], str] = {}
+
+    def add(self, translated: ClusterObject, source: str) -> None:
+        kind, message = _content(translated)
+        namespace = getattr(message, "namespace", "")
+        name = f"{namespace}/{message.name}" if namespace else message.name
+        for claim, text in (("name", name), ("uid", message.uid)):
+            if (kind, claim, text) in self._seen:
+                raise ManifestError(
+                    f"its {claim} was given before, at {self._seen[kind, claim, text]}",
+                    source=source,
+                    kind=kind,
+                    name=name,
+                    field=f"metadata.{claim}",
+                )
+        for claim, text in (("name", name), ("uid", message.uid)):
+            self._seen[kind, claim, text] = source
+
+
+def _content(translated: ClusterObject) -> tuple[str, Any]:
+    descriptor, message = translated.ListFields()[0]
+    return reader_of(Kind.ValueType(descriptor.number)).name, message
+
+
+def _type_of(document: Mapping[str, Any], source: str) -> tuple[str, str]:
+    for key in ("apiVersion", "kind"):
+        text = document.get(key)
+        if not isinstance(text, str) or not text:
+            problem = "is missing" if text is None or text == "" else f"{text!r} is not text"
+            raise ManifestError(problem, source=source, name=_name_of(document), field=key)
+    return document["apiVersion"], document["kind"]
+
+
+def _name_of(document: Mapping[str, Any]) -> str:
+    metadata = document.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return ""
+    parts = (metadata.get("namespace"), metadata.get("name"))
+    return "/".join(str(part) for part in parts if part)
+
+
+def _ignored(document: Document) -> IgnoredObject:
+    body = document.body
+    return IgnoredObject(document.source, body["apiVersion"], body["kind"], _name_of(body))
+
+
+def _encoded(document: Mapping[str, Any], kind: str, source: str) -> bytes:
+    try:
+        return msgspec.json.encode(document)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        problem = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ManifestError(problem, source=source, kind=kind, name=_name_of(document)) from None

@@ -189,7 +189,8 @@ class _Reader:
     ) -> None:
         near = get_close_matches(word, known, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
-        self._problem(path, f"unknown {what} {word!r}{hint}")
+        message = f"unknown {what} {word!r}{hint}"
+        self.problems.append(Problem(path, message, near[0] if near else ""))
 
     def read(self, data: object) -> Configuration:
         if not isinstance(data, Mapping):

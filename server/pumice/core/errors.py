@@ -34,6 +34,8 @@ class Problem:
 
     path: tuple[str | int, ...]
     message: str
+    # The nearest valid name, if there is one.
+    suggestion: str = ""
 
     def __str__(self) -> str:
         where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path)

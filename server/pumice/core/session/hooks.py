@@ -81,6 +81,9 @@ class Hooks:
     task_batch_score: dict[str, Callable[[Task, Rows], Scores | None]] = field(default_factory=dict)
     # Node by node, for plugins that do not care for speed.
     node_score: dict[str, Callable[[Task, str], float]] = field(default_factory=dict)
+    # Whether this plugin's task predicates and task scores have nothing to say about the task,
+    # whatever the candidates: such tasks of one class are placed in one go.
+    is_plain: dict[str, Callable[[Task], bool]] = field(default_factory=dict)
     best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = field(
         default_factory=dict
     )
@@ -175,6 +178,7 @@ class Chains:
         self._tiers = tiers
         self._flat: dict[str, list[Any]] = {}
         self._tiered: dict[str, list[list[Any]]] = {}
+        self._named: dict[str, list[tuple[str, Any]]] = {}
 
     def tiers(self, point: str) -> list[list[Any]]:
         found = self._tiered.get(point)
@@ -201,14 +205,17 @@ class Chains:
 
     def named(self, point: str) -> list[tuple[str, Any]]:
         """Like ``flat``, with the names of the plugins."""
-        flag = FLAGS.get(point)
-        functions: dict[str, Any] = getattr(self._hooks, point)
-        return [
-            (options.name, functions[options.name])
-            for tier in self._tiers
-            for options in tier
-            if options.name in functions and (flag is None or options.enabled(flag))
-        ]
+        found = self._named.get(point)
+        if found is None:
+            flag = FLAGS.get(point)
+            functions: dict[str, Any] = getattr(self._hooks, point)
+            found = self._named[point] = [
+                (options.name, functions[options.name])
+                for tier in self._tiers
+                for options in tier
+                if options.name in functions and (flag is None or options.enabled(flag))
+            ]
+        return found
 
 
 def vote(tiers: list[list[Any]], subject: Any) -> bool:

@@ -9,9 +9,10 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.batch import ClassBatch, is_plain
 from pumice.core.session.statement import Statement
 
 if TYPE_CHECKING:
@@ -38,12 +39,15 @@ class Placement:
         if within is not None and not within.any():
             return None
         statement = session.statement()
+        run = _Run(session, statement, sub_job, within)
         while tasks:
             task = tasks.popleft()
             session.count("tasks_tried")
             if not self._is_worth_trying(job, sub_job, task):
                 continue
-            placed = self._place(statement, job, task, within, domain)
+            placed = run.place(task, tasks)
+            if placed is None:
+                placed = self._place(statement, job, task, within, domain)
             if placed is None:
                 if job.needs_more_tries(sub_job):
                     continue
@@ -120,3 +124,55 @@ class Placement:
             self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=errors.as_counts()
         )
         self._session.explain(job, reason)
+
+
+class _Run:
+    """Consecutive plain tasks of one class, placed from one batch."""
+
+    __slots__ = ("_batch", "_class", "_left", "_session", "_statement", "_sub_job", "_within")
+
+    def __init__(
+        self, session: Session, statement: Statement, sub_job: SubJob, within: Mask | None
+    ) -> None:
+        self._session = session
+        self._statement = statement
+        self._sub_job = sub_job
+        self._within = within
+        self._batch: ClassBatch | None = None
+        self._class: TaskClass | None = None
+        self._left = 0
+
+    def place(self, task: Task, following: deque[Task]) -> bool | None:
+        """Places a plain task on idle room; None: this has to be looked at more closely."""
+        session = self._session
+        if not is_plain(session, task) or session.feasibility.why_not_anywhere(task) is not None:
+            self._batch = None
+            return None
+        if self._batch is None or self._class is not task.class_ or not self._left:
+            self._start(task, following)
+        assert self._batch is not None
+        row = self._batch.next_row()
+        if row is None:
+            self._batch = None
+            return None
+        placed = self._statement.allocate(task, session.table.names[row])
+        if placed:
+            self._batch.take()
+            self._left -= 1
+        else:
+            self._batch = None
+        return placed
+
+    def _start(self, task: Task, following: deque[Task]) -> None:
+        """A new batch, as large as the sub-job still needs it and tasks of the class follow."""
+        index = self._sub_job.index
+        short = self._sub_job.min_available - index.ready_count - index.pending_best_effort
+        count = 1
+        for other in following:
+            if count >= short or other.class_ is not task.class_:
+                break
+            count += 1
+        view = self._session.view(task)
+        self._batch = ClassBatch(self._session, view, self._within, count)
+        self._class = task.class_
+        self._left = count

@@ -6,6 +6,8 @@ the touched rows are computed again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,18 @@ from pumice.core.session.rows import NodeRows
 
 # A larger part of the rows than this is computed in one go for all of them.
 _REFRESH_ALL_ABOVE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RowState:
+    """What a class makes of some rows."""
+
+    fits_idle: Mask
+    fits_future: Mask
+    # All predicates pass that depend on class and row alone.
+    open: Mask
+    order: Floats
+    batch: Floats
 
 
 class ClassView:
@@ -106,33 +120,35 @@ class ClassView:
         self._position = table.log_end
 
     def _refresh(self, index: NDArray[np.intp] | None) -> None:
-        table = self._table
-        rows = NodeRows(table, index)
+        rows = NodeRows(self._table, index)
         where = slice(None) if index is None else index
-        self._work["rows_computed"] = self._work.get("rows_computed", 0) + len(rows)
-        self.fits_future[where] = self._fits(table.future, index)
-        self.fits_idle[where] = self._fits(table.idle, index)
-        open_ = self.static_ok[where].copy()
-        for function in self._chains.flat("row_predicate"):
-            for refusal in function(self.class_, rows):
-                open_ &= ~refusal.rows
-        self.open[where] = open_
-        order = self.static_order[where].copy()
-        for function in self._chains.flat("row_score"):
-            order += function(self.class_, rows)
-        self.order[where] = order
-        batch = np.zeros(len(rows))
-        for function in self._chains.flat("row_batch_score"):
-            batch += function(self.class_, rows)
-        self.batch[where] = batch
+        state = self.evaluate(rows, where)
+        self.fits_idle[where] = state.fits_idle
+        self.fits_future[where] = state.fits_future
+        self.open[where] = state.open
+        self.order[where] = state.order
+        self.batch[where] = state.batch
 
-    def _fits(self, amounts: Floats, index: NDArray[np.intp] | None) -> Mask:
-        mask: Mask | None = None
-        for column, need in zip(self._columns, self._needs, strict=True):
-            have = amounts[column] if index is None else amounts[column, index]
-            enough = have >= need
-            mask = enough if mask is None else mask & enough
-        assert mask is not None
+    def evaluate(self, rows: NodeRows, where: slice | NDArray[np.intp]) -> RowState:
+        """What the class makes of some rows, real or imagined; ``where`` are their positions."""
+        class_, chains = self.class_, self._chains
+        self._work["rows_computed"] = self._work.get("rows_computed", 0) + len(rows)
+        open_ = self.static_ok[where].copy()
+        for function in chains.flat("row_predicate"):
+            for refusal in function(class_, rows):
+                open_ &= ~refusal.rows
+        order = self.static_order[where]
+        for function in chains.flat("row_score"):
+            order = order + function(class_, rows)
+        batch: Floats = np.zeros(len(rows))
+        for function in chains.flat("row_batch_score"):
+            batch = batch + function(class_, rows)
+        return RowState(self._fits(rows.idle), self._fits(rows.future), open_, order, batch)
+
+    def _fits(self, amounts: Floats) -> Mask:
+        mask: Mask = amounts[self._columns[0]] >= self._needs[0]
+        for column, need in zip(self._columns[1:], self._needs[1:], strict=True):
+            mask &= amounts[column] >= need
         return mask
 
     def first_short(self) -> NDArray[np.intp]:

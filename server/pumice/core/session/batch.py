@@ -1,0 +1,116 @@
+"""Places equal tasks in one go, with the result of one after the other.
+
+For tasks whose predicates and scores follow from class and row alone, a placement changes nothing
+but its own row. So the best rows are found once, what each row would be worth after one, two …
+more tasks is computed for all of them together, and a heap merges these.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heapreplace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.nodes import Floats
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask
+from pumice.core.session.rows import NodeRows
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+    from pumice.core.session.views import ClassView
+
+# Rows are computed about so many at a time: fewer waste calls, more waste rows.
+_ROWS_AT_ONCE = 32
+_NEVER = -np.inf
+
+
+def is_plain(session: Session, task: Task) -> bool:
+    """Whether nothing but its class and the rows decides where the task goes."""
+    chains = session.chains
+    if task.pod.nominated_node_name or chains.flat("node_predicate"):
+        return False
+    if chains.flat("node_score") or chains.flat("best_node"):
+        return False
+    plain = session.hooks.is_plain
+    for point in ("task_predicate", "task_score", "task_batch_score"):
+        for name, _ in chains.named(point):
+            test = plain.get(name)
+            if test is None or not test(task):
+                return False
+    return True
+
+
+class ClassBatch:
+    """Hands out the best row with idle room for each of up to ``count`` tasks of one class."""
+
+    def __init__(self, session: Session, view: ClassView, within: Mask | None, count: int) -> None:
+        self._table = session.table
+        self._view = view
+        eligible = view.open & view.fits_future & view.fits_idle
+        if within is not None:
+            eligible &= within
+        totals = np.where(eligible, view.order + view.batch, _NEVER)
+        session.count("candidates_scored", len(totals))
+        self._rows = _best_rows(totals, count)
+        # What each chosen row is worth with so many more tasks on it; filled in ahead of need.
+        self._levels: list[list[float]] = [[float(value)] for value in totals[self._rows]]
+        self._placed = [0] * len(self._levels)
+        self._heap = [(-level[0], slot, 0) for slot, level in enumerate(self._levels)]
+        heapify(self._heap)
+        self._chunk = max(1, _ROWS_AT_ONCE // max(1, len(self._rows)))
+
+    def next_row(self) -> int | None:
+        """The best row now; None when no idle room is left anywhere."""
+        if not self._heap or self._heap[0][0] == -_NEVER:
+            return None
+        return int(self._rows[self._heap[0][1]])
+
+    def take(self) -> None:
+        """The row last handed out got its task; the table already counts it."""
+        _, slot, level = self._heap[0]
+        self._placed[slot] += 1
+        values = self._levels[slot]
+        if level + 1 >= len(values):
+            self._look_further(level + 1)
+        value = values[level + 1]
+        if value == _NEVER:
+            heappop(self._heap)
+        else:
+            heapreplace(self._heap, (-value, slot, level + 1))
+
+    def _look_further(self, level: int) -> None:
+        """Computes the next levels of all rows that are that far, in one go."""
+        slots = [
+            slot
+            for slot, values in enumerate(self._levels)
+            if len(values) == level and values[-1] != _NEVER
+        ]
+        index: NDArray[np.intp] = np.repeat(self._rows[slots], self._chunk)
+        wanted = np.tile(np.arange(level, level + self._chunk), len(slots))
+        there = np.repeat(np.array([self._placed[slot] for slot in slots]), self._chunk)
+        counts: Floats = (wanted - there).astype(np.float64)
+        rows = NodeRows(self._table, index, self._view.class_, counts)
+        state = self._view.evaluate(rows, index)
+        good = state.open & state.fits_future & state.fits_idle
+        values = np.where(good, state.order + state.batch, _NEVER).tolist()
+        for number, slot in enumerate(slots):
+            self._levels[slot] += values[number * self._chunk : (number + 1) * self._chunk]
+        self._chunk *= 2
+
+
+def _best_rows(totals: Floats, count: int) -> NDArray[np.intp]:
+    """The ``count`` best rows in the order of rows; of equals at the edge the first ones."""
+    if count == 1:
+        return np.array([int(np.argmax(totals))], dtype=np.intp) if len(totals) else _NO_ROWS
+    if count >= len(totals):
+        return np.arange(len(totals), dtype=np.intp)
+    edge = np.partition(totals, len(totals) - count)[len(totals) - count]
+    above = np.flatnonzero(totals > edge)
+    equal = np.flatnonzero(totals == edge)[: count - len(above)]
+    return np.sort(np.concatenate((above, equal)))
+
+
+_NO_ROWS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)

@@ -8,13 +8,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 
-_READY = (
-    TaskStatus.BOUND,
-    TaskStatus.BINDING,
-    TaskStatus.RUNNING,
-    TaskStatus.ALLOCATED,
-    TaskStatus.SUCCEEDED,
-)
+_READY = HOLDS_RESOURCES | {TaskStatus.SUCCEEDED}
 _SCHEDULED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.FAILED, TaskStatus.SUCCEEDED)
 _NONE: dict[str, Task] = {}
 
@@ -22,11 +16,20 @@ _NONE: dict[str, Task] = {}
 class TaskIndex:
     """The tasks of a job, or of a part of one."""
 
-    __slots__ = ("allocated", "by_status", "pending_best_effort", "tasks", "total_request")
+    __slots__ = (
+        "allocated",
+        "by_status",
+        "pending_best_effort",
+        "ready_count",
+        "tasks",
+        "total_request",
+    )
 
     def __init__(self) -> None:
         self.tasks: dict[str, Task] = {}
         self.by_status: dict[TaskStatus, dict[str, Task]] = {}
+        # Counted here because readiness is asked for after every placement.
+        self.ready_count = 0
         self.pending_best_effort = 0
         self.allocated = Resources()
         self.total_request = Resources()
@@ -40,38 +43,43 @@ class TaskIndex:
     def add(self, task: Task) -> None:
         self.tasks[task.uid] = task
         self.total_request.add(task.request)
-        self._enter(task)
+        self._enter(task, task.status)
+        if task.status in HOLDS_RESOURCES:
+            self.allocated.add(task.request)
 
     def remove(self, task: Task) -> None:
         del self.tasks[task.uid]
         self.total_request.subtract(task.request)
-        self._leave(task)
+        self._leave(task, task.status)
+        if task.status in HOLDS_RESOURCES:
+            self.allocated.subtract(task.request)
 
-    def leave_status(self, task: Task) -> None:
-        """First half of a change of status: call before the task's status is set."""
-        self._leave(task)
+    def move(self, task: Task, new: TaskStatus) -> None:
+        """The task is about to change its status; the caller sets it."""
+        old = task.status
+        self._leave(task, old)
+        self._enter(task, new)
+        held, holds = old in HOLDS_RESOURCES, new in HOLDS_RESOURCES
+        if holds and not held:
+            self.allocated.add(task.request)
+        elif held and not holds:
+            self.allocated.subtract(task.request)
 
-    def enter_status(self, task: Task) -> None:
-        """Second half of a change of status: call after it is set."""
-        self._enter(task)
-
-    def _enter(self, task: Task) -> None:
-        status = task.status
+    def _enter(self, task: Task, status: TaskStatus) -> None:
         group = self.by_status.get(status)
         if group is None:
             group = self.by_status[status] = {}
         group[task.uid] = task
-        if status in HOLDS_RESOURCES:
-            self.allocated.add(task.request)
-        elif status is TaskStatus.PENDING and task.best_effort:
+        if status in _READY:
+            self.ready_count += 1
+        elif task.best_effort and status is TaskStatus.PENDING:
             self.pending_best_effort += 1
 
-    def _leave(self, task: Task) -> None:
-        status = task.status
+    def _leave(self, task: Task, status: TaskStatus) -> None:
         del self.by_status[status][task.uid]
-        if status in HOLDS_RESOURCES:
-            self.allocated.subtract(task.request)
-        elif status is TaskStatus.PENDING and task.best_effort:
+        if status in _READY:
+            self.ready_count -= 1
+        elif task.best_effort and status is TaskStatus.PENDING:
             self.pending_best_effort -= 1
 
     def with_status(self, status: TaskStatus) -> dict[str, Task]:
@@ -84,10 +92,6 @@ class TaskIndex:
     def count(self, *statuses: TaskStatus) -> int:
         by_status = self.by_status
         return sum(len(by_status[s]) for s in statuses if s in by_status)
-
-    @property
-    def ready_count(self) -> int:
-        return self.count(*_READY)
 
     @property
     def allocated_count(self) -> int:

@@ -108,17 +108,11 @@ class Job:
         self.version += 1
 
     def set_status(self, task: Task, status: TaskStatus) -> None:
+        self.index.move(task, status)
         sub_index = self.sub_job_of[task.uid].index
-        if sub_index is self.index:
-            sub_index.leave_status(task)
-            task.status = status
-            sub_index.enter_status(task)
-            return
-        for index in (self.index, sub_index):
-            index.leave_status(task)
+        if sub_index is not self.index:
+            sub_index.move(task, status)
         task.status = status
-        for index in (self.index, sub_index):
-            index.enter_status(task)
 
     def _divide(self) -> None:
         """Makes the sub-jobs anew."""

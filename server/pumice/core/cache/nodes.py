@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.cache.tasks import ClassWeights, Task, TaskClass
 from pumice.core.model.node import Node
 from pumice.core.model.resources import CPU, MEMORY, PODS, Resources
 from pumice.core.model.status import TaskStatus
@@ -78,19 +78,20 @@ class NodeTable:
         self._allocate_arrays(0)
 
     def _allocate_arrays(self, count: int) -> None:
-        shape = (len(self.columns), count)
-        # Volcano's ledger. Future is what will be idle once the releasing tasks are gone and the
-        # pipelined ones have come.
-        self.allocatable: Floats = np.zeros(shape)
-        self.idle: Floats = np.zeros(shape)
-        self.used: Floats = np.zeros(shape)
-        self.releasing: Floats = np.zeros(shape)
-        self.future: Floats = np.zeros(shape)
-        # Kubernetes' view of the same nodes, which filters and scores look at.
-        self.kube_allocatable: Floats = np.zeros(shape)
-        self.kube_requested: Floats = np.zeros(shape)
-        self.kube_non_zero: Floats = np.zeros((2, count))
-        self.kube_pods: Floats = np.zeros(count)
+        width = len(self.columns)
+        # What nodes offer: by Volcano's reckoning, and by their own word.
+        self.offered: Floats = np.zeros((2 * width, count))
+        self.allocatable = self.offered[:width]
+        self.kube_allocatable = self.offered[width:]
+        # What became of it, in one array so that a placement is one operation. First Volcano's
+        # ledger, where future is what will be idle once releasing tasks are gone and pipelined
+        # ones have come; then Kubernetes' view of the same nodes, for filters and scores.
+        self.amounts: Floats = np.zeros((5 * width + 3, count))
+        self.idle, self.used, self.releasing, self.future, self.kube_requested = (
+            self.amounts[part * width : (part + 1) * width] for part in range(5)
+        )
+        self.kube_non_zero = self.amounts[5 * width : 5 * width + 2]
+        self.kube_pods = self.amounts[5 * width + 2]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -185,42 +186,33 @@ class NodeTable:
         task.ledger_status = task.status
 
     def _weigh(self, row: int, task: Task, status: TaskStatus, sign: int) -> None:
-        amount = self.vector(task.class_)
-        if sign < 0:
-            amount = -amount
-        if status is TaskStatus.PIPELINED:
-            self.future[:, row] -= amount
+        weight = self.weights(task.class_).of(status)
+        if sign > 0:
+            self.amounts[:, row] += weight
         else:
-            self.idle[:, row] -= amount
-            self.used[:, row] += amount
-            if status is TaskStatus.RELEASING:
-                self.releasing[:, row] += amount
-            else:
-                self.future[:, row] -= amount
+            self.amounts[:, row] -= weight
         self.log.append(row)
 
     def kube_add(self, row: int, task: Task) -> None:
-        self._kube_weigh(row, task, 1)
+        self.amounts[:, row] += self.weights(task.class_).kube
+        self.log.append(row)
 
     def kube_remove(self, row: int, task: Task) -> None:
-        self._kube_weigh(row, task, -1)
-
-    def _kube_weigh(self, row: int, task: Task, sign: int) -> None:
-        spec = task.class_.spec
-        amount = self.vector(task.class_)
-        self.kube_requested[:, row] += amount if sign > 0 else -amount
-        self.kube_non_zero[0, row] += sign * spec.non_zero_milli_cpu
-        self.kube_non_zero[1, row] += sign * spec.non_zero_memory_bytes
-        self.kube_pods[row] += sign
+        self.amounts[:, row] -= self.weights(task.class_).kube
         self.log.append(row)
+
+    def weights(self, class_: TaskClass) -> ClassWeights:
+        """What a task of the class does to ``amounts``, by status."""
+        if class_.layout != self.layout:
+            get = class_.request.get
+            vector = np.array([get(name) for name in self.columns], dtype=np.float64)
+            class_.weights = ClassWeights(vector, class_)
+            class_.layout = self.layout
+        return class_.weights
 
     def vector(self, class_: TaskClass) -> Floats:
         """The class's request by column."""
-        if class_.layout != self.layout:
-            get = class_.request.get
-            class_.vector = np.array([get(name) for name in self.columns], dtype=np.float64)
-            class_.layout = self.layout
-        return class_.vector
+        return self.weights(class_).request
 
     # Between batches and sessions the table is put in order.
 
@@ -258,45 +250,28 @@ class NodeTable:
 
     def _fill_row(self, entry: NodeEntry) -> None:
         row = entry.row
-        for array in (self.used, self.releasing, self.kube_requested, self.kube_non_zero):
-            array[:, row] = 0
-        self.kube_pods[row] = 0
+        self.amounts[:, row] = 0
         self._fill_amounts(entry)
         self._weigh_all([entry])
         self.log.append(row)
 
     def _weigh_all(self, entries: Iterable[NodeEntry]) -> None:
-        """Counts every task of these nodes, class by class, in a few array operations."""
+        """Counts every task of these nodes, class by class, in one array operation."""
         rows: list[int] = []
-        classes: dict[TaskClass, int] = {}
         numbers: list[int] = []
-        releasing: list[bool] = []
+        known: dict[tuple[TaskClass, bool], int] = {}
         for entry in entries:
             for task in entry.tasks.values():
+                leaves = task.ledger_status is TaskStatus.RELEASING
                 rows.append(entry.row)
-                numbers.append(classes.setdefault(task.class_, len(classes)))
-                releasing.append(task.ledger_status is TaskStatus.RELEASING)
+                numbers.append(known.setdefault((task.class_, leaves), len(known)))
         if not rows:
             return
-        vectors = np.stack([self.vector(class_) for class_ in classes])
-        non_zero = np.array(
-            [(c.spec.non_zero_milli_cpu, c.spec.non_zero_memory_bytes) for c in classes],
-            dtype=float,
-        )
-        row, number = np.array(rows), np.array(numbers)
-        amounts = vectors[number]
-        leaving = np.array(releasing)
-        for array, sign, which in (
-            (self.idle, -1, None),
-            (self.used, 1, None),
-            (self.kube_requested, 1, None),
-            (self.releasing, 1, leaving),
-            (self.future, -1, ~leaving),
-        ):
-            chosen = slice(None) if which is None else which
-            np.add.at(array.T, row[chosen], sign * amounts[chosen])
-        np.add.at(self.kube_non_zero.T, row, non_zero[number])
-        np.add.at(self.kube_pods, row, 1)
+        weights = []
+        for class_, leaves in known:
+            weight = self.weights(class_)
+            weights.append((weight.releasing if leaves else weight.held) + weight.kube)
+        np.add.at(self.amounts.T, np.array(rows), np.stack(weights)[np.array(numbers)])
 
     @property
     def unsettled(self) -> bool:

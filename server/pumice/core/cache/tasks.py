@@ -9,13 +9,39 @@ from pumice.core.model.pod import Pod, PodSpec
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus, status_of
 
+Floats = NDArray[np.float64]
+
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+
+
+class ClassWeights:
+    """What one task of a class adds to the node table's amounts, by how it is there."""
+
+    __slots__ = ("held", "kube", "pipelined", "releasing", "request")
+
+    def __init__(self, request: Floats, class_: TaskClass) -> None:
+        spec = class_.spec
+        nothing = np.zeros(len(request))
+        none = np.zeros(3)
+        # The parts: idle, used, releasing, future, requested by Kubernetes' reckoning, and what
+        # it counts for scores (cpu, memory, pods).
+        self.request = request
+        self.held = np.concatenate((-request, request, nothing, -request, nothing, none))
+        self.releasing = np.concatenate((-request, request, request, nothing, nothing, none))
+        self.pipelined = np.concatenate((nothing, nothing, nothing, -request, nothing, none))
+        counted = np.array([spec.non_zero_milli_cpu, spec.non_zero_memory_bytes, 1.0])
+        self.kube = np.concatenate((nothing, nothing, nothing, nothing, request, counted))
+
+    def of(self, status: TaskStatus) -> Floats:
+        if status is TaskStatus.RELEASING:
+            return self.releasing
+        return self.pipelined if status is TaskStatus.PIPELINED else self.held
 
 
 class TaskClass:
     """All tasks with one spec: they ask for the same and fit the same nodes."""
 
-    __slots__ = ("amounts", "best_effort", "layout", "number", "request", "spec", "vector")
+    __slots__ = ("amounts", "best_effort", "layout", "number", "request", "spec", "weights")
 
     def __init__(self, number: int, spec: PodSpec, amounts: tuple[tuple[str, int], ...]) -> None:
         self.number = number
@@ -23,8 +49,8 @@ class TaskClass:
         self.amounts = amounts
         self.request = Resources.of(amounts)
         self.best_effort = self.request.is_empty()
-        # The request by the node table's columns; made by the table, once per layout.
-        self.vector: NDArray[np.float64] = np.zeros(0)
+        # Made by the node table, once per layout.
+        self.weights = ClassWeights(np.zeros(0), self)
         self.layout = -1
 
 
@@ -60,6 +86,7 @@ class Task:
         "request",
         "role",
         "status",
+        "told",
         "uid",
     )
 
@@ -81,6 +108,8 @@ class Task:
         self.ledger_status: TaskStatus | None = None
         self.eviction_occurred = False
         self.last_transaction: Transaction | None = None
+        # What was last said about the pod's not being placed: it is not said twice.
+        self.told: tuple[str, str, str] | None = None
         self.pod_index = _pod_index(pod.name)
         # Wherever Volcano walks a map of tasks, we walk by this.
         self.order_key = (pod.creation_time_ns, pod.key)

@@ -124,12 +124,14 @@ class Resources:
         return self
 
     def raise_to(self, other: Resources) -> Resources:
-        """The larger of the two in each dimension."""
+        """The larger of the two in each dimension; a scalar below zero counts as absent."""
         self.milli_cpu = max(self.milli_cpu, other.milli_cpu)
         self.memory = max(self.memory, other.memory)
+        scalars = {name: amount for name, amount in self.scalars.items() if amount >= 0}
         for name, amount in other.scalars.items():
-            if name not in self.scalars or amount > self.scalars[name]:
-                self.scalars[name] = amount
+            if amount >= 0:
+                scalars[name] = max(amount, scalars.get(name, 0))
+        self.scalars = scalars
         return self
 
     def lower_to(self, other: Resources, *, missing_is_zero: bool) -> Resources:
@@ -191,6 +193,30 @@ class Resources:
             ]
         return above
 
+    def has_room_for(self, extra: Resources, limit: Resources) -> bool:
+        """Whether this and the extra stay within the limit in all that the extra asks for.
+
+        The same answer as ``names_above_for`` gives on the sum, without making the sum.
+        """
+        amount = extra.milli_cpu
+        if amount > 0 and self.milli_cpu + amount > limit.milli_cpu:
+            return False
+        amount = extra.memory
+        if amount > 0 and self.memory + amount > limit.memory:
+            return False
+        if len(extra.scalars) == 1 and PODS in extra.scalars:
+            return True
+        mine, allowed = self.scalars, limit.scalars
+        for name, amount in extra.scalars.items():
+            if name != PODS and amount > 0 and mine.get(name, 0) + amount > allowed.get(name, 0):
+                return False
+        return True
+
+    def shares_names(self, other: Resources, *, pods: bool) -> bool:
+        """Whether both hold something of one dimension; places among pods count on request."""
+        theirs = other.names()
+        return any(name in theirs for name in self.names() if pods or name != PODS)
+
     def some_within(self, limit: Resources, request: Resources) -> bool:
         """Whether some requested dimension, not empty on both sides, is within the limit."""
         for name, amount in request.items():
@@ -222,7 +248,12 @@ class Resources:
     def dominant_share(self, of: Resources) -> float:
         """The largest part that this is of the other, over what the other holds."""
         result = 0.0
-        for name in of.names():
-            part = share(self.get(name), of.get(name))
-            result = max(result, part)
+        if of.milli_cpu >= EPSILON:
+            result = max(result, self.milli_cpu / of.milli_cpu)
+        if of.memory >= EPSILON:
+            result = max(result, self.memory / of.memory)
+        mine = self.scalars
+        for name, whole in of.scalars.items():
+            if whole >= EPSILON:
+                result = max(result, mine.get(name, 0) / whole)
         return result

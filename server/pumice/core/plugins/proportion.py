@@ -108,8 +108,7 @@ class ProportionPlugin:
         if queue.state is not QueueState.OPEN:
             return False
         state = self._queues[queue.name]
-        future = state.allocated.clone().add(request)
-        return not future.names_above_for(state.deserved, request)
+        return state.allocated.has_room_for(request, state.deserved)
 
     def _may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         total = Resources()

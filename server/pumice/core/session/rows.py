@@ -16,7 +16,7 @@ class NodeRows:
     many more tasks of a class are imagined to be there already.
     """
 
-    __slots__ = ("_ahead", "_class", "_table", "index")
+    __slots__ = ("_ahead", "_amounts", "_class", "_offered", "_table", "index")
 
     def __init__(
         self,
@@ -29,18 +29,12 @@ class NodeRows:
         self._class = class_
         self._ahead = ahead
         self.index = index
+        whole = index is None
+        self._amounts: Floats | None = table.amounts if whole else None
+        self._offered: Floats | None = table.offered if whole else None
 
     def __len__(self) -> int:
         return len(self._table) if self.index is None else len(self.index)
-
-    def _pick(self, array: Floats, sign: int = 0) -> Floats:
-        if self.index is None:
-            return array
-        picked = array[:, self.index]
-        if sign and self._ahead is not None and self._class is not None:
-            change = self._table.vector(self._class)[:, None] * self._ahead
-            return picked + change if sign > 0 else picked - change
-        return picked
 
     def column(self, resource: str) -> int | None:
         return self._table.column_of(resource)
@@ -49,48 +43,56 @@ class NodeRows:
     def columns(self) -> list[str]:
         return self._table.columns
 
+    def _part(self, number: int) -> Floats:
+        """One part of the table's amounts, as it is or would be."""
+        amounts = self._amounts
+        if amounts is None:
+            amounts = self._table.amounts[:, self.index]
+            if self._ahead is not None and self._class is not None:
+                weights = self._table.weights(self._class)
+                amounts += (weights.held + weights.kube)[:, None] * self._ahead
+            self._amounts = amounts
+        width = len(self._table.columns)
+        return amounts[number * width : (number + 1) * width]
+
+    def _offer(self) -> Floats:
+        if self._offered is None:
+            self._offered = self._table.offered[:, self.index]
+        return self._offered
+
     @property
     def allocatable(self) -> Floats:
-        return self._pick(self._table.allocatable)
-
-    @property
-    def idle(self) -> Floats:
-        return self._pick(self._table.idle, -1)
-
-    @property
-    def used(self) -> Floats:
-        return self._pick(self._table.used, 1)
-
-    @property
-    def future(self) -> Floats:
-        return self._pick(self._table.future, -1)
-
-    @property
-    def releasing(self) -> Floats:
-        return self._pick(self._table.releasing)
+        return self._offer()[: len(self._table.columns)]
 
     @property
     def kube_allocatable(self) -> Floats:
-        return self._pick(self._table.kube_allocatable)
+        return self._offer()[len(self._table.columns) :]
+
+    @property
+    def idle(self) -> Floats:
+        return self._part(0)
+
+    @property
+    def used(self) -> Floats:
+        return self._part(1)
+
+    @property
+    def releasing(self) -> Floats:
+        return self._part(2)
+
+    @property
+    def future(self) -> Floats:
+        return self._part(3)
 
     @property
     def kube_requested(self) -> Floats:
-        return self._pick(self._table.kube_requested, 1)
+        return self._part(4)
 
     @property
     def kube_non_zero(self) -> Floats:
         """By row: cpu and memory, where a container that asks for none counts a default."""
-        picked = self._pick(self._table.kube_non_zero)
-        if self._ahead is not None and self._class is not None:
-            spec = self._class.spec
-            asked = np.array([[spec.non_zero_milli_cpu], [spec.non_zero_memory_bytes]], dtype=float)
-            return picked + asked * self._ahead
-        return picked
+        return self._part(5)[:2]
 
     @property
     def kube_pods(self) -> Floats:
-        pods = self._table.kube_pods
-        if self.index is None:
-            return pods
-        picked = pods[self.index]
-        return picked if self._ahead is None else picked + self._ahead
+        return self._part(5)[2]

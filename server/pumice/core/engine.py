@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -20,8 +20,10 @@ from pumice.core.decisions import (
 )
 from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.errors import InvariantError, ObjectError
+from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
+from pumice.core.session.breakup import break_up
 from pumice.core.session.closing import close
 from pumice.core.session.session import Session
 from pumice.core.session.views import ClassViews
@@ -66,12 +68,17 @@ class Engine:
         configuration: Configuration = DEFAULT_CONFIGURATION,
         settings: CacheSettings | None = None,
         registry: Registry | None = None,
+        id_prefix: str = "",
     ) -> None:
         self.registry = registry or Registry()
         self.configuration = configuration
         self.cache = ClusterCache(settings)
         self.session = 0
+        # None: gangs of which some members could not be bound are never given up.
+        self.gang_bind_deadline_ns: int | None = None
+        self._id_prefix = id_prefix
         self._views = ClassViews()
+        self._plugin_wake_ns: int | None = None
 
     def configure(self, configuration: Configuration) -> None:
         """From the next session on; what was computed for the old one is forgotten."""
@@ -79,42 +86,90 @@ class Engine:
             self.configuration = configuration
             self._views.clear()
             self.cache.version += 1
+            self.cache.stirred += 1
+
+    def resettle(self, settings: CacheSettings) -> None:
+        """Other pods may be ours now: everything is taken in again, by the new rules."""
+        if settings == self.cache.settings:
+            return
+        old, self.cache = self.cache, ClusterCache(settings)
+        self.cache.assumptions = old.assumptions
+        self.cache.broken = old.broken
+        self._views = ClassViews()
+        for item in old.objects():
+            self.cache.upsert(item)
+        self.cache.version += old.version + 1
+        self.cache.stirred += old.stirred + 1
 
     # Deltas in.
 
-    def apply(self, deltas: Iterable[Delta]) -> tuple[Rejection, ...]:
-        """Takes in what changed, in order. A bad one is set aside; the others count."""
+    def apply(self, deltas: Iterable[Delta], now_ns: int = 0) -> tuple[Rejection, ...]:
+        """Takes in what changed, in order. A bad one is set aside; the others count.
+
+        The time matters to outcomes only: a job cools down from the moment its bind failed.
+        """
         rejected = []
         for delta in deltas:
             try:
-                self._apply(delta)
+                self._apply(delta, now_ns)
             except ObjectError as error:
                 rejected.append(Rejection(delta, error))
         return tuple(rejected)
 
-    def _apply(self, delta: Delta) -> None:
+    def _apply(self, delta: Delta, now_ns: int) -> None:
         match delta:
             case Upserted(item):
                 self.cache.upsert(item)
             case Deleted(kind, uid):
                 self.cache.delete(kind, uid)
             case OutcomeReported():
-                self._apply_outcome(delta)
+                self._apply_outcome(delta, now_ns)
 
-    def _apply_outcome(self, outcome: OutcomeReported) -> None:
+    def _apply_outcome(self, outcome: OutcomeReported, now_ns: int) -> None:
         assumptions = self.cache.assumptions
         assumed = assumptions.get(outcome.decision_id)
         if assumed is None or outcome.code is OutcomeCode.RETRYING:
             return
         if outcome.code is OutcomeCode.APPLIED:
             # What the pod itself shows ends the assumption.
+            assumed.applied = True
             return
-        assumptions.close(assumed)
         if outcome.code is OutcomeCode.FAILED and assumed.status is TaskStatus.BINDING:
-            assumptions.failed(assumed.job_id, assumed.since_ns)
+            assumptions.failed(assumed, max(now_ns, assumed.since_ns))
+        self._undo(assumed, now_ns)
+
+    def _undo(self, assumed: Assumption, now_ns: int) -> None:
+        """The decision came to nothing: its pod is again what the cluster says it is."""
+        self.cache.assumptions.close(assumed)
+        if assumed.status is TaskStatus.BINDING:
+            self.cache.broken.suspect(assumed.job_id, now_ns)
         task = self.cache.tasks.get(assumed.pod_uid)
         if task is not None:
             self.cache.restore(task)
+
+    def forget_lost(self, held_ids: Collection[str], now_ns: int) -> int:
+        """Undoes decisions that the adapter never got or dropped; returns how many."""
+        lost = self.cache.assumptions.not_among(held_ids)
+        for assumed in lost:
+            self._undo(assumed, now_ns)
+        return len(lost)
+
+    def forget_all(self, now_ns: int) -> None:
+        """Undoes every open decision: the pods are about to be told anew."""
+        for assumed in self.cache.assumptions.all_open():
+            self._undo(assumed, now_ns)
+
+    def expire(self, before_ns: int, now_ns: int) -> list[str]:
+        """The uids of pods that were decided on before a time and show no result."""
+        return [a.pod_uid for a in self.cache.assumptions.expire(before_ns, now_ns)]
+
+    def refuse(self, decision_ids: Iterable[str], code: ReasonCode, now_ns: int) -> None:
+        """Undoes decisions that nobody will carry out; their jobs wait before they try again."""
+        for decision_id in decision_ids:
+            assumed = self.cache.assumptions.get(decision_id)
+            if assumed is not None:
+                self.cache.assumptions.failed(assumed, now_ns, code)
+                self._undo(assumed, now_ns)
 
     # Decisions out.
 
@@ -128,6 +183,7 @@ class Engine:
             session = Session(
                 self.session, now_ns, self.cache, self.configuration, self._views, left_out
             )
+            session.id_prefix = self._id_prefix
             try:
                 return self._run(session, tuple(left_out.values()))
             except _PluginFailedError as failure:
@@ -139,6 +195,9 @@ class Engine:
     def _run(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
         try:
             plugins = self._open(session)
+            broken = self.cache.broken.refresh(session.jobs, session.now_ns)
+            session.broken = {id_: session.jobs[id_].queue for id_ in broken}
+            break_up(session, broken, self.gang_bind_deadline_ns)
             for name in self.configuration.actions:
                 arguments = self.configuration.arguments_of(name)
                 self.registry.actions[name](arguments).execute(session)
@@ -146,6 +205,11 @@ class Engine:
                 finish = getattr(plugin, "close", None)
                 if finish is not None:
                     finish(session)
+            self._plugin_wake_ns = _earliest(
+                wake(session.now_ns)
+                for wake in (getattr(plugin, "next_wake", None) for plugin in plugins)
+                if wake is not None
+            )
         except InvariantError:
             raise
         except Exception as error:
@@ -154,6 +218,17 @@ class Engine:
                 raise
             raise _PluginFailedError(*culprit, error) from error
         return self._finish(session, faults)
+
+    def next_wake(self, now_ns: int) -> int | None:
+        """When something could change by time alone; None: never."""
+        cache = self.cache
+        return _earliest(
+            (
+                self._plugin_wake_ns,
+                cache.assumptions.next_wake(now_ns),
+                cache.broken.next_wake(now_ns, self.gang_bind_deadline_ns),
+            )
+        )
 
     def _open(self, session: Session) -> list[Plugin]:
         plugins = []
@@ -214,3 +289,7 @@ class Engine:
             faults,
             session.work,
         )
+
+
+def _earliest(times: Iterable[int | None]) -> int | None:
+    return min((time for time in times if time is not None), default=None)

@@ -57,6 +57,7 @@ class _Run:
                 continue
             reason = session.votes.why_not_valid(job)
             if reason is not None:
+                session.broken.pop(job.id, None)
                 session.explain(job, reason)
                 continue
             if job.has_network_topology and not session.topology.ready:
@@ -93,6 +94,7 @@ class _Run:
     def _visit(self, job: Job) -> bool:
         """Places what it can of a job; true when it is to be visited again."""
         session = self._session
+        session.broken.pop(job.id, None)
         worksheet = self._worksheets[job.id]
         if job.has_policies or session.topology.is_constrained(job):
             statement = self._search(job, worksheet)

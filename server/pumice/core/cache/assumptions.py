@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from pumice.core.model.pod import Pod
+from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
 
 _SECOND_NS = 1_000_000_000
@@ -23,14 +25,22 @@ class Assumption:
     status: TaskStatus
     node_name: str
     since_ns: int
+    # The adapter says it is done; the pod has not shown it yet.
+    applied: bool = False
+    # It took too long: the next word about the pod counts, whatever it is.
+    expired: bool = False
 
 
 @dataclass(slots=True)
 class CoolDown:
-    """Failures of a job's binds in a row, and until when it is left out."""
+    """Sessions in a row whose binds of a job failed, and until when it is left out."""
 
     failures: int = 0
     until_ns: int = 0
+    # When the decision was made that failed last, and for which node: a gang fails once.
+    decided_ns: int = -1
+    node_name: str = ""
+    code: ReasonCode = ReasonCode.COOLING_DOWN
 
 
 class Assumptions:
@@ -71,6 +81,9 @@ class Assumptions:
         assumed = self._by_pod.get(pod.uid)
         if assumed is None:
             return None
+        if assumed.expired:
+            self.close(assumed)
+            return None
         if assumed.status is TaskStatus.BINDING:
             if not pod.node_name and not pod.terminating:
                 return assumed.status, assumed.node_name
@@ -84,13 +97,38 @@ class Assumptions:
     def pod_gone(self, pod_uid: str) -> None:
         self._drop_pod(pod_uid)
 
-    def older_than(self, time_ns: int) -> list[Assumption]:
-        return [a for a in self._by_pod.values() if a.since_ns < time_ns]
+    def is_expired(self, pod_uid: str) -> bool:
+        assumed = self._by_pod.get(pod_uid)
+        return assumed is not None and assumed.expired
+
+    def expire(self, before_ns: int, now_ns: int) -> list[Assumption]:
+        """Assumptions made before a time, each named again only after as long again."""
+        old = [a for a in self._by_pod.values() if a.since_ns < before_ns]
+        for assumption in old:
+            assumption.expired = True
+            assumption.since_ns = now_ns
+        return old
+
+    def not_among(self, decision_ids: Collection[str]) -> list[Assumption]:
+        """Open decisions that the adapter neither holds nor has reported done."""
+        return [
+            a for a in self._by_pod.values() if not a.applied and a.decision_id not in decision_ids
+        ]
+
+    def all_open(self) -> list[Assumption]:
+        return list(self._by_pod.values())
 
     # Cool-downs.
 
-    def failed(self, job_id: str, now_ns: int) -> None:
-        state = self._cool_downs.setdefault(job_id, CoolDown())
+    def failed(
+        self, assumed: Assumption, now_ns: int, code: ReasonCode = ReasonCode.COOLING_DOWN
+    ) -> None:
+        state = self._cool_downs.setdefault(assumed.job_id, CoolDown())
+        if state.decided_ns == assumed.since_ns:
+            return
+        state.decided_ns = assumed.since_ns
+        state.node_name = assumed.node_name
+        state.code = code
         state.failures += 1
         if state.failures >= _FAILURES_BEFORE_COOL_DOWN:
             doublings = min(state.failures - _FAILURES_BEFORE_COOL_DOWN, 6)
@@ -102,12 +140,18 @@ class Assumptions:
     def job_changed(self, job_id: str) -> None:
         self._cool_downs.pop(job_id, None)
 
+    def node_changed(self, node_name: str) -> None:
+        if self._cool_downs:
+            changed = [id_ for id_, s in self._cool_downs.items() if s.node_name == node_name]
+            for id_ in changed:
+                del self._cool_downs[id_]
+
     def job_gone(self, job_id: str) -> None:
         self._cool_downs.pop(job_id, None)
 
-    def cools_down_until(self, job_id: str) -> int:
+    def why_cooling(self, job_id: str, now_ns: int) -> ReasonCode | None:
         state = self._cool_downs.get(job_id)
-        return 0 if state is None else state.until_ns
+        return state.code if state is not None and state.until_ns > now_ns else None
 
     def next_wake(self, now_ns: int) -> int | None:
         times = [s.until_ns for s in self._cool_downs.values() if s.until_ns > now_ns]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
 from pumice.core.cache.assumptions import Assumptions
+from pumice.core.cache.broken import BrokenGangs
 from pumice.core.cache.classes import ClassRegistry
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.labels import NodeLabels
@@ -28,7 +30,7 @@ from pumice.core.model.group import (
 )
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
-from pumice.core.model.status import COMPLETED
+from pumice.core.model.status import COMPLETED, HOLDS_RESOURCES, TaskStatus
 from pumice.core.model.storage import (
     CsiDriver,
     CsiNode,
@@ -82,8 +84,12 @@ class ClusterCache:
         self.hyper_nodes: ObjectStore[HyperNode] = ObjectStore(lambda o: o.name)
         self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
         self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
+        self.broken = BrokenGangs()
         # Grows with every delta that changed something: an unchanged one means nothing to do.
         self.version = 0
+        # Grows with every change after which something could be placed that could not be before;
+        # the cluster's echo of our own decisions is none.
+        self.stirred = 0
 
     # Upserts.
 
@@ -97,8 +103,7 @@ class ClusterCache:
             case PodGroup():
                 self._upsert_group(item)
             case Queue():
-                check_queue(item)
-                self._put(self.queues, item)
+                self._upsert_queue(item)
             case PriorityClass():
                 self._put(self.priority_classes, item)
                 self._reprioritise()
@@ -113,8 +118,19 @@ class ClusterCache:
         store.put(item)
         if store.version != before:
             self.version += 1
+            self.stirred += 1
+
+    def _upsert_queue(self, queue: Queue) -> None:
+        check_queue(queue)
+        old, stirred = self.queues.get(queue.name), self.stirred
+        self._put(self.queues, queue)
+        if old is not None and replace(old, allocated=queue.allocated) == queue:
+            self.stirred = stirred
 
     def _store_of(self, kind: type[ClusterObject]) -> ObjectStore[ClusterObject]:
+        return self._stores()[kind]
+
+    def _stores(self) -> dict[type, ObjectStore[ClusterObject]]:
         stores: dict[type, object] = {
             Node: self.nodes,
             PodGroup: self.groups,
@@ -135,7 +151,7 @@ class ClusterCache:
             NumaTopology: self.numa_topologies,
             NodeShard: self.shards,
         }
-        return stores[kind]  # type: ignore[return-value]
+        return stores  # type: ignore[return-value]
 
     def _upsert_node(self, node: Node) -> None:
         check_node(node)
@@ -143,22 +159,26 @@ class ClusterCache:
             return
         self._put(self.nodes, node)
         self.table.set_node(node)
+        self.assumptions.node_changed(node.name)
 
     def _upsert_group(self, group: PodGroup) -> None:
         check_pod_group(group)
         old = self.groups.get(group.key)
         if old == group:
             return
+        stirred = self.stirred
         self._put(self.groups, group)
         job = self._job(group.key)
         job.set_group(group, self.settings.default_queue)
         job.priority = self._priority_of(job)
         if old is None or replace(old, status=group.status) != group:
             self.assumptions.job_changed(job.id)
+        else:
+            self.stirred = stirred
 
     def _upsert_pod(self, pod: Pod) -> None:
         known = self.tasks.get(pod.uid)
-        if known is not None and known.pod == pod:
+        if known is not None and known.pod == pod and not self.assumptions.is_expired(pod.uid):
             return
         self.classes.check(pod)
         self.version += 1
@@ -174,7 +194,11 @@ class ClusterCache:
         task = Task(pod, self.classes.class_of(pod), self._job_id_of(pod))
         if assumed is not None:
             task.status, task.node_name = assumed
+        if known is not None:
+            task.told = known.told
         self._enter(task)
+        if _stirs(known, task):
+            self.stirred += 1
 
     def _job_id_of(self, pod: Pod) -> str:
         return f"{pod.namespace}/{pod.group_name}" if pod.group_name else ""
@@ -229,11 +253,13 @@ class ClusterCache:
             if task is not None:
                 self._forget(task)
                 self.version += 1
+                self.stirred += 1
             return
         gone = self._store_of(kind).drop(uid)
         if gone is None:
             return
         self.version += 1
+        self.stirred += 1
         match gone:
             case Node():
                 self.table.remove_node(gone.name)
@@ -283,6 +309,7 @@ class ClusterCache:
         self._forget(task)
         self._enter(Task(task.pod, task.class_, task.job_id))
         self.version += 1
+        self.stirred += 1
 
     def session_jobs(self) -> dict[str, Job]:
         """Jobs that a session may look at, by id: with a PodGroup and a queue that exists."""
@@ -292,3 +319,19 @@ class ClusterCache:
             for id_, job in sorted(self.jobs.items())
             if job.group is not None and job.queue in queues
         }
+
+    def objects(self) -> Iterator[ClusterObject]:
+        """Everything that was taken in and is still there."""
+        for store in self._stores().values():
+            yield from store
+        for uid in sorted(self.tasks):
+            yield self.tasks[uid].pod
+        for uid in sorted(self.foreign):
+            yield self.foreign[uid]
+
+
+def _stirs(old: Task | None, new: Task) -> bool:
+    """Whether a pod's news may let something be placed: it waits, or it makes room."""
+    if old is None or old.class_ is not new.class_:
+        return new.status is TaskStatus.PENDING or old is not None
+    return old.status is not new.status and new.status not in HOLDS_RESOURCES

@@ -25,6 +25,7 @@ class ReasonCode(StrEnum):
     NO_VICTIMS = "no-victims"
     COOLING_DOWN = "cooling-down"
     PLUGIN_FAULT = "plugin-fault"
+    CAPABILITY_MISSING = "capability-missing"
 
 
 @dataclass(frozen=True, slots=True)

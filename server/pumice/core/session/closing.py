@@ -177,6 +177,10 @@ def _pod_condition(session: Session, job: Job, task: Task, text: str) -> PodCond
     )
     if same and (not nominated or nominated == pod.nominated_node_name):
         return None
+    if task.told == (reason, message, nominated):
+        # It was said and is still being written.
+        return None
+    task.told = (reason, message, nominated)
     session.events.append(
         Event("Pod", pod.namespace, pod.name, pod.uid, True, "FailedScheduling", message)
     )

@@ -23,6 +23,9 @@ class Orders:
         self._session = session
 
     def job_first(self, left: Job, right: Job) -> bool:
+        broken = self._session.broken
+        if broken and (left.id in broken) != (right.id in broken):
+            return left.id in broken
         for function in self._session.chains.flat("job_order"):
             answer = function(left, right)
             if answer:
@@ -39,6 +42,10 @@ class Orders:
         return (left.match_index, left.id) < (right.match_index, right.id)
 
     def queue_first(self, left: Queue, right: Queue) -> bool:
+        if self._session.broken:
+            waiting = self._session.broken.values()
+            if (left.name in waiting) != (right.name in waiting):
+                return left.name in waiting
         for function in self._session.chains.flat("queue_order"):
             answer = function(left, right)
             if answer:

@@ -52,7 +52,7 @@ class Outbox:
 
     def _decision(self, number: int, order: _Order, gang: Gang | None) -> Decision:
         pod = order.task.pod
-        id_ = f"{self._session.number}.{number}"
+        id_ = f"{self._session.id_prefix}{self._session.number}.{number}"
         if order.reason:
             return Evict(
                 id_, pod.namespace, pod.name, pod.uid, order.node, order.reason, order.for_job, gang
@@ -63,6 +63,5 @@ class Outbox:
         job = self._session.jobs.get(job_id)
         if job is None or job.group is None:
             return None
-        return Gang(
-            f"{self._session.number}/{job_id}", job_id, job.group.uid, job.group.spec_hash, size
-        )
+        id_ = f"{self._session.id_prefix}{self._session.number}/{job_id}"
+        return Gang(id_, job_id, job.group.uid, job.group.spec_hash, size)

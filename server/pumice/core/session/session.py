@@ -70,6 +70,10 @@ class Session:
         # Conditions of PodGroups as they shall be, where a plugin changed them.
         self.conditions: dict[str, tuple[PodGroupCondition, ...]] = {}
         self.work: dict[str, int] = {}
+        # Broken gangs that had no turn yet in this session, and their queues: they come first.
+        self.broken: dict[str, str] = {}
+        # Makes the ids of decisions unique over engines.
+        self.id_prefix = ""
         self._views = views
 
     # Bookkeeping.

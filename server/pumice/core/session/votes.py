@@ -24,6 +24,9 @@ class Votes:
         self._chains = session.chains
 
     def why_not_valid(self, job: Job) -> Reason | None:
+        code = self._session.cache.assumptions.why_cooling(job.id, self._session.now_ns)
+        if code is not None:
+            return Reason("core", code)
         for function in self._chains.flat("why_not_valid"):
             reason: Reason | None = function(job)
             if reason is not None:

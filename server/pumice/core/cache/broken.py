@@ -1,0 +1,56 @@
+"""Gangs of which some members were bound and others were not, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pumice.core.cache.jobs import Job
+from pumice.core.model.group import PodGroupPhase
+from pumice.core.model.status import TaskStatus
+
+# A gang that was whole once has another phase, and may be short for reasons of its own.
+_NEVER_WHOLE = (PodGroupPhase.NONE, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE)
+
+
+class BrokenGangs:
+    """Suspects are named when a decision fails; whether they are broken is looked up each time."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, int] = {}
+        self._scanned = False
+
+    def suspect(self, job_id: str, now_ns: int) -> None:
+        if job_id:
+            self._since.setdefault(job_id, now_ns)
+
+    def refresh(self, jobs: dict[str, Job], now_ns: int) -> dict[str, int]:
+        """The broken jobs and since when; suspects that are whole, or not begun, are cleared.
+
+        The first time all jobs are looked at: what a former core or adapter left half done shows
+        in the cluster only.
+        """
+        if not self._scanned:
+            self._scanned = True
+            for id_ in _left_half_done(jobs.values()):
+                self._since.setdefault(id_, now_ns)
+        if self._since:
+            self._since = {
+                id_: since
+                for id_, since in sorted(self._since.items())
+                if id_ in jobs and is_broken(jobs[id_])
+            }
+        return dict(self._since)
+
+    def next_wake(self, now_ns: int, deadline_ns: int | None) -> int | None:
+        if deadline_ns is None:
+            return None
+        times = [since + deadline_ns for since in self._since.values()]
+        return min((time for time in times if time > now_ns), default=None)
+
+
+def is_broken(job: Job) -> bool:
+    return bool(job.index.count(TaskStatus.BOUND, TaskStatus.RUNNING)) and not job.is_ready
+
+
+def _left_half_done(jobs: Iterable[Job]) -> list[str]:
+    return [job.id for job in jobs if job.phase in _NEVER_WHOLE and is_broken(job)]

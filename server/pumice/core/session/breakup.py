@@ -1,0 +1,27 @@
+"""Gives up gangs that stayed short for too long: the members that were bound are evicted."""
+
+from __future__ import annotations
+
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.session import Session
+
+GANG_BROKEN = "gang-broken"
+
+
+def break_up(session: Session, broken: dict[str, int], deadline_ns: int | None) -> None:
+    """Evicts what is bound of each gang that has been broken for the deadline or longer."""
+    if deadline_ns is None:
+        return
+    for job_id, since_ns in broken.items():
+        if session.now_ns - since_ns < deadline_ns:
+            continue
+        job = session.jobs[job_id]
+        have, need = job.index.ready_count, job.min_available
+        session.explain(job, Reason(GANG_BROKEN, ReasonCode.GANG_SHORT, have=have, need=need))
+        statement = session.statement()
+        bound = job.index.in_order(TaskStatus.BOUND) + job.index.in_order(TaskStatus.RUNNING)
+        for task in bound:
+            statement.evict(task, GANG_BROKEN)
+        # For nobody's sake, so each is applied by itself.
+        statement.commit("")

@@ -1,0 +1,184 @@
+"""The configuration of a cluster: from the wire to what the engine and its owner go by."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from google.protobuf.duration_pb2 import Duration
+
+from pumice.core.cache.settings import CacheSettings
+from pumice.core.configuration import Configuration as SchedulerConfiguration
+from pumice.core.configuration import read_configuration
+from pumice.core.engine import DEFAULT_CONFIGURATION
+from pumice.core.errors import ConfigurationError, Problem
+from pumice.core.registry import Registry
+from pumice.server.conf_text import ConfText, ConfTextError, parse
+from pumice.v1 import configuration_pb2
+
+_SECOND_NS = 1_000_000_000
+DEFAULT_PERIOD_NS = _SECOND_NS
+DEFAULT_APPLY_TIMEOUT_NS = 60 * _SECOND_NS
+# Shorter periods would leave no time for anything but sessions.
+_LEAST_NS = 1_000_000
+_MOST_NS = 24 * 3600 * _SECOND_NS
+# Switches of the compatibility page; there is none yet.
+COMPAT_SWITCHES: frozenset[str] = frozenset()
+
+
+class ConfigurationRefusedError(ConfigurationError):
+    """A configuration that cannot be used, with its problems as the wire tells them."""
+
+    def __init__(self, told: tuple[configuration_pb2.ConfigurationProblem, ...]) -> None:
+        super().__init__(tuple(Problem((p.path,), p.problem) for p in told))
+        self.told = told
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A configuration in use, every default filled in."""
+
+    scheduler: SchedulerConfiguration
+    settings: CacheSettings
+    period_ns: int
+    eager: bool
+    apply_timeout_ns: int
+    # None: a broken gang is never evicted.
+    gang_bind_deadline_ns: int | None
+    # As it would be sent by someone who spells everything out.
+    message: configuration_pb2.Configuration
+    warnings: tuple[configuration_pb2.ConfigurationProblem, ...]
+    hash: str
+
+
+def read(message: configuration_pb2.Configuration, registry: Registry) -> Effective:
+    """Raises ConfigurationRefusedError with every problem there is."""
+    reader = _Reader(registry)
+    effective = reader.read(message)
+    if any(not problem.warning for problem in reader.problems):
+        raise ConfigurationRefusedError(tuple(reader.problems))
+    return effective
+
+
+class _Reader:
+    """Reads one configuration and collects its problems."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.problems: list[configuration_pb2.ConfigurationProblem] = []
+
+    def _problem(self, path: str, problem: str, *, line: int = 0, warning: bool = False) -> None:
+        self.problems.append(
+            configuration_pb2.ConfigurationProblem(
+                line=line, path=path, problem=problem, warning=warning
+            )
+        )
+
+    def read(self, message: configuration_pb2.Configuration) -> Effective:
+        scheduler = self._scheduler(message.scheduler_conf)
+        base = CacheSettings()
+        settings = CacheSettings(
+            tuple(message.scheduler_names) or base.scheduler_names,
+            message.default_queue or base.default_queue,
+            tuple(message.ignored_provisioners) or base.ignored_provisioners,
+        )
+        if "" in settings.scheduler_names:
+            self._problem("scheduler_names", "has an empty name")
+        has_deadline = message.HasField("gang_bind_deadline")
+        deadline = self._duration("gang_bind_deadline", message.gang_bind_deadline, 0)
+        self._unused(message)
+        period = self._duration("schedule_period", message.schedule_period, DEFAULT_PERIOD_NS)
+        timeout = self._duration("apply_timeout", message.apply_timeout, DEFAULT_APPLY_TIMEOUT_NS)
+        eager = message.eager if message.HasField("eager") else True
+        spelled = _spelled_out(message, settings, period, timeout, eager=eager)
+        return Effective(
+            scheduler,
+            settings,
+            period,
+            eager,
+            timeout,
+            deadline if has_deadline else None,
+            spelled,
+            tuple(self.problems),
+            _hash(scheduler, spelled),
+        )
+
+    def _scheduler(self, text: str) -> SchedulerConfiguration:
+        if not text.strip():
+            return DEFAULT_CONFIGURATION
+        try:
+            parsed = parse(text)
+        except ConfTextError as error:
+            self._problem("", error.problem, line=error.line)
+            return DEFAULT_CONFIGURATION
+        try:
+            return read_configuration(parsed.data, self._registry.catalog())
+        except ConfigurationError as error:
+            self.problems += [_told(problem, parsed) for problem in error.problems]
+            return DEFAULT_CONFIGURATION
+
+    def _duration(self, path: str, message: Duration, default_ns: int) -> int:
+        """An absent one is zero on the wire and means the default."""
+        nanoseconds = message.seconds * _SECOND_NS + message.nanos
+        if nanoseconds == 0:
+            return default_ns
+        if not _LEAST_NS <= nanoseconds <= _MOST_NS:
+            self._problem(path, "must be between 1 ms and 24 h")
+            return default_ns
+        return nanoseconds
+
+    def _unused(self, message: configuration_pb2.Configuration) -> None:
+        for name in message.compat:
+            if name not in COMPAT_SWITCHES:
+                known = ", ".join(sorted(COMPAT_SWITCHES)) or "none"
+                self._problem("compat", f"unknown switch {name!r}; known: {known}")
+        modes = configuration_pb2.ShardingMode
+        if message.sharding_mode not in (modes.SHARDING_MODE_UNSPECIFIED, modes.SHARDING_MODE_NONE):
+            self._problem("sharding_mode", "has no effect: this core uses all nodes", warning=True)
+        if message.device_config:
+            self._problem("device_config", "has no effect: no device plugin reads it", warning=True)
+
+
+def _told(problem: Problem, parsed: ConfText) -> configuration_pb2.ConfigurationProblem:
+    where = str(Problem(problem.path, "")).removesuffix(": ")
+    return configuration_pb2.ConfigurationProblem(
+        line=parsed.line_of(problem.path),
+        path="" if not problem.path else where,
+        problem=problem.message,
+        suggestion=problem.suggestion,
+    )
+
+
+def duration(nanoseconds: int) -> Duration:
+    return Duration(seconds=nanoseconds // _SECOND_NS, nanos=nanoseconds % _SECOND_NS)
+
+
+def _spelled_out(
+    message: configuration_pb2.Configuration,
+    settings: CacheSettings,
+    period_ns: int,
+    timeout_ns: int,
+    *,
+    eager: bool,
+) -> configuration_pb2.Configuration:
+    full = configuration_pb2.Configuration()
+    full.CopyFrom(message)
+    full.schedule_period.CopyFrom(duration(period_ns))
+    full.apply_timeout.CopyFrom(duration(timeout_ns))
+    full.eager = eager
+    full.default_queue = settings.default_queue
+    del full.scheduler_names[:]
+    full.scheduler_names.extend(settings.scheduler_names)
+    del full.ignored_provisioners[:]
+    full.ignored_provisioners.extend(settings.ignored_provisioners)
+    return full
+
+
+def _hash(scheduler: SchedulerConfiguration, spelled: configuration_pb2.Configuration) -> str:
+    """The same for the same meaning: the text counts by what it says."""
+    rest = configuration_pb2.Configuration()
+    rest.CopyFrom(spelled)
+    rest.scheduler_conf = ""
+    digest = hashlib.sha256(scheduler.digest.encode())
+    digest.update(rest.SerializeToString(deterministic=True))
+    return digest.hexdigest()

@@ -1,0 +1,118 @@
+"""A core in process, without server, stream or clock: for simulations, tests and benchmarks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pumice.core.decisions import SessionResult
+from pumice.core.registry import Registry
+from pumice.server.configuration import ConfigurationRefusedError
+from pumice.server.ops import number_ops
+from pumice.server.plugins import installed_registry
+from pumice.server.state import ClusterState
+from pumice.server.wire import (
+    DeltaReader,
+    write_decisions,
+    write_event,
+    write_fault,
+    write_status,
+    write_wait,
+)
+from pumice.v1 import (
+    cluster_service_pb2,
+    configuration_pb2,
+    decision_pb2,
+    delta_pb2,
+    object_pb2,
+    reason_pb2,
+    status_pb2,
+)
+
+__all__ = ["ConfigurationRefusedError", "LocalCore", "LocalSession"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSession:
+    """What one session decided and said, in the words of the wire."""
+
+    number: int
+    now_ns: int
+    decisions: list[decision_pb2.Decision] = field(default_factory=list)
+    gangs: list[decision_pb2.Gang] = field(default_factory=list)
+    statuses: list[status_pb2.StatusChange] = field(default_factory=list)
+    events: list[status_pb2.Event] = field(default_factory=list)
+    waits: list[reason_pb2.Wait] = field(default_factory=list)
+    faults: list[reason_pb2.PluginFault] = field(default_factory=list)
+    # Counts of work done, by name.
+    work: dict[str, int] = field(default_factory=dict)
+
+
+class LocalCore:
+    """One cluster. Objects go in as messages, sessions run when they are told to."""
+
+    def __init__(
+        self,
+        configuration: configuration_pb2.Configuration | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        """Raises ConfigurationRefusedError for a configuration that cannot be used."""
+        self._state = ClusterState(installed_registry() if registry is None else registry)
+        self._reader = DeltaReader()
+        self._seq = 0
+        self._now_ns = 0
+        result = self.configure(configuration or configuration_pb2.Configuration())
+        if not result.accepted:
+            raise ConfigurationRefusedError(tuple(result.problems))
+
+    def configure(
+        self, configuration: configuration_pb2.Configuration
+    ) -> cluster_service_pb2.ConfigurationResult:
+        """A configuration that cannot be used is refused and the last good one kept."""
+        return self._state.configure(configuration)
+
+    def upsert(self, *objects: object_pb2.ClusterObject) -> list[object_pb2.RejectedObject]:
+        """Takes objects in; returns those that were set aside."""
+        return self._apply(
+            [
+                delta_pb2.Op(upsert=delta_pb2.Upsert(revision=self._seq + number, object=item))
+                for number, item in enumerate(objects, 1)
+            ]
+        )
+
+    def delete(self, *refs: object_pb2.ObjectRef) -> None:
+        self._apply([delta_pb2.Op(tombstone=ref) for ref in refs])
+
+    def report(self, *outcomes: decision_pb2.Outcome, now_ns: int | None = None) -> None:
+        """Tells what came of decisions; the time is that of the last session unless given."""
+        if now_ns is not None:
+            self._now_ns = now_ns
+        self._apply([delta_pb2.Op(outcome=outcome) for outcome in outcomes])
+
+    def _apply(self, ops: list[delta_pb2.Op]) -> list[object_pb2.RejectedObject]:
+        numbered = number_ops(self._reader, self._seq + 1, ops)
+        rejected, _ = self._state.apply(numbered, self._now_ns)
+        self._seq += len(ops)
+        return rejected
+
+    def session(self, now_ns: int) -> LocalSession:
+        self._now_ns = now_ns
+        return _written(self._state.session(now_ns))
+
+    def next_wake(self, now_ns: int) -> int | None:
+        """When something could change by time alone; None: never."""
+        return self._state.engine.next_wake(now_ns)
+
+
+def _written(result: SessionResult) -> LocalSession:
+    gangs, decisions = write_decisions(result.decisions)
+    return LocalSession(
+        result.session,
+        result.now_ns,
+        decisions,
+        gangs,
+        [write_status(change) for change in result.statuses],
+        [write_event(event) for event in result.events],
+        [write_wait(wait) for wait in result.waits],
+        [write_fault(fault) for fault in result.faults],
+        dict(result.work),
+    )

@@ -1,0 +1,160 @@
+"""A cluster as one core holds it: the engine and what the stream needs to know beside it.
+
+No clock, no thread and no socket: the owner of a cluster, and a core in process, drive it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from pumice.core.decisions import Bind, Decision, SessionResult, Wait
+from pumice.core.engine import Engine
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.registry import Registry
+from pumice.server.configuration import ConfigurationRefusedError, Effective, read
+from pumice.server.digests import KindSums
+from pumice.server.ops import NumberedOp
+from pumice.v1 import cluster_service_pb2, configuration_pb2, object_pb2
+
+_MISSING = ReasonCode.CAPABILITY_MISSING
+ALL_CAPABILITIES = frozenset(cluster_service_pb2.Capability.values())
+
+
+class ClusterState:
+    """Takes in numbered ops, holds the configuration, runs sessions."""
+
+    def __init__(self, registry: Registry, id_prefix: str = "") -> None:
+        self._registry = registry
+        self.engine = Engine(registry=registry, id_prefix=id_prefix)
+        self.effective: Effective | None = None
+        # The last configuration that was not accepted, until one is.
+        self.refused: configuration_pb2.Configuration | None = None
+        self.refused_problems: tuple[configuration_pb2.ConfigurationProblem, ...] = ()
+        self.applied_seq = 0
+        self.sums = KindSums()
+        # Objects that were set aside and neither put right nor gone since.
+        self.quarantined: dict[tuple[int, str], object_pb2.RejectedObject] = {}
+        self.capabilities: frozenset[int] = ALL_CAPABILITIES
+
+    def inherit(self, old: ClusterState) -> None:
+        """A new snapshot begins: what outlives the objects is the last good configuration."""
+        self.engine.session = old.engine.session
+        self.capabilities = old.capabilities
+        if old.effective is not None:
+            self._use(old.effective)
+
+    @property
+    def config_hash(self) -> str:
+        return "" if self.effective is None else self.effective.hash
+
+    # The configuration.
+
+    def configure(
+        self, message: configuration_pb2.Configuration, seq: int = 0
+    ) -> cluster_service_pb2.ConfigurationResult:
+        """Uses it from the next session on, or keeps the last good one and says why."""
+        result = cluster_service_pb2.ConfigurationResult(seq=seq)
+        try:
+            effective = read(message, self._registry)
+        except ConfigurationRefusedError as error:
+            self.refused, self.refused_problems = message, error.told
+            result.problems.extend(error.told)
+        else:
+            self.refused, self.refused_problems = None, ()
+            self._use(effective)
+            result.accepted = True
+            result.problems.extend(effective.warnings)
+        result.effective_config_hash = self.config_hash
+        return result
+
+    def _use(self, effective: Effective) -> None:
+        self.effective = effective
+        self.engine.resettle(effective.settings)
+        self.engine.configure(effective.scheduler)
+        self._set_deadline()
+
+    def set_capabilities(self, capabilities: Iterable[int]) -> None:
+        self.capabilities = frozenset(capabilities)
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        deadline = None if self.effective is None else self.effective.gang_bind_deadline_ns
+        can_evict = cluster_service_pb2.CAPABILITY_EVICT in self.capabilities
+        self.engine.gang_bind_deadline_ns = deadline if can_evict else None
+
+    # Ops.
+
+    def apply(
+        self, ops: Iterable[NumberedOp], now_ns: int
+    ) -> tuple[list[object_pb2.RejectedObject], list[cluster_service_pb2.ConfigurationResult]]:
+        """Takes ops in, in order; returns those set aside, and what became of configurations."""
+        rejected: list[object_pb2.RejectedObject] = []
+        results = []
+        waiting: list[NumberedOp] = []
+        for op in ops:
+            self.applied_seq = max(self.applied_seq, op.seq)
+            self._count(op)
+            if op.configuration is not None:
+                rejected += self._flush(waiting, now_ns)
+                waiting = []
+                results.append(self.configure(op.configuration, op.seq))
+            else:
+                waiting.append(op)
+        rejected += self._flush(waiting, now_ns)
+        return rejected, results
+
+    def _count(self, op: NumberedOp) -> None:
+        if not op.uid:
+            return
+        if op.revision:
+            self.sums.put(op.kind, op.uid, op.revision)
+        else:
+            self.sums.drop(op.kind, op.uid)
+
+    def _flush(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
+        found = [op.rejected(op.error) for op in ops if op.error is not None]
+        deltas = [op.delta for op in ops if op.delta is not None]
+        refused = self.engine.apply(deltas, now_ns)
+        if refused:
+            by_delta = {id(op.delta): op for op in ops}
+            found += [by_delta[id(r.delta)].rejected(r.error) for r in refused]
+        if self.quarantined:
+            for op in ops:
+                self.quarantined.pop((op.kind, op.uid), None)
+        for rejected in found:
+            if rejected.uid:
+                self.quarantined[rejected.kind, rejected.uid] = rejected
+        return found
+
+    # Sessions.
+
+    def session(self, now_ns: int) -> SessionResult:
+        result = self.engine.schedule(now_ns)
+        refused = [d for d in result.decisions if not self._can(d)]
+        return self._without(result, refused) if refused else result
+
+    def _can(self, decision: Decision) -> bool:
+        needed = cluster_service_pb2.CAPABILITY_EVICT
+        if isinstance(decision, Bind):
+            if not decision.volumes:
+                return True
+            needed = cluster_service_pb2.CAPABILITY_VOLUMES
+        return needed in self.capabilities
+
+    def _without(self, result: SessionResult, refused: Collection[Decision]) -> SessionResult:
+        """Takes back decisions the adapter cannot carry out, with all others of their gangs."""
+        gangs = {d.gang.id: d.gang.job for d in refused if d.gang}
+        ids = {d.id for d in refused}
+        out = [d for d in result.decisions if d.id in ids or (d.gang and d.gang.id in gangs)]
+        self.engine.refuse([d.id for d in out], _MISSING, result.now_ns)
+        gone = {d.id for d in out}
+        waits = {wait.job: wait for wait in result.waits}
+        for job in sorted(set(gangs.values())):
+            reasons = waits[job].reasons if job in waits else ()
+            waits[job] = Wait(job, (*reasons, Reason("core", _MISSING)))
+        return replace(
+            result,
+            decisions=tuple(d for d in result.decisions if d.id not in gone),
+            waits=tuple(waits[job] for job in sorted(waits)),
+        )

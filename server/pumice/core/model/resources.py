@@ -14,13 +14,6 @@ PODS = "pods"
 EPSILON = 0.1
 
 
-def share(amount: Number, of: Number) -> float:
-    """The part of a whole; nothing of nothing is nothing, something of nothing is all."""
-    if of == 0:
-        return 0.0 if amount == 0 else 1.0
-    return amount / of
-
-
 def _at_most(left: Number, right: Number) -> bool:
     return left < right or abs(left - right) < EPSILON
 

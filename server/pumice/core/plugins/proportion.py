@@ -2,64 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.cache.totals import Contribution
 from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
+from pumice.core.session.accounts import Ceilings, QueueAccount
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
 from pumice.core.session.session import Session
-
-_UNLIMITED = math.inf
-
-
-class _Share:
-    """A queue in this session."""
-
-    __slots__ = (
-        "_share",
-        "allocated",
-        "deserved",
-        "elastic",
-        "guarantee",
-        "inqueue",
-        "queue",
-        "real_capability",
-        "request",
-    )
-
-    def __init__(self, queue: Queue, held: Contribution, unguaranteed: Resources) -> None:
-        self.queue = queue
-        self.deserved = Resources()
-        self.allocated = held.allocated.clone()
-        self.request = held.request
-        self.inqueue = held.inqueue.clone()
-        self.elastic = held.elastic
-        self.guarantee = Resources.of(queue.guarantee)
-        self.real_capability = unguaranteed.clone().add(self.guarantee)
-        if queue.capability:
-            capability = Resources.of(queue.capability)
-            if capability.milli_cpu <= 0:
-                capability.milli_cpu = _UNLIMITED
-            if capability.memory <= 0:
-                capability.memory = _UNLIMITED
-            self.real_capability.lower_to(capability, missing_is_zero=False)
-        self._share: float | None = None
-
-    def changed(self) -> None:
-        self._share = None
-
-    @property
-    def share(self) -> float:
-        if self._share is None:
-            self._share = self.allocated.dominant_share(self.deserved)
-        return self._share
 
 
 class ProportionPlugin:
@@ -70,19 +24,15 @@ class ProportionPlugin:
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
 
     def __init__(self, options: PluginOptions) -> None:
-        self._queues: dict[str, _Share] = {}
+        self._queues: dict[str, QueueAccount] = {}
 
     def open(self, session: Session) -> None:
         self._session = session
-        guaranteed = Resources()
-        for queue in session.queues.values():
-            guaranteed.add(Resources.of(queue.guarantee))
-        unguaranteed = session.total.surplus_over(guaranteed)
+        ceilings = Ceilings(session.total, session.queues.values())
         totals = session.totals
         for name in totals.queues():
-            held = totals.of(name)
-            if held is not None:
-                self._queues[name] = _Share(session.queues[name], held, unguaranteed)
+            queue = session.queues[name]
+            self._queues[name] = QueueAccount(queue, totals.of(name), ceilings.of(queue))
         divide(session.total, list(self._queues.values()))
         hooks = session.hooks
         hooks.queue_order[self.name] = self._queue_order
@@ -139,10 +89,7 @@ class ProportionPlugin:
             return REJECT
         if job.min_resources is None:
             return PERMIT
-        state = self._queues[queue.name]
-        wanted = job.min_resources.clone().add(state.allocated).add(state.inqueue)
-        wanted.subtract(state.elastic)
-        above = wanted.names_above_for(state.real_capability, job.min_resources)
+        above = self._queues[queue.name].names_over_ceiling(job.min_resources)
         if not above:
             return PERMIT
         names = ", ".join(f"insufficient {name}" for name in above)
@@ -154,24 +101,22 @@ class ProportionPlugin:
         if job.min_resources is not None and job.queue in self._queues:
             self._queues[job.queue].inqueue.add(job.without_gated(job.min_resources))
 
-    def _state_of(self, task: Task) -> _Share | None:
+    def _state_of(self, task: Task) -> QueueAccount | None:
         job = self._session.jobs.get(task.job_id)
         return None if job is None else self._queues.get(job.queue)
 
     def _allocated(self, task: Task) -> None:
         state = self._state_of(task)
         if state is not None:
-            state.allocated.add(task.request)
-            state.changed()
+            state.take(task.request)
 
     def _deallocated(self, task: Task) -> None:
         state = self._state_of(task)
         if state is not None:
-            state.allocated.subtract(task.request)
-            state.changed()
+            state.give_back(task.request)
 
 
-def divide(total: Resources, queues: list[_Share]) -> None:
+def divide(total: Resources, queues: list[QueueAccount]) -> None:
     """Water filling: what a queue does not need flows on to the others."""
     remaining = total.clone()
     met: set[str] = set()

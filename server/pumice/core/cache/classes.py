@@ -15,40 +15,42 @@ if TYPE_CHECKING:
 # Beyond so many remembered specs the ones without tasks are forgotten.
 _MANY_SPECS = 10_000
 
+_Counts = tuple[tuple[str, int], ...]
+
 
 class ClassRegistry:
     """Task classes by spec, and by what else the request depends on."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
-        self._classes: dict[object, TaskClass] = {}
-        # Equal specs are usually the same object: looked up by identity before being compared.
-        self._by_identity: dict[int, tuple[PodSpec, TaskClass]] = {}
+        # By spec alone, for pods without volumes: nearly all of them.
+        self._by_spec: dict[PodSpec, TaskClass] = {}
+        self._with_volumes: dict[tuple[PodSpec, _Counts], TaskClass] = {}
         self._made = 0
+        self._prune_above = _MANY_SPECS
 
     def check(self, pod: Pod) -> None:
-        if id(pod.spec) not in self._by_identity or not pod.uid or not pod.name:
+        if pod.spec not in self._by_spec or not pod.uid or not pod.name:
             check_pod(pod)
 
     def class_of(self, pod: Pod) -> TaskClass:
-        known = self._by_identity.get(id(pod.spec))
-        if known is not None:
-            return known[1]
-        if pod.spec.volumes:
+        spec = pod.spec
+        if spec.volumes:
             # The number of volumes to attach depends on claims that may still change.
-            return self._class(pod.spec, self._volume_counts(pod))
-        class_ = self._class(pod.spec, ())
-        self._by_identity[id(pod.spec)] = (pod.spec, class_)
+            counts = self._volume_counts(pod)
+            class_ = self._with_volumes.get((spec, counts))
+            if class_ is None:
+                class_ = self._with_volumes[spec, counts] = self._make(spec, counts)
+            return class_
+        class_ = self._by_spec.get(spec)
+        if class_ is None:
+            class_ = self._by_spec[spec] = self._make(spec, ())
         return class_
 
-    def _class(self, spec: PodSpec, extra: tuple[tuple[str, int], ...]) -> TaskClass:
-        key = (spec, extra)
-        class_ = self._classes.get(key)
-        if class_ is None:
-            self._made += 1
-            class_ = TaskClass(self._made, spec, (*spec.requests, *extra))
-            self._classes[key] = class_
-            self._cache.table.want_class(class_)
+    def _make(self, spec: PodSpec, extra: _Counts) -> TaskClass:
+        self._made += 1
+        class_ = TaskClass(self._made, spec, (*spec.requests, *extra))
+        self._cache.table.want_class(class_)
         return class_
 
     def _volume_counts(self, pod: Pod) -> tuple[tuple[str, int], ...]:
@@ -76,8 +78,10 @@ class ClassRegistry:
 
     def prune(self) -> None:
         """Forgets specs that no task has any more, when there are many."""
-        if len(self._classes) <= _MANY_SPECS:
+        if len(self._by_spec) + len(self._with_volumes) <= self._prune_above:
             return
-        used = {id(task.class_) for task in self._cache.tasks.values()}
-        self._classes = {k: c for k, c in self._classes.items() if id(c) in used}
-        self._by_identity = {k: v for k, v in self._by_identity.items() if id(v[1]) in used}
+        used = {task.class_.number for task in self._cache.tasks.values()}
+        self._by_spec = {k: c for k, c in self._by_spec.items() if c.number in used}
+        self._with_volumes = {k: c for k, c in self._with_volumes.items() if c.number in used}
+        left = len(self._by_spec) + len(self._with_volumes)
+        self._prune_above = max(_MANY_SPECS, 2 * left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 
 from pumice.core.model.selectors import LabelSelector, NodeSelectorTerm, Toleration
@@ -119,6 +119,14 @@ class PodSpec:
     priority_class_name: str = ""
     never_preempts: bool = False
     numa_policy: str = ""
+    # Specs are looked up with every pod: their hash is made once.
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            values = (getattr(self, f.name) for f in fields(self) if f.compare)
+            object.__setattr__(self, "_hash", hash(tuple(values)))
+        return self._hash or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,4 +95,5 @@ class NodeRows:
 
     @property
     def kube_pods(self) -> Floats:
-        return self._part(5)[2]
+        pods: Floats = self._part(5)[2]
+        return pods

@@ -47,7 +47,7 @@ def silent_fields(value: Any, path: str = "") -> list[str]:
     """Fields of a sample, nested ones too, that hold what an absent field would mean."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         silent = []
-        for field in dataclasses.fields(value):
+        for field in (held for held in dataclasses.fields(value) if held.init):
             held, where = getattr(value, field.name), f"{path}.{field.name}"
             factory = field.default_factory
             default = field.default if factory is dataclasses.MISSING else factory()

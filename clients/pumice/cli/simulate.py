@@ -1,0 +1,204 @@
+"""``pumice simulate``: what the engine decides on clusters in files; no server needed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from pumice.cli.errors import BAD_INPUT, FAILED, InputProblem
+from pumice.cli.simulation import reports
+from pumice.cli.simulation.reports import Verdict
+from pumice.cli.simulation.runs import SECOND_NS, run
+from pumice.cli.simulation.scenarios import MOST_CYCLES, Scenario
+from pumice.cli.simulation.sources import Sources, read_text
+from pumice.cli.simulation.verdicts import difference
+from pumice.cli.terminal import complain, console, json_option, say_json, warn
+from pumice.manifests.errors import FieldError
+from pumice.manifests.times import timestamp_ns
+
+START_NS = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * SECOND_NS
+_MANY_FILES = 20
+
+
+class Moment(click.ParamType[int]):
+    """A time in RFC 3339, as nanoseconds since 1970."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            if moment := timestamp_ns(str(value), ""):
+                return moment
+        except FieldError:
+            pass
+        self.fail(
+            f"{value!r} is not a time; use RFC 3339, such as 2026-11-15T12:00:00Z", param, ctx
+        )
+
+
+@click.command("simulate")
+@click.argument("files", metavar="FILE…", nargs=-1, required=True)
+@click.option("--check", is_flag=True, help="Compares with what the scenario files expect.")
+@json_option
+@click.option(
+    "--now",
+    "now_ns",
+    type=Moment(),
+    default=START_NS,
+    show_default="2026-11-15T12:00:00Z",
+    help="The time of the first cycle; each further one is a second later.",
+)
+@click.option("--family", metavar="NAME", help="Runs only the scenario files of this family.")
+@click.option(
+    "--scheduler-conf",
+    metavar="F",
+    help="The scheduler configuration; for scenario files, instead of their own.",
+)
+@click.option(
+    "--cycles",
+    metavar="N",
+    type=click.IntRange(1, MOST_CYCLES),
+    help="Cycles to run; a cluster from manifests gets one unless this says otherwise.",
+)
+def simulate_command(
+    files: tuple[str, ...],
+    check: bool,
+    as_json: bool,
+    now_ns: int,
+    family: str | None,
+    scheduler_conf: str | None,
+    cycles: int | None,
+) -> int:
+    """Runs clusters in files through the engine and shows what it decides.
+
+    A FILE is a scenario (a cluster, a configuration and what is expected) or holds manifests in
+    YAML or JSON; all manifests together are one cluster. "-" reads standard input. Between cycles
+    bound pods become running, evicted pods are gone, and statuses have been written back.
+    """
+    if check and cycles is not None:
+        raise click.UsageError("--cycles cannot be used with --check: the files say how many")
+    conf = None if scheduler_conf is None else read_text(scheduler_conf)
+    sources = Sources(files, conf, cycles)
+    if check:
+        return _check(sources, now_ns, family, as_json=as_json)
+    return _show(sources, now_ns, family, as_json=as_json)
+
+
+def _show(sources: Sources, now_ns: int, family: str | None, *, as_json: bool) -> int:
+    bad = False
+    shown = []
+    for source in _of_family(sources, family):
+        try:
+            scenario = _usable(source)
+            done = run(scenario, now_ns)
+        except InputProblem as problem:
+            complain(problem.message)
+            bad = True
+            continue
+        bad = _tell_set_aside(done.set_aside, scenario) or bad
+        if as_json:
+            shown.append(reports.run_json(done, now_ns))
+        else:
+            reports.print_run(console(), done, now_ns)
+    if as_json:
+        say_json({"runs": shown})
+    return BAD_INPUT if bad else 0
+
+
+def _check(sources: Sources, now_ns: int, family: str | None, *, as_json: bool) -> int:
+    verdicts: list[Verdict] = []
+    with _progress(len(sources)) as advance:
+        for source in _of_family(sources, family):
+            verdict = _verdict(source, now_ns)
+            verdicts.append(verdict)
+            if verdict.difference is not None and not as_json:
+                click.echo(reports.verdict_line(verdict))
+            advance()
+    if as_json:
+        say_json(reports.check_json(verdicts))
+    else:
+        click.echo(reports.tally(verdicts))
+    if any(verdict.error or verdict.set_aside for verdict in verdicts):
+        return BAD_INPUT
+    return 0 if all(verdict.passed for verdict in verdicts) else FAILED
+
+
+def _verdict(source: Scenario | InputProblem, now_ns: int) -> Verdict:
+    try:
+        scenario = _usable(source)
+        if not scenario.expected:
+            raise InputProblem(
+                f"{scenario.source}: expect is missing; --check needs expect or expect_any"
+            )
+        done = run(scenario, now_ns)
+    except InputProblem as problem:
+        complain(problem.message)
+        known = source if isinstance(source, Scenario) else None
+        return Verdict(
+            known.source if known else problem.message.partition(": ")[0],
+            known.name if known else "",
+            known.family if known else "",
+            error=problem.message,
+        )
+    _tell_set_aside(done.set_aside, scenario)
+    return Verdict(
+        scenario.source,
+        scenario.name,
+        scenario.family,
+        difference(scenario, done.outcomes),
+        set_aside=done.set_aside,
+    )
+
+
+def _usable(source: Scenario | InputProblem) -> Scenario:
+    if isinstance(source, InputProblem):
+        raise source
+    return source
+
+
+def _of_family(
+    sources: Iterable[Scenario | InputProblem], family: str | None
+) -> Iterator[Scenario | InputProblem]:
+    """Those of the family, and what is broken; asking for a family that is not there is an error."""
+    others: set[str] = set()
+    found = family is None
+    for source in sources:
+        if isinstance(source, InputProblem) or family in (None, source.family):
+            found = found or isinstance(source, Scenario)
+            yield source
+        else:
+            others.add(source.family or "(none)")
+    if not found:
+        raise InputProblem(
+            f"no file is of the family {family!r}; there are: {', '.join(sorted(others)) or 'none'}"
+        )
+
+
+def _tell_set_aside(lines: Sequence[str], scenario: Scenario) -> bool:
+    for line in lines:
+        complain(f"{line} (set aside)")
+    if scenario.ignored:
+        kinds = ", ".join(scenario.ignored)
+        warn(f"{scenario.source}: ignored, scheduling does not read: {kinds}")
+    return bool(lines)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """A bar on stderr when there is much to do and somebody looks."""
+    if total < _MANY_FILES or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda: progress.advance(task)

@@ -1,0 +1,1 @@
+"""Clusters from files, run through the engine cycle by cycle, and compared with what they expect."""

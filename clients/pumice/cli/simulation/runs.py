@@ -1,0 +1,94 @@
+"""A scenario run through a core in this process, cycle by cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pumice.cli.errors import InputProblem
+from pumice.cli.simulation.scenarios import Outcome, Scenario
+from pumice.cli.simulation.world import World
+from pumice.server.local import ConfigurationRefusedError, LocalCore
+from pumice.v1.configuration_pb2 import Configuration, ConfigurationProblem
+from pumice.v1.decision_pb2 import Decision
+from pumice.v1.object_pb2 import Kind, RejectedObject
+from pumice.v1.reason_pb2 import PluginFault, Wait
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one session decided, and how the cluster's PodGroups stood after it."""
+
+    outcome: Outcome
+    decisions: tuple[Decision, ...]
+    waits: tuple[Wait, ...]
+    faults: tuple[PluginFault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All cycles of a scenario, and the objects that the core would not take."""
+
+    scenario: Scenario
+    cycles: tuple[Cycle, ...]
+    set_aside: tuple[str, ...]
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        return tuple(cycle.outcome for cycle in self.cycles)
+
+
+def run(scenario: Scenario, now_ns: int) -> Run:
+    """Raises InputProblem when the configuration cannot be used."""
+    try:
+        core = LocalCore(Configuration(scheduler_conf=scenario.conf or ""))
+    except ConfigurationRefusedError as error:
+        raise InputProblem(f"{scenario.source}: {problems_text(error.told)}") from None
+    world = World(scenario.objects)
+    rejected = core.upsert(*scenario.objects)
+    cycles = []
+    for number in range(scenario.cycles):
+        session = core.session(now_ns + number * SECOND_NS)
+        changes = world.happens(session.decisions, session.statuses)
+        core.upsert(*changes.objects)
+        core.delete(*changes.gone)
+        cycles.append(
+            Cycle(
+                _outcome(session.decisions, world),
+                tuple(session.decisions),
+                tuple(session.waits),
+                tuple(session.faults),
+            )
+        )
+    set_aside = (*scenario.set_aside, *(rejection_text(scenario, one) for one in rejected))
+    return Run(scenario, tuple(cycles), set_aside)
+
+
+def _outcome(decisions: Iterable[Decision], world: World) -> Outcome:
+    binds = {}
+    evicts = set()
+    for decision in decisions:
+        if decision.HasField("bind"):
+            binds[f"{decision.bind.namespace}/{decision.bind.name}"] = decision.bind.node
+        elif decision.HasField("evict"):
+            evicts.add(f"{decision.evict.namespace}/{decision.evict.name}")
+    return Outcome(binds, frozenset(evicts), world.phases())
+
+
+def problems_text(problems: Iterable[ConfigurationProblem]) -> str:
+    """The first problem of a configuration, in one line, and how many more there are."""
+    first, *more = [problem_text(problem) for problem in problems if not problem.warning]
+    return f"{first} (and {len(more)} more; see 'pumice conf check')" if more else first
+
+
+def problem_text(problem: ConfigurationProblem) -> str:
+    where = f"configuration line {problem.line}" if problem.line else "configuration"
+    path = f"{problem.path}: " if problem.path else ""
+    return f"{where}: {path}{problem.problem}"
+
+
+def rejection_text(scenario: Scenario, rejected: RejectedObject) -> str:
+    kind = Kind.Name(rejected.kind).removeprefix("KIND_").title().replace("_", "")
+    return f"{scenario.source}: {kind} {rejected.key}: {rejected.field}: {rejected.reason}"

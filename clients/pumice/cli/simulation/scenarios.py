@@ -1,0 +1,144 @@
+"""Scenario files: a cluster, a configuration, and what was decided on it elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import PurePath
+from typing import Any
+
+from pumice.cli.errors import InputProblem
+from pumice.manifests import translate_documents
+from pumice.v1.object_pb2 import ClusterObject
+
+_KEYS = ("name", "family", "cycles", "conf", "objects", "expect", "expect_any")
+_CYCLE_KEYS = ("binds", "evicts", "podgroups")
+MOST_CYCLES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one cycle decided: pods by ``namespace/name``."""
+
+    # Pod to node; in expectations ``*`` is any node.
+    binds: Mapping[str, str]
+    evicts: frozenset[str]
+    # PodGroup to phase.
+    phases: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One cluster to run, and where it came from."""
+
+    source: str
+    name: str
+    family: str
+    # None: the built-in configuration.
+    conf: str | None
+    cycles: int
+    objects: tuple[ClusterObject, ...]
+    # Objects that cannot be used, each as a line; and kinds that scheduling does not read.
+    set_aside: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    # Outcomes of which one, whole, is right. Empty: the file does not say.
+    expected: tuple[tuple[Outcome, ...], ...] = field(default=())
+
+
+def is_scenario(body: Mapping[str, Any]) -> bool:
+    """A scenario has no kind; whatever has one is an object of a cluster."""
+    return "kind" not in body and "apiVersion" not in body and any(key in body for key in _KEYS)
+
+
+def read_scenario(body: Mapping[str, Any], source: str) -> Scenario:
+    """Raises InputProblem, with the key that is missing or wrong and what it may be."""
+    _check_keys(body, _KEYS, source, "key")
+    cycles = body.get("cycles")
+    if not isinstance(cycles, int) or isinstance(cycles, bool) or not 1 <= cycles <= MOST_CYCLES:
+        raise _wrong(source, "cycles", cycles, f"a whole number from 1 to {MOST_CYCLES}")
+    conf = body.get("conf")
+    if not isinstance(conf, str):
+        raise _wrong(source, "conf", conf, "the text of a scheduler configuration")
+    objects = body.get("objects")
+    if not isinstance(objects, list):
+        raise _wrong(source, "objects", objects, "a list of Kubernetes objects")
+    translation = translate_documents(objects, f"{source} objects")
+    return Scenario(
+        source,
+        _text(body, "name", PurePath(source).stem, source),
+        _text(body, "family", "", source),
+        conf,
+        cycles,
+        tuple(translation.objects),
+        tuple(str(error) for error in translation.errors),
+        tuple(sorted({ignored.kind for ignored in translation.ignored})),
+        _expectations(body, cycles, source),
+    )
+
+
+def _expectations(
+    body: Mapping[str, Any], cycles: int, source: str
+) -> tuple[tuple[Outcome, ...], ...]:
+    if "expect" in body and "expect_any" in body:
+        raise InputProblem(f"{source}: has both expect and expect_any; allowed: one of them")
+    if "expect_any" in body:
+        outcomes = body["expect_any"]
+        if not isinstance(outcomes, list) or not outcomes:
+            allowed = "a list of outcomes, each a list of cycles"
+            raise _wrong(source, "expect_any", outcomes, allowed)
+        return tuple(
+            _outcomes(outcome, cycles, source, f"expect_any[{index}]")
+            for index, outcome in enumerate(outcomes)
+        )
+    if "expect" in body:
+        return (_outcomes(body["expect"], cycles, source, "expect"),)
+    return ()
+
+
+def _outcomes(value: Any, cycles: int, source: str, where: str) -> tuple[Outcome, ...]:
+    if not isinstance(value, list):
+        raise _wrong(source, where, value, "a list with one entry a cycle")
+    if len(value) != cycles:
+        raise InputProblem(
+            f"{source}: {where}: has {len(value)} entries; allowed: {cycles}, one a cycle"
+        )
+    return tuple(_outcome(entry, source, f"{where}[{i}]") for i, entry in enumerate(value))
+
+
+def _outcome(entry: Any, source: str, where: str) -> Outcome:
+    if not isinstance(entry, Mapping):
+        raise _wrong(source, where, entry, "a mapping with binds, evicts and podgroups")
+    _check_keys(entry, _CYCLE_KEYS, source, f"{where}: key")
+    for key in ("binds", "podgroups"):
+        held = entry.get(key)
+        if not isinstance(held, Mapping) or not all(isinstance(v, str) for v in held.values()):
+            allowed = "a mapping of namespace/name to text"
+            raise _wrong(source, f"{where}.{key}", held, allowed)
+    evicts = entry.get("evicts")
+    if not isinstance(evicts, list) or not all(isinstance(name, str) for name in evicts):
+        raise _wrong(source, f"{where}.evicts", evicts, "a list of namespace/name")
+    return Outcome(dict(entry["binds"]), frozenset(evicts), dict(entry["podgroups"]))
+
+
+def _check_keys(body: Mapping[str, Any], known: tuple[str, ...], source: str, what: str) -> None:
+    for key in body:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1, cutoff=0.6)
+            hint = f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(known)}"
+            raise InputProblem(f"{source}: unknown {what} {key!r}; {hint}")
+
+
+def _text(body: Mapping[str, Any], key: str, default: str, source: str) -> str:
+    value = body.get(key, default)
+    if not isinstance(value, str):
+        raise _wrong(source, key, value, "text")
+    return value
+
+
+def _wrong(source: str, where: str, value: Any, allowed: str) -> InputProblem:
+    if value is None:
+        return InputProblem(f"{source}: {where} is missing; allowed: {allowed}")
+    shown = repr(value)
+    shown = shown if len(shown) <= 40 else f"{shown[:40]}…"
+    return InputProblem(f"{source}: {where}: {shown} cannot be used; allowed: {allowed}")

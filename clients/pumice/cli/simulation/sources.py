@@ -1,0 +1,107 @@
+"""Files as scenarios: each scenario file is one; all manifests together are one more."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pumice.cli.errors import InputProblem
+from pumice.cli.simulation.scenarios import Scenario, is_scenario, read_scenario
+from pumice.manifests import ManifestError, translate_all
+from pumice.manifests.documents import Document, parse
+
+STDIN = "-"
+
+
+class Sources:
+    """The files that were named, read one by one; what is wrong with one leaves the others."""
+
+    def __init__(self, files: Sequence[str], conf: str | None, cycles: int | None) -> None:
+        self._files = files
+        self._conf = conf
+        self._cycles = cycles
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __iter__(self) -> Iterator[Scenario | InputProblem]:
+        manifests: list[tuple[str, bytes]] = []
+        for file in self._files:
+            try:
+                text = _read(file)
+                body = _scenario_in(text, file)
+                if body is None:
+                    manifests.append((file, text))
+                else:
+                    yield self._overruled(read_scenario(body.body, _shown(file)))
+            except InputProblem as problem:
+                yield problem
+        if manifests:
+            yield self._cluster(manifests)
+
+    def _overruled(self, scenario: Scenario) -> Scenario:
+        return replace(
+            scenario,
+            conf=scenario.conf if self._conf is None else self._conf,
+            cycles=self._cycles or scenario.cycles,
+        )
+
+    def _cluster(self, manifests: Sequence[tuple[str, bytes]]) -> Scenario | InputProblem:
+        """The cluster that some manifests describe together."""
+        translation = translate_all(*(_Named(text, _shown(file)) for file, text in manifests))
+        source = ", ".join(_shown(file) for file, _ in manifests)
+        errors = tuple(str(error) for error in translation.errors)
+        if not translation.objects and errors:
+            return InputProblem("; ".join(errors))
+        return Scenario(
+            source,
+            Path(source).stem if len(manifests) == 1 else "manifests",
+            "",
+            self._conf,
+            self._cycles or 1,
+            tuple(translation.objects),
+            errors,
+            tuple(sorted({ignored.kind for ignored in translation.ignored})),
+        )
+
+
+class _Named(io.BytesIO):
+    """Text in memory that knows the file it came from."""
+
+    def __init__(self, text: bytes, name: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+def _shown(file: str) -> str:
+    return "<stdin>" if file == STDIN else file
+
+
+def _read(file: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    except OSError as error:
+        raise InputProblem(f"{file}: cannot be read: {error.strerror or error}") from None
+
+
+def _scenario_in(text: bytes, file: str) -> Document | None:
+    """The scenario of a file that is one; None for manifests, whose mistakes are found later."""
+    found = list(parse(text, _shown(file)))
+    if len(found) != 1:
+        return None
+    only = found[0]
+    if isinstance(only, ManifestError):
+        # One document that cannot be read at all: there is no rest to go on with.
+        raise InputProblem(str(only))
+    return only if is_scenario(only.body) else None
+
+
+def read_text(file: str) -> str:
+    """A configuration file."""
+    try:
+        return _read(file).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputProblem(f"{_shown(file)}: is not UTF-8 text (byte {error.start})") from None

@@ -1,0 +1,82 @@
+"""Whether a run decided what its scenario expects, and where it first did not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pumice.cli.simulation.scenarios import Outcome, Scenario
+
+ANY_NODE = "*"
+_MOST_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first cycle that came out otherwise: only what differs, as text."""
+
+    # From 1.
+    cycle: int
+    expected: tuple[str, ...]
+    decided: tuple[str, ...]
+    # How many outcomes would have been right.
+    alternatives: int = 1
+
+    def __str__(self) -> str:
+        nearest = f" (the nearest of {self.alternatives})" if self.alternatives > 1 else ""
+        return (
+            f"cycle {self.cycle}: expected{nearest} {_listed(self.expected)}; "
+            f"decided {_listed(self.decided)}"
+        )
+
+
+def difference(scenario: Scenario, decided: Sequence[Outcome]) -> Difference | None:
+    """None if the run decided one of the expected outcomes, whole."""
+    found = [_first_difference(outcome, decided) for outcome in scenario.expected]
+    if any(one is None for one in found):
+        return None
+    nearest = max(
+        (one for one in found if one is not None),
+        key=lambda one: (one.cycle, -len(one.expected) - len(one.decided)),
+    )
+    return Difference(nearest.cycle, nearest.expected, nearest.decided, len(found))
+
+
+def _first_difference(expected: Sequence[Outcome], decided: Sequence[Outcome]) -> Difference | None:
+    for number, (wanted, got) in enumerate(zip(expected, decided, strict=True), start=1):
+        missing, extra = _apart(wanted, got)
+        if missing or extra:
+            return Difference(number, tuple(missing), tuple(extra))
+    return None
+
+
+def _apart(wanted: Outcome, got: Outcome) -> tuple[list[str], list[str]]:
+    missing: list[str] = []
+    extra: list[str] = []
+    for pod, node in sorted(wanted.binds.items()):
+        if pod not in got.binds or node not in (ANY_NODE, got.binds[pod]):
+            missing.append(f"bind {pod} {node}")
+    for pod, node in sorted(got.binds.items()):
+        if wanted.binds.get(pod) not in (ANY_NODE, node):
+            extra.append(f"bind {pod} {node}")
+    missing += [f"evict {pod}" for pod in sorted(wanted.evicts - got.evicts)]
+    extra += [f"evict {pod}" for pod in sorted(got.evicts - wanted.evicts)]
+    missing += _phases_apart(wanted.phases, got.phases)
+    extra += _phases_apart(got.phases, wanted.phases)
+    return missing, extra
+
+
+def _phases_apart(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    return [
+        f"{group} {phase or 'without a phase'}"
+        for group, phase in sorted(here.items())
+        if there.get(group) != phase
+    ]
+
+
+def _listed(items: Sequence[str]) -> str:
+    if not items:
+        return "nothing"
+    shown = ", ".join(items[:_MOST_SHOWN])
+    more = len(items) - _MOST_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,96 @@
+"""The cluster between two cycles: what was decided has happened, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pumice.v1.decision_pb2 import Bind, Decision
+from pumice.v1.group_pb2 import PodGroup, PodGroupPhase
+from pumice.v1.object_pb2 import KIND_POD, ClusterObject, ObjectRef
+from pumice.v1.pod_pb2 import POD_PHASE_RUNNING, Pod, PodCondition
+from pumice.v1.status_pb2 import PodConditionChange, PodGroupStatusChange, StatusChange
+
+_PREFIX = "POD_GROUP_PHASE_"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is different after a cycle."""
+
+    objects: list[ClusterObject]
+    gone: list[ObjectRef]
+
+
+class World:
+    """The objects of a cluster, and what becomes of them.
+
+    Bound pods run, evicted ones are gone, statuses have been written back.
+    """
+
+    def __init__(self, objects: Iterable[ClusterObject]) -> None:
+        self._pods: dict[str, Pod] = {}
+        self._groups: dict[str, PodGroup] = {}
+        for held in objects:
+            if held.HasField("pod"):
+                self._pods[held.pod.uid] = held.pod
+            elif held.HasField("pod_group"):
+                self._groups[held.pod_group.uid] = held.pod_group
+
+    def phases(self) -> dict[str, str]:
+        """Every PodGroup's phase as Volcano spells it; empty for one that nobody has seen."""
+        return {
+            f"{group.namespace}/{group.name}": phase_word(group.status.phase)
+            for group in sorted(self._groups.values(), key=lambda g: (g.namespace, g.name))
+        }
+
+    def happens(self, decisions: Iterable[Decision], changes: Iterable[StatusChange]) -> Changes:
+        """Lets decisions and statuses come true; says what is different now."""
+        changed: dict[str, ClusterObject] = {}
+        gone: list[ObjectRef] = []
+        for decision in decisions:
+            if decision.HasField("bind"):
+                changed |= self._bound(decision.bind)
+            elif decision.HasField("evict") and decision.evict.uid in self._pods:
+                del self._pods[decision.evict.uid]
+                gone.append(ObjectRef(kind=KIND_POD, uid=decision.evict.uid))
+        for change in changes:
+            if change.HasField("pod_group"):
+                changed |= self._group_written(change.pod_group)
+            elif change.HasField("pod"):
+                changed |= self._pod_written(change.pod)
+        return Changes(list(changed.values()), gone)
+
+    def _bound(self, bind: Bind) -> dict[str, ClusterObject]:
+        pod = self._pods.get(bind.uid)
+        if pod is None:
+            return {}
+        pod.node_name = bind.node
+        pod.phase = POD_PHASE_RUNNING
+        pod.annotations.update(bind.annotations)
+        return {pod.uid: ClusterObject(pod=pod)}
+
+    def _group_written(self, change: PodGroupStatusChange) -> dict[str, ClusterObject]:
+        group = self._groups.get(change.uid)
+        if group is None:
+            return {}
+        group.status.CopyFrom(change.status)
+        return {group.uid: ClusterObject(pod_group=group)}
+
+    def _pod_written(self, change: PodConditionChange) -> dict[str, ClusterObject]:
+        pod = self._pods.get(change.uid)
+        if pod is None:
+            return {}
+        kept = [condition for condition in pod.conditions if condition.type != "PodScheduled"]
+        new = PodCondition(
+            type="PodScheduled", status="False", reason=change.reason, message=change.message
+        )
+        del pod.conditions[:]
+        pod.conditions.extend([*kept, new])
+        pod.nominated_node_name = change.nominated_node_name or pod.nominated_node_name
+        return {pod.uid: ClusterObject(pod=pod)}
+
+
+def phase_word(phase: PodGroupPhase.ValueType) -> str:
+    name = PodGroupPhase.Name(phase).removeprefix(_PREFIX)
+    return "" if name == "UNSPECIFIED" else name.capitalize()

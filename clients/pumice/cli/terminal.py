@@ -1,0 +1,51 @@
+"""What every command does alike: where output goes, when it has colours, and ``--json``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from pumice.cli.errors import one_line
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option: Callable[[F], F] = click.option(
+    "--json", "as_json", is_flag=True, help="Prints JSON for programs instead of text for people."
+)
+
+# Wide enough for a table of reasons when nobody looks.
+_WIDTH_WITHOUT_TERMINAL = 160
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Made when it is needed: tests and shells replace the streams."""
+    stream = sys.stderr if stderr else sys.stdout
+    terminal = stream.isatty()
+    return Console(
+        file=stream,
+        highlight=False,
+        soft_wrap=not terminal,
+        width=None if terminal else _WIDTH_WITHOUT_TERMINAL,
+        no_color=None if terminal else True,
+        color_system="auto" if terminal else None,
+    )
+
+
+def say_json(value: object) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def warn(text: str) -> None:
+    """A line for people on stderr: something was set aside, or deserves a look."""
+    console(stderr=True).print(f"[yellow]pumice:[/] {escape(one_line(text))}", soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """The one line that an error is."""
+    console(stderr=True).print(f"[bold red]pumice:[/] {escape(one_line(text))}", soft_wrap=True)

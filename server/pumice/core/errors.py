@@ -36,6 +36,8 @@ class Problem:
     message: str
     # The nearest valid name, if there is one.
     suggestion: str = ""
+    # The configuration can be used all the same.
+    warning: bool = False
 
     def __str__(self) -> str:
         where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path)
@@ -43,8 +45,8 @@ class Problem:
 
 
 class ConfigurationError(InputError):
-    """A scheduler configuration that cannot be used; all its problems at once."""
+    """A scheduler configuration that cannot be used; all its problems at once, warnings last."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
+        super().__init__("; ".join(str(problem) for problem in problems if not problem.warning))
         self.problems = problems

@@ -1,0 +1,227 @@
+"""Reads Volcano's scheduler configuration strictly: plain data in, a value or all problems out.
+
+Volcano ignores what it does not know and replaces what it cannot use; both are problems here,
+each with its place and the nearest valid name. What merely does nothing is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pumice.core.configuration import volcano_names as volcano
+from pumice.core.configuration.findings import NOT_YET, Findings, Path, scalar_text
+from pumice.core.configuration.schema import ArgumentSchema, Catalog, as_flag
+from pumice.core.configuration.values import (
+    FLAG_DEFAULTS,
+    Arguments,
+    Configuration,
+    PluginOptions,
+)
+
+Tiers = tuple[tuple[PluginOptions, ...], ...]
+_KEYS = ("actions", "tiers", "configurations", "metrics")
+_KUBE_BATCH = "is kube-batch's; set the compat switch kube-batch to use such a file"
+
+
+def read_configuration(data: object, catalog: Catalog) -> Configuration:
+    """Reads the parsed file; raises with every problem there is, not just the first."""
+    reader = _Reader(catalog)
+    return reader.found.conclude(reader.read(data))
+
+
+class _Reader:
+    """Walks the data and collects what it finds."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.found = Findings()
+
+    def read(self, data: object) -> Configuration:
+        if not isinstance(data, Mapping):
+            self.found.problem((), "must be a mapping with the keys actions and tiers")
+            return Configuration((), ())
+        for key in data:
+            self._key(str(key))
+        actions = self._actions(data.get("actions"))
+        tiers = self._tiers(data.get("tiers"))
+        self._across(tiers)
+        return Configuration(
+            actions,
+            tiers,
+            self._action_arguments(data.get("configurations"), actions),
+            self._metrics(data.get("metrics")),
+        )
+
+    def _key(self, key: str) -> None:
+        if key in _KEYS:
+            return
+        if key in volcano.KEYS_WITHOUT_EFFECT:
+            self.found.warning((key,), f"has no effect: {volcano.KEYS_WITHOUT_EFFECT[key]}")
+        elif key == "plugins" or key.startswith("plugin."):
+            self.found.problem((key,), f"the key {key!r} {_KUBE_BATCH}")
+        else:
+            self.found.unknown((key,), "key", key, _KEYS)
+
+    def _actions(self, text: object) -> tuple[str, ...]:
+        names = self.found.action_names(("actions",), text)
+        known = self._catalog.actions
+        for name in dict.fromkeys(names):
+            if name not in known:
+                self.found.unknown_name(("actions",), "action", name, known, volcano.ACTIONS)
+        return names
+
+    # Tiers and their plugins.
+
+    def _tiers(self, tiers: object) -> Tiers:
+        if tiers is not None and not isinstance(tiers, list):
+            self.found.problem(("tiers",), "must be a list of tiers, each with a list plugins")
+            return ()
+        read = tuple(self._tier(("tiers", i), tier) for i, tier in enumerate(tiers or ()))
+        if not any(read):
+            message = "name no plugin: pods go anywhere, and no gang is kept together"
+            self.found.warning(("tiers",), message)
+        return read
+
+    def _tier(self, path: Path, tier: object) -> tuple[PluginOptions, ...]:
+        if not isinstance(tier, Mapping):
+            self.found.problem(path, "must be a mapping with the key plugins")
+            return ()
+        for key in tier:
+            if key != "plugins":
+                self.found.unknown((*path, str(key)), "key", str(key), ["plugins"])
+        plugins = tier.get("plugins")
+        if plugins is not None and not isinstance(plugins, list):
+            self.found.problem((*path, "plugins"), "must be a list of plugins")
+            return ()
+        options = tuple(
+            found
+            for i, entry in enumerate(plugins or ())
+            if (found := self._plugin((*path, "plugins", i), entry)) is not None
+        )
+        names = {o.name for o in options}
+        if "proportion" in names and any(
+            o.name == "drf" and o.enabled("enableHierarchy") for o in options
+        ):
+            message = "drf with enableHierarchy and proportion cannot share a tier"
+            self.found.problem(path, message)
+        return options
+
+    def _plugin(self, path: Path, entry: object) -> PluginOptions | None:
+        name = entry.get("name") if isinstance(entry, Mapping) else None
+        if not isinstance(entry, Mapping) or not isinstance(name, str):
+            self.found.problem(path, "must be a mapping with the key name")
+            return None
+        flags = tuple(
+            (str(key), flag)
+            for key, value in entry.items()
+            if key not in ("name", "arguments")
+            and (flag := self._flag((*path, str(key)), name, str(key), value)) is not None
+        )
+        schema = self._catalog.plugins.get(name)
+        if schema is None:
+            known = self._catalog.plugins
+            self.found.unknown_name((*path, "name"), "plugin", name, known, volcano.PLUGINS)
+            return PluginOptions(name, flags)
+        arguments = self.found.arguments((*path, "arguments"), entry.get("arguments"), schema)
+        return PluginOptions(name, flags, arguments)
+
+    def _flag(self, path: Path, plugin: str, key: str, value: object) -> bool | None:
+        why = volcano.FLAGS_WITHOUT_EFFECT.get(key)
+        if key == "enableHierarchy" and plugin not in volcano.HIERARCHICAL and value:
+            why = f"only {', '.join(volcano.HIERARCHICAL)} know a hierarchy"
+        if why is not None:
+            self.found.warning(path, f"has no effect: {why}")
+        if key not in FLAG_DEFAULTS:
+            if why is None:
+                self._unknown_flag(path, key)
+            return None
+        if value is None:
+            return None
+        flag = as_flag(value)
+        if flag is None:
+            hint = "; a quoted one is a text" if isinstance(value, str) else ""
+            self.found.problem(path, f"must be true or false, is {value!r}{hint}")
+        return flag
+
+    def _unknown_flag(self, path: Path, key: str) -> None:
+        if key.startswith("disable"):
+            self.found.problem(path, f"the flag {key!r} {_KUBE_BATCH}")
+        else:
+            self.found.unknown(path, "key", key, ["name", "arguments", *FLAG_DEFAULTS])
+
+    def _across(self, tiers: Tiers) -> None:
+        """What only shows when all tiers are looked at."""
+        seen: dict[str, int] = {}
+        for i, tier in enumerate(tiers):
+            for options in tier:
+                if options.name in seen:
+                    message = (
+                        f"plugin {options.name!r} is listed twice, first in tiers"
+                        f"[{seen[options.name]}]; Volcano would count each placement twice"
+                    )
+                    self.found.problem(("tiers", i), message)
+                seen.setdefault(options.name, i)
+        if "proportion" in seen and "capacity" in seen:
+            message = "proportion and capacity both divide the cluster among queues; use one"
+            self.found.warning(("tiers",), message)
+
+    # Arguments of actions.
+
+    def _action_arguments(
+        self, entries: object, actions: tuple[str, ...]
+    ) -> tuple[tuple[str, Arguments], ...]:
+        if entries is None:
+            return ()
+        if not isinstance(entries, list):
+            self.found.problem(("configurations",), "must be a list of {name, arguments}")
+            return ()
+        found: dict[str, Arguments] = {}
+        for i, entry in enumerate(entries):
+            path: Path = ("configurations", i)
+            name = entry.get("name") if isinstance(entry, Mapping) else None
+            if not isinstance(entry, Mapping) or not isinstance(name, str):
+                self.found.problem(path, "must be a mapping with the keys name and arguments")
+                continue
+            for key in entry:
+                if key not in ("name", "arguments"):
+                    known = ["name", "arguments"]
+                    self.found.unknown((*path, str(key)), "key", str(key), known)
+            schema = self._schema_of_action((*path, "name"), name, actions)
+            if schema is None:
+                continue
+            arguments = self.found.arguments((*path, "arguments"), entry.get("arguments"), schema)
+            if name in found:
+                self.found.warning(path, f"has no effect: the first entry of {name!r} counts")
+            found.setdefault(name, arguments)
+        return tuple(found.items())
+
+    def _schema_of_action(
+        self, path: Path, name: str, actions: tuple[str, ...]
+    ) -> ArgumentSchema | None:
+        schema = self._catalog.actions.get(name)
+        if name not in actions and (schema is not None or name in volcano.ACTIONS):
+            self.found.warning(path, f"has no effect: {name!r} is not among the actions")
+        elif schema is None and name in volcano.ACTIONS:
+            self.found.problem(path, f"action {name!r} {NOT_YET}")
+        elif schema is None:
+            known = self._catalog.actions
+            self.found.unknown_name(path, "action", name, known, volcano.ACTIONS)
+        return schema
+
+    # Where measured usage comes from.
+
+    def _metrics(self, data: object) -> tuple[tuple[str, str], ...]:
+        if data is None:
+            return ()
+        if not isinstance(data, Mapping):
+            self.found.problem(("metrics",), "must be a mapping of texts")
+            return ()
+        texts = {str(key): scalar_text(value) for key, value in data.items()}
+        self.found.arguments(("metrics",), texts, volcano.METRICS, texts=True)
+        source = texts.get("type")
+        if source in volcano.SOURCES_WITH_ADDRESS and not texts.get("address"):
+            self.found.problem(("metrics",), f"the source {source!r} needs an address")
+        if source and not any(name in self._catalog.plugins for name in volcano.USAGE_READERS):
+            message = "have no effect: no plugin that reads measured usage is supported yet"
+            self.found.warning(("metrics",), message)
+        return tuple(sorted((key, text) for key, text in texts.items() if text is not None))

@@ -1,0 +1,188 @@
+"""What a plugin or an action takes as arguments: types, limits, and keys that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from math import isfinite
+
+from pumice.core.model.durations import parse_duration_ns
+
+# As Go parses them.
+TRUE_TEXTS = frozenset(("1", "t", "T", "TRUE", "true", "True"))
+FALSE_TEXTS = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+# Booleans of YAML 1.1 that Go's reader knows and Python's leaves as text.
+_YES = frozenset(("y", "Y"))
+_NO = frozenset(("n", "N"))
+_LARGEST_INT = 2**63
+
+
+class ArgumentType(Enum):
+    """What an argument must be."""
+
+    INT = "a whole number"
+    FLOAT = "a number"
+    BOOL = "true or false"
+    STRING = "a text"
+    DURATION = "a duration such as 1h2m3s"
+    MAP = "a mapping"
+    LIST = "a list"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The values of an argument that make sense.
+
+    Volcano replaces a value out of range by its default without a word; here it is a problem. A
+    ``lenient`` limit marks values that Volcano does use, to a surprising effect: a warning.
+    """
+
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    choices: tuple[str, ...] = ()
+    lenient: bool = False
+    # What such a value does, or what Volcano would make of it.
+    otherwise: str = ""
+
+    def why_not(self, value: object) -> str | None:
+        """What is wrong with a value of the right type; durations are compared in seconds."""
+        if self.choices:
+            if value in self.choices:
+                return None
+            return self._message(f"must be one of {', '.join(self.choices)}", value)
+        number = _as_number(value)
+        if number is None:
+            return None
+        if self.at_least is not None and number < self.at_least:
+            return self._message(f"must be {self.at_least:g} or more", value)
+        if self.above is not None and number <= self.above:
+            return self._message(f"must be above {self.above:g}", value)
+        if self.at_most is not None and number > self.at_most:
+            return self._message(f"must be {self.at_most:g} or less", value)
+        return None
+
+    def _message(self, rule: str, value: object) -> str:
+        rule = rule.replace("must be", "should be") if self.lenient else rule
+        return f"{rule}, is {value!r}" + (f"; {self.otherwise}" if self.otherwise else "")
+
+
+def _as_number(value: object) -> float | None:
+    if isinstance(value, str):
+        nanoseconds = parse_duration_ns(value)
+        return None if nanoseconds is None else nanoseconds / 1e9
+    return value if isinstance(value, (int, float)) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentSchema:
+    """The arguments a plugin or action takes: by name, or by what their names begin with."""
+
+    exact: Mapping[str, ArgumentType] = field(default_factory=dict)
+    prefixes: Mapping[str, ArgumentType] = field(default_factory=dict)
+    # By name or prefix, as above.
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    # Keys that are accepted and do nothing, and why; a key that ends in * stands for all that
+    # begin so. One that is also in ``exact`` must still be of its type.
+    without_effect: Mapping[str, str] = field(default_factory=dict)
+
+    def type_of(self, key: str) -> ArgumentType | None:
+        if key in self.exact:
+            return self.exact[key]
+        prefix = self._prefix_of(key)
+        return None if prefix is None else self.prefixes[prefix]
+
+    def limit_of(self, key: str) -> Limit | None:
+        if key in self.limits:
+            return self.limits[key]
+        if key in self.exact:
+            return None
+        prefix = self._prefix_of(key)
+        return None if prefix is None else self.limits.get(prefix)
+
+    def why_without_effect(self, key: str) -> str | None:
+        if key in self.without_effect:
+            return self.without_effect[key]
+        for pattern, why in self.without_effect.items():
+            if pattern.endswith("*") and key.startswith(pattern[:-1]):
+                return why
+        return None
+
+    def _prefix_of(self, key: str) -> str | None:
+        for prefix in self.prefixes:
+            if key.startswith(prefix) and len(key) > len(prefix):
+                return prefix
+        return None
+
+    @property
+    def known(self) -> list[str]:
+        """The keys as a person may write them."""
+        return [*self.exact, *(f"{prefix}<name>" for prefix in self.prefixes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The actions and plugins there are, with their arguments."""
+
+    actions: Mapping[str, ArgumentSchema]
+    plugins: Mapping[str, ArgumentSchema]
+
+
+def as_flag(value: object) -> bool | None:
+    """A boolean of YAML 1.1; None for anything else, a quoted "false" included."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return True if value in _YES else False if value in _NO else None
+    return None
+
+
+def typed_value(value: object, kind: ArgumentType) -> object:
+    """The value as its type wants it; None when it is not of that type."""
+    match kind:
+        case ArgumentType.INT:
+            return value if _is_int(value) else None
+        case ArgumentType.FLOAT:
+            real = isinstance(value, float) and isfinite(value)
+            return value if real or _is_int(value) else None
+        case ArgumentType.BOOL:
+            if isinstance(value, str) and value in TRUE_TEXTS:
+                return True
+            if isinstance(value, str) and value in FALSE_TEXTS:
+                return False
+            return as_flag(value)
+        case ArgumentType.STRING:
+            return value if isinstance(value, str) else None
+        case ArgumentType.DURATION:
+            fits = isinstance(value, str) and parse_duration_ns(value) is not None
+            return value if fits else None
+        case ArgumentType.MAP:
+            return value if isinstance(value, Mapping) else None
+        case ArgumentType.LIST:
+            return value if isinstance(value, list) else None
+
+
+def _is_int(value: object) -> bool:
+    return (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and -_LARGEST_INT <= value < _LARGEST_INT
+    )
+
+
+def parsed_text(text: str, kind: ArgumentType) -> object:
+    """A value written as text, as kube-batch's arguments are; None when it cannot be read."""
+    match kind:
+        case ArgumentType.INT | ArgumentType.FLOAT:
+            try:
+                number = int(text) if kind is ArgumentType.INT else float(text)
+            except ValueError:
+                return None
+            return typed_value(number, kind)
+        case ArgumentType.BOOL:
+            return True if text in TRUE_TEXTS else False if text in FALSE_TEXTS else None
+        case ArgumentType.MAP | ArgumentType.LIST:
+            return None
+        case _:
+            return typed_value(text, kind)

@@ -9,7 +9,11 @@ from google.protobuf.duration_pb2 import Duration
 
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.configuration import Configuration as SchedulerConfiguration
-from pumice.core.configuration import read_configuration
+from pumice.core.configuration import (
+    KUBE_BATCH_DEFAULT,
+    read_configuration,
+    read_kube_batch_configuration,
+)
 from pumice.core.engine import DEFAULT_CONFIGURATION
 from pumice.core.errors import ConfigurationError, Problem
 from pumice.core.registry import Registry
@@ -22,8 +26,9 @@ DEFAULT_APPLY_TIMEOUT_NS = 60 * _SECOND_NS
 # Shorter periods would leave no time for anything but sessions.
 _LEAST_NS = 1_000_000
 _MOST_NS = 24 * 3600 * _SECOND_NS
-# Switches of the compatibility page; there is none yet.
-COMPAT_SWITCHES: frozenset[str] = frozenset()
+# Switches of the compatibility page.
+KUBE_BATCH = "kube-batch"
+COMPAT_SWITCHES: frozenset[str] = frozenset((KUBE_BATCH,))
 
 
 class ConfigurationRefusedError(ConfigurationError):
@@ -75,7 +80,7 @@ class _Reader:
         )
 
     def read(self, message: configuration_pb2.Configuration) -> Effective:
-        scheduler = self._scheduler(message.scheduler_conf)
+        scheduler = self._scheduler(message.scheduler_conf, kube_batch=KUBE_BATCH in message.compat)
         base = CacheSettings()
         settings = CacheSettings(
             tuple(message.scheduler_names) or base.scheduler_names,
@@ -103,19 +108,23 @@ class _Reader:
             _hash(scheduler, spelled),
         )
 
-    def _scheduler(self, text: str) -> SchedulerConfiguration:
+    def _scheduler(self, text: str, *, kube_batch: bool) -> SchedulerConfiguration:
+        default = KUBE_BATCH_DEFAULT if kube_batch else DEFAULT_CONFIGURATION
         if not text.strip():
-            return DEFAULT_CONFIGURATION
+            return default
         try:
             parsed = parse(text)
         except ConfTextError as error:
             self._problem("", error.problem, line=error.line)
-            return DEFAULT_CONFIGURATION
+            return default
+        read_data = read_kube_batch_configuration if kube_batch else read_configuration
         try:
-            return read_configuration(parsed.data, self._registry.catalog())
+            scheduler = read_data(parsed.data, self._registry.catalog())
         except ConfigurationError as error:
             self.problems += [_told(problem, parsed) for problem in error.problems]
-            return DEFAULT_CONFIGURATION
+            return default
+        self.problems += [_told(warning, parsed) for warning in scheduler.warnings]
+        return scheduler
 
     def _duration(self, path: str, message: Duration, default_ns: int) -> int:
         """An absent one is zero on the wire and means the default."""
@@ -146,6 +155,7 @@ def _told(problem: Problem, parsed: ConfText) -> configuration_pb2.Configuration
         path="" if not problem.path else where,
         problem=problem.message,
         suggestion=problem.suggestion,
+        warning=problem.warning,
     )
 
 

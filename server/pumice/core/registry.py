@@ -10,6 +10,7 @@ from pumice.core.actions.backfill import BackfillAction
 from pumice.core.actions.enqueue import EnqueueAction
 from pumice.core.configuration import Arguments, ArgumentSchema, Catalog, PluginOptions
 from pumice.core.errors import InputError
+from pumice.core.plugins.binpack import BinpackPlugin
 from pumice.core.plugins.conformance import ConformancePlugin
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.gang import GangPlugin
@@ -18,6 +19,8 @@ from pumice.core.plugins.overcommit import OvercommitPlugin
 from pumice.core.plugins.predicates import PredicatesPlugin
 from pumice.core.plugins.priority import PriorityPlugin
 from pumice.core.plugins.proportion import ProportionPlugin
+from pumice.core.plugins.resourcequota import ResourceQuotaPlugin
+from pumice.core.plugins.sla import SlaPlugin
 from pumice.core.session.session import Session
 
 # The version of the plugin interface that this engine speaks.
@@ -27,7 +30,8 @@ PLUGIN_API = 1
 class Plugin(Protocol):
     """What a plugin is: made from its options for every session, then opened.
 
-    It may also have ``close(session)``, called when all actions have run.
+    It may also have ``close(session)``, called when all actions have run, and
+    ``next_wake(now_ns)``: when its answers will change though nothing in the cluster does.
     """
 
     name: ClassVar[str]
@@ -63,6 +67,7 @@ class PluginApiError(InputError):
 
 BUILT_IN_ACTIONS: tuple[type[Action], ...] = (EnqueueAction, AllocateAction, BackfillAction)
 BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
+    BinpackPlugin,
     ConformancePlugin,
     DrfPlugin,
     GangPlugin,
@@ -71,6 +76,8 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     PredicatesPlugin,
     PriorityPlugin,
     ProportionPlugin,
+    ResourceQuotaPlugin,
+    SlaPlugin,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.session.hooks import PERMIT, REJECT
@@ -20,7 +20,10 @@ class OvercommitPlugin:
 
     name: ClassVar[str] = "overcommit"
     api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema({_FACTOR: ArgumentType.FLOAT})
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {_FACTOR: ArgumentType.FLOAT},
+        limits={_FACTOR: Limit(at_least=1, otherwise="Volcano would use 1.2 instead")},
+    )
 
     def __init__(self, options: PluginOptions) -> None:
         factor = options.arguments.number(_FACTOR, _DEFAULT_FACTOR)

@@ -1,0 +1,101 @@
+"""binpack: the node that ends up fullest is the best one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from pumice.core.cache.tasks import TaskClass
+from pumice.core.configuration import (
+    Arguments,
+    ArgumentSchema,
+    ArgumentType,
+    Limit,
+    PluginOptions,
+)
+from pumice.core.model.resources import CPU, MEMORY
+from pumice.core.session.hooks import Scores
+from pumice.core.session.rows import NodeRows
+from pumice.core.session.session import Session
+
+_FULL = 100
+_WEIGHT = "binpack.weight"
+_CPU = "binpack.cpu"
+_MEMORY = "binpack.memory"
+_RESOURCES = "binpack.resources"
+_RESOURCE_PREFIX = "binpack.resources."
+_NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
+
+
+class BinpackPlugin:
+    """Scores a node by how much of what a task asks for would be in use with the task."""
+
+    name: ClassVar[str] = "binpack"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {
+            _WEIGHT: ArgumentType.INT,
+            _CPU: ArgumentType.INT,
+            _MEMORY: ArgumentType.INT,
+            _RESOURCES: ArgumentType.STRING,
+        },
+        {_RESOURCE_PREFIX: ArgumentType.INT},
+        {
+            _WEIGHT: Limit(
+                at_least=0, lenient=True, otherwise="below zero it prefers the emptiest node"
+            ),
+            _CPU: _NOT_NEGATIVE,
+            _MEMORY: _NOT_NEGATIVE,
+            _RESOURCE_PREFIX: _NOT_NEGATIVE,
+        },
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        # A weight below zero prefers the emptiest node: Volcano takes it, so do we.
+        self._weight = options.arguments.integer(_WEIGHT, 1)
+        self._weights = resource_weights(options.arguments)
+
+    def open(self, session: Session) -> None:
+        if self._weight:
+            session.hooks.row_score[self.name] = self._fullness
+
+    def _fullness(self, class_: TaskClass, rows: NodeRows) -> Scores:
+        request = class_.request
+        asked = [name for name in request.names() if name in self._weights]
+        total = np.zeros(len(rows))
+        fits = np.ones(len(rows), dtype=np.bool_)
+        # Pipelined tasks are not in use yet: such a node looks emptier than it will be.
+        used, allocatable = rows.used, rows.allocatable
+        for name in asked:
+            weight, column = self._weights[name], rows.column(name)
+            if not weight or column is None:
+                continue
+            capacity = allocatable[column]
+            exists = capacity != 0
+            then = used[column] + request.get(name)
+            fits &= ~exists | (then <= capacity)
+            total = total + np.divide(
+                then * weight, capacity, out=np.zeros(len(rows)), where=exists
+            )
+        weight_sum = sum(self._weights[name] for name in asked)
+        if weight_sum > 0:
+            total = total / weight_sum
+        return np.where(fits, total * (_FULL * self._weight), 0.0)
+
+
+def resource_weights(arguments: Arguments) -> dict[str, int]:
+    """The weight of each resource that counts; below zero stands for one."""
+    weights: dict[str, int] = {}
+    for part in arguments.text(_RESOURCES, "").split(","):
+        name = part.strip()
+        if name:
+            weights[name] = _weight_of(arguments, _RESOURCE_PREFIX + name)
+    weights[CPU] = _weight_of(arguments, _CPU)
+    weights[MEMORY] = _weight_of(arguments, _MEMORY)
+    return weights
+
+
+def _weight_of(arguments: Arguments, key: str) -> int:
+    weight = arguments.integer(key, 1)
+    return 1 if weight < 0 else weight

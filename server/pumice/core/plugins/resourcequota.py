@@ -1,0 +1,88 @@
+"""resourcequota: what the quotas of a namespace would refuse is not let in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from pumice.core.cache.jobs import Job
+from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.model.group import ResourceQuota
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.session import Session
+
+_UNIT = 1000
+
+
+class ResourceQuotaPlugin:
+    """Compares the minima of jobs with the quotas' own numbers; scopes are not looked at.
+
+    Only jobs let in by this session are remembered. Those of earlier sessions whose pods do not
+    exist yet are invisible, as they are to Volcano.
+    """
+
+    name: ClassVar[str] = "resourcequota"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._quotas: dict[str, list[ResourceQuota]] = {}
+        # By namespace: what was let in by this session.
+        self._let_in: dict[str, dict[str, int]] = {}
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        for quota in session.cache.quotas:
+            self._quotas.setdefault(quota.namespace, []).append(quota)
+        session.hooks.job_enqueueable[self.name] = self._enqueueable
+        session.hooks.job_enqueued[self.name] = self._enqueued
+
+    def _enqueueable(self, job: Job) -> int:
+        if job.group is None or job.group.min_resources is None:
+            return PERMIT
+        asked = dict(job.group.min_resources_milli)
+        let_in = self._let_in.get(job.namespace, {})
+        for quota in self._quotas.get(job.namespace, ()):
+            hard, used = dict(quota.hard_milli), dict(quota.used_milli)
+            exceeded = sorted(
+                name
+                for name, amount in asked.items()
+                if name in hard and used.get(name, 0) + let_in.get(name, 0) + amount > hard[name]
+            )
+            if exceeded:
+                self._refuse(job, exceeded, asked, used, hard)
+                return REJECT
+        return PERMIT
+
+    def _refuse(
+        self,
+        job: Job,
+        exceeded: list[str],
+        asked: dict[str, int],
+        used: dict[str, int],
+        hard: dict[str, int],
+    ) -> None:
+        # As in Volcano, what this session let in is compared but not shown.
+        message = (
+            f"resource quota insufficient, requested: {_text(exceeded, asked)}, "
+            f"used: {_text(exceeded, used)}, limited: {_text(exceeded, hard)}"
+        )
+        self._session.tell(job, "Unschedulable", message)
+        reason = Reason(self.name, ReasonCode.NAMESPACE_QUOTA, subjects=tuple(exceeded))
+        self._session.explain(job, reason)
+
+    def _enqueued(self, job: Job) -> None:
+        if job.group is None or job.namespace not in self._quotas:
+            return
+        let_in = self._let_in.setdefault(job.namespace, {})
+        for name, amount in job.group.min_resources_milli:
+            let_in[name] = let_in.get(name, 0) + amount
+
+
+def _text(names: Iterable[str], amounts: dict[str, int]) -> str:
+    return " ".join(f"{name}={_quantity(amounts[name])}" for name in names if name in amounts)
+
+
+def _quantity(milli: int) -> str:
+    return f"{milli}m" if milli % _UNIT else str(milli // _UNIT)

@@ -1,0 +1,64 @@
+"""sla: a job that has waited long enough is let in, and what it was promised is kept for it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.jobs import Job
+from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.hooks import ABSTAIN, PERMIT
+from pumice.core.session.session import Session
+
+_WAITING_TIME = "sla-waiting-time"
+
+
+class SlaPlugin:
+    """Bounds the time that jobs wait; a PodGroup's own bound goes before the general one."""
+
+    name: ClassVar[str] = "sla"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {_WAITING_TIME: ArgumentType.DURATION},
+        limits={_WAITING_TIME: Limit(above=0, otherwise="Volcano would bound no job's time")},
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        waiting_ns = options.arguments.duration_ns(_WAITING_TIME)
+        self._waiting_ns = waiting_ns if waiting_ns is not None and waiting_ns > 0 else None
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        hooks = session.hooks
+        hooks.job_order[self.name] = self._earliest_due_first
+        hooks.job_enqueueable[self.name] = self._permit_when_due
+        hooks.job_pipelined[self.name] = self._permit_when_due
+
+    def next_wake(self, now_ns: int) -> int | None:
+        """When the next job that still waits for something will be due."""
+        coming = [
+            due
+            for job in self._session.jobs.values()
+            if (due := self._due_ns(job)) is not None and due > now_ns and _waits(job)
+        ]
+        return min(coming, default=None)
+
+    def _due_ns(self, job: Job) -> int | None:
+        """When the job will have waited long enough; None: it has no bound."""
+        own = job.group.sla_waiting_time_ns if job.group is not None else None
+        waiting_ns = own if own is not None else self._waiting_ns
+        return None if waiting_ns is None else job.creation_time_ns + waiting_ns
+
+    def _earliest_due_first(self, left: Job, right: Job) -> int:
+        mine, other = self._due_ns(left), self._due_ns(right)
+        if mine is None or other is None:
+            return int(mine is None) - int(other is None)
+        return (mine > other) - (mine < other)
+
+    def _permit_when_due(self, job: Job) -> int:
+        due = self._due_ns(job)
+        return PERMIT if due is not None and due <= self._session.now_ns else ABSTAIN
+
+
+def _waits(job: Job) -> bool:
+    return job.is_pending or bool(job.index.with_status(TaskStatus.PENDING))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -66,26 +65,24 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     changed = _differs(status, job.group.status)
     if changed:
         changes.append(PodGroupStatusChanged(job.namespace, job.name, job.group.uid, status))
-    text = fit_text(job)
+    waiting = [task for state in _NOT_PLACED for task in job.index.in_order(state)]
+    text = fit_text(job) if waiting or status.phase in _WAITING_PHASES else ""
     _tell(session, job, status.phase, text, changed=changed)
-    for waiting in _NOT_PLACED:
-        for task in job.index.in_order(waiting):
-            change = _pod_condition(session, job, task, text)
-            if change is not None:
-                changes.append(change)
+    for task in waiting:
+        change = _pod_condition(session, job, task, text)
+        if change is not None:
+            changes.append(change)
     return changes
 
 
 def _differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
     """Transition times and ids never count: every session would write."""
+    return _meaning(new) != _meaning(old)
 
-    def stripped(status: PodGroupStatus) -> PodGroupStatus:
-        conditions = tuple(
-            replace(c, transition_id="", transition_time_ns=0) for c in status.conditions
-        )
-        return replace(status, conditions=conditions)
 
-    return stripped(new) != stripped(old)
+def _meaning(status: PodGroupStatus) -> tuple[object, ...]:
+    conditions = [(c.type, c.status, c.reason, c.message) for c in status.conditions]
+    return (status.phase, status.running, status.succeeded, status.failed, conditions)
 
 
 def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str, *, changed: bool) -> None:

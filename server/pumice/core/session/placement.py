@@ -156,11 +156,11 @@ class _Run:
             self._batch = None
             return None
         placed = self._statement.allocate(task, session.table.names[row])
-        if placed:
-            self._batch.take()
-            self._left -= 1
-        else:
+        self._left -= 1
+        if not placed or not self._left:
             self._batch = None
+        else:
+            self._batch.take()
         return placed
 
     def _start(self, task: Task, following: deque[Task]) -> None:

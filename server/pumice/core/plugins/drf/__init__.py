@@ -7,7 +7,9 @@ from typing import ClassVar
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources
+from pumice.core.plugins.drf.hierarchy import ShareTree
 from pumice.core.session.hooks import PERMIT, EventHandler
 from pumice.core.session.session import Session
 
@@ -16,16 +18,18 @@ _CLOSE = 0.000001
 
 
 class DrfPlugin:
-    """Dominant resource fairness between jobs."""
+    """Dominant resource fairness between jobs and, with hierarchy, between queues."""
 
     name: ClassVar[str] = "drf"
     api: ClassVar[int] = 1
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
 
     def __init__(self, options: PluginOptions) -> None:
-        self._options = options
+        self._hierarchical = options.enabled("enableHierarchy")
         self._allocated: dict[str, Resources] = {}
         self._shares: dict[str, float] = {}
+        # Made when queues are first compared.
+        self._tree: ShareTree | None = None
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -33,6 +37,9 @@ class DrfPlugin:
         hooks = session.hooks
         hooks.job_order[self.name] = self._job_order
         hooks.preemptable[self.name] = self._preemptable
+        if self._hierarchical:
+            hooks.queue_order[self.name] = self._queue_order
+            hooks.reclaimable[self.name] = self._reclaimable
         hooks.handlers.append(EventHandler(self._on_allocate, self._on_deallocate))
 
     def _held(self, job: Job) -> Resources:
@@ -74,6 +81,43 @@ class DrfPlugin:
                 victims.append(task)
         return victims, PERMIT
 
+    # Between queues.
+
+    def _grown_tree(self) -> ShareTree:
+        if self._tree is None:
+            self._tree = ShareTree(self._total)
+            for job in self._session.jobs.values():
+                queue = self._session.queue_of(job)
+                self._tree.add_job(job.id, queue, self._held(job), job.index.total_request)
+        return self._tree
+
+    def _queue_order(self, left: Queue, right: Queue) -> int:
+        difference = self._grown_tree().compare(left, right)
+        return (difference > 0) - (difference < 0)
+
+    def _reclaimable(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        """Those without whom their queue still comes after the reclaimer's, task included.
+
+        Each is judged as if it were the only one, so that more than enough may be named.
+        """
+        session = self._session
+        job = session.jobs.get(reclaimer.job_id)
+        if job is None:
+            return [], PERMIT
+        tree, queue = self._grown_tree(), session.queue_of(job)
+        tree.set_held(job.id, self._held(job).clone().add(reclaimer.request))
+        victims = []
+        for task in candidates:
+            other = session.jobs.get(task.job_id)
+            if other is None:
+                continue
+            tree.set_held(other.id, self._held(other).clone().subtract(task.request))
+            if tree.compare(queue, session.queue_of(other)) < 0:
+                victims.append(task)
+            tree.set_held(other.id, self._held(other))
+        tree.set_held(job.id, self._held(job))
+        return victims, PERMIT
+
     def _on_allocate(self, task: Task) -> None:
         self._change(task, 1)
 
@@ -89,3 +133,5 @@ class DrfPlugin:
         else:
             self._held(job).subtract(task.request)
         self._shares.pop(job.id, None)
+        if self._tree is not None:
+            self._tree.set_held(job.id, self._held(job))

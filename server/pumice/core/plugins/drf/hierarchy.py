@@ -1,0 +1,189 @@
+"""The tree of queues and jobs by which hierarchical fairness compares queues."""
+
+from __future__ import annotations
+
+import re
+from bisect import insort
+
+from pumice.core.model.group import Queue
+from pumice.core.model.resources import Resources
+
+_PATH = "volcano.sh/hierarchy"
+_WEIGHTS = "volcano.sh/hierarchy-weights"
+_SEPARATOR = "/"
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+
+
+def path_of(queue: Queue) -> list[str]:
+    """The queue's place; the first name stands for the root, whatever it is."""
+    return queue.annotations.get(_PATH, "").split(_SEPARATOR)
+
+
+def weights_of(queue: Queue) -> list[float]:
+    """A weight for each name of the path. What is missing, unreadable or below one is one.
+
+    Volcano crashes when there are fewer weights than names.
+    """
+    texts = queue.annotations.get(_WEIGHTS, "").split(_SEPARATOR)
+    texts += [""] * (len(path_of(queue)) - len(texts))
+    return [max(float(t), 1.0) if _DECIMAL.fullmatch(t) else 1.0 for t in texts]
+
+
+class _Node:
+    """A job, or all jobs under one name of the paths."""
+
+    __slots__ = ("allocated", "name", "parent", "saturated", "share")
+
+    def __init__(self, name: str, parent: _Group | None) -> None:
+        self.name = name
+        self.parent = parent
+        self.allocated = Resources()
+        self.share = 0.0
+        self.saturated = False
+
+    def settle(self, share: float, *, saturated: bool) -> None:
+        """The node's new state; its parent keeps count."""
+        before, was_saturated = self.share, self.saturated
+        self.share, self.saturated = share, saturated
+        if self.parent is not None:
+            self.parent.child_changed(self, before, was_saturated=was_saturated)
+
+
+class _Leaf(_Node):
+    """A job."""
+
+    __slots__ = ("request",)
+
+    def __init__(self, name: str, parent: _Group, request: Resources) -> None:
+        super().__init__(name, parent)
+        self.request = request
+
+    def recompute(self, total: Resources, demanding: frozenset[str]) -> None:
+        self.settle(self.allocated.dominant_share(total), saturated=self._is_saturated(demanding))
+
+    def _is_saturated(self, demanding: frozenset[str]) -> bool:
+        """It has all it wants of something, or wants more of what is used up."""
+        for name in self.allocated.names():
+            wanted = self.request.get(name)
+            if wanted and (self.allocated.get(name) >= wanted or name not in demanding):
+                return True
+        return False
+
+
+class _Group(_Node):
+    """An inner node.
+
+    It keeps count of its children, so that only those that hold something have to be looked at
+    when one of them changes.
+    """
+
+    __slots__ = ("_active", "_unsaturated", "children", "depth", "weight")
+
+    def __init__(self, name: str, parent: _Group | None, weight: float) -> None:
+        super().__init__(name, parent)
+        self.weight = weight
+        self.depth = 0 if parent is None else parent.depth + 1
+        self.children: dict[str, _Node] = {}
+        # Names of the children that have a share, in order: floats are added by name.
+        self._active: list[str] = []
+        self._unsaturated = 0
+
+    def insert(self, child: _Node) -> None:
+        self.children[child.name] = child
+        self._unsaturated += 1
+
+    def child_changed(self, child: _Node, before: float, *, was_saturated: bool) -> None:
+        self._unsaturated += int(was_saturated) - int(child.saturated)
+        if child.share and not before:
+            insort(self._active, child.name)
+        elif before and not child.share:
+            self._active.remove(child.name)
+
+    def recompute(self, total: Resources) -> None:
+        """Unsaturated children count as if all had the smallest share among them."""
+        children = [self.children[name] for name in self._active]
+        smallest = min((c.share for c in children if not c.saturated), default=1.0)
+        smallest = min(smallest, 1.0)
+        self.allocated = Resources()
+        for child in children:
+            part = child.allocated
+            if not child.saturated:
+                part = part.clone().scale(smallest / child.share)
+            self.allocated.add(part)
+        self.settle(self.allocated.dominant_share(total), saturated=self._unsaturated == 0)
+
+
+class ShareTree:
+    """Shares and saturation of every node, brought up to date when queues are compared."""
+
+    def __init__(self, total: Resources) -> None:
+        self._total = total
+        self._taken = Resources()
+        self._root = _Group("root", None, 1.0)
+        self._jobs: dict[str, _Leaf] = {}
+        self._changed: dict[str, _Leaf] = {}
+        self._demanding: frozenset[str] = frozenset()
+
+    def add_job(self, job_id: str, queue: Queue, held: Resources, request: Resources) -> None:
+        """The first job under a name fixes the name's weight."""
+        group = self._root
+        for name, weight in list(zip(path_of(queue), weights_of(queue), strict=False))[1:]:
+            child = group.children.get(name)
+            if not isinstance(child, _Group):
+                child = _Group(name, group, weight)
+                group.insert(child)
+            group = child
+        leaf = self._jobs[job_id] = _Leaf(job_id, group, request)
+        group.insert(leaf)
+        self.set_held(job_id, held)
+
+    def set_held(self, job_id: str, held: Resources) -> None:
+        """From now on the job holds this much."""
+        leaf = self._jobs[job_id]
+        self._taken.add(held).subtract(leaf.allocated)
+        leaf.allocated = held.clone()
+        self._changed[job_id] = leaf
+
+    def compare(self, left: Queue, right: Queue) -> float:
+        """Negative: the left queue goes first.
+
+        A saturated one goes last, then the one with the larger share for its weight, level by
+        level from the root. Queues without a place are equal to all.
+        """
+        self._refresh()
+        lefts, rights = path_of(left), path_of(right)
+        mine: _Node | None = self._root
+        other: _Node | None = self._root
+        depth = min(len(lefts), len(rights))
+        for level in range(depth):
+            if not isinstance(mine, _Group) or not isinstance(other, _Group):
+                break
+            if mine.saturated != other.saturated:
+                return 1.0 if mine.saturated else -1.0
+            difference = mine.share / mine.weight - other.share / other.weight
+            if difference:
+                return difference
+            if level < depth - 1:
+                mine = mine.children.get(lefts[level + 1])
+                other = other.children.get(rights[level + 1])
+        return 0.0
+
+    def _refresh(self) -> None:
+        """Looks again at what changed; at everything when a resource ran out or came free."""
+        demanding = frozenset(
+            name for name in self._total.names() if self._taken.get(name) < self._total.get(name)
+        )
+        leaves = self._changed
+        if demanding != self._demanding:
+            self._demanding = demanding
+            leaves = self._jobs
+        stale: dict[_Group, None] = {}
+        for leaf in leaves.values():
+            leaf.recompute(self._total, demanding)
+            group = leaf.parent
+            while group is not None and group not in stale:
+                stale[group] = None
+                group = group.parent
+        for group in sorted(stale, key=lambda g: -g.depth):
+            group.recompute(self._total)
+        self._changed = {}

@@ -20,11 +20,13 @@ from pumice.core.decisions import (
 )
 from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.errors import InvariantError, ObjectError
-from pumice.core.model.reasons import ReasonCode
+from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
+from pumice.core.session.answers import time_or_none
 from pumice.core.session.breakup import break_up
 from pumice.core.session.closing import close
+from pumice.core.session.guard import HookGuard, PluginFailedError, blaming
 from pumice.core.session.session import Session
 from pumice.core.session.views import ClassViews
 
@@ -48,16 +50,6 @@ class Rejection:
 
     delta: Delta
     error: ObjectError
-
-
-class _PluginFailedError(Exception):
-    """A plugin raised; the session is undone and run again without it."""
-
-    def __init__(self, plugin: str, where: str, error: BaseException) -> None:
-        super().__init__(plugin)
-        self.plugin = plugin
-        self.where = where
-        self.error = error
 
 
 class Engine:
@@ -185,12 +177,32 @@ class Engine:
             )
             session.id_prefix = self._id_prefix
             try:
-                return self._run(session, tuple(left_out.values()))
-            except _PluginFailedError as failure:
-                session.moves.abort()
+                result = self._run(session, tuple(left_out.values()))
+            except PluginFailedError as failure:
+                session.abandon()
+                # What was computed may hold its answers, and must not hold for the next session,
+                # which asks all plugins again.
                 self._views.clear()
                 error = f"{type(failure.error).__name__}: {failure.error}"
-                left_out[failure.plugin] = PluginFault(failure.plugin, failure.where, "", error)
+                fault = PluginFault(failure.plugin, failure.where, "", error)
+                left_out[failure.plugin] = fault
+                if self.registry.is_required(failure.plugin):
+                    return self._decide_nothing(session, tuple(left_out.values()))
+                continue
+            if left_out:
+                self._views.clear()
+            return result
+
+    def _decide_nothing(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
+        """Without a plugin that keeps gangs, nodes or queues safe, standing still is better."""
+        reasons = (Reason(faults[-1].author, ReasonCode.PLUGIN_FAULT),)
+        waits = tuple(
+            Wait(id_, reasons)
+            for id_, job in session.jobs.items()
+            if job.index.with_status(TaskStatus.PENDING)
+        )
+        self._plugin_wake_ns = None
+        return SessionResult(session.number, session.now_ns, waits=waits, faults=faults)
 
     def _run(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
         try:
@@ -201,22 +213,14 @@ class Engine:
             for name in self.configuration.actions:
                 arguments = self.configuration.arguments_of(name)
                 self.registry.actions[name](arguments).execute(session)
-            for plugin in plugins:
-                finish = getattr(plugin, "close", None)
-                if finish is not None:
-                    finish(session)
-            self._plugin_wake_ns = _earliest(
-                wake(session.now_ns)
-                for wake in (getattr(plugin, "next_wake", None) for plugin in plugins)
-                if wake is not None
-            )
-        except InvariantError:
+            self._close(session, plugins)
+        except (InvariantError, PluginFailedError):
             raise
         except Exception as error:
             culprit = self._culprit(session, error.__traceback__)
             if culprit is None:
                 raise
-            raise _PluginFailedError(*culprit, error) from error
+            raise PluginFailedError(*culprit, error) from error
         return self._finish(session, faults)
 
     def next_wake(self, now_ns: int) -> int | None:
@@ -234,10 +238,28 @@ class Engine:
         plugins = []
         for tier in session.tiers:
             for options in tier:
-                plugin = self.registry.plugins[options.name](options)
-                plugin.open(session)
+                guard = None if self.registry.is_built_in(options.name) else HookGuard(session)
+                with blaming(options.name, "open"):
+                    plugin = self.registry.plugins[options.name](options)
+                    plugin.open(session)
+                    if guard is not None:
+                        guard.seal(options.name)
                 plugins.append(plugin)
         return plugins
+
+    def _close(self, session: Session, plugins: list[Plugin]) -> None:
+        """Lets every plugin finish, and asks when it wants to be asked again."""
+        wakes: list[int | None] = []
+        for plugin in plugins:
+            finish = getattr(plugin, "close", None)
+            if finish is not None:
+                with blaming(plugin.name, "close"):
+                    finish(session)
+            wake = getattr(plugin, "next_wake", None)
+            if wake is not None:
+                with blaming(plugin.name, "next_wake"):
+                    wakes.append(time_or_none(wake(session.now_ns)))
+        self._plugin_wake_ns = _earliest(wakes)
 
     def _culprit(self, session: Session, traceback: TracebackType | None) -> tuple[str, str] | None:
         """The plugin whose code was running, innermost first, and the function."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Protocol
 
@@ -31,7 +32,8 @@ class Plugin(Protocol):
     """What a plugin is: made from its options for every session, then opened.
 
     It may also have ``close(session)``, called when all actions have run, and
-    ``next_wake(now_ns)``: when its answers will change though nothing in the cluster does.
+    ``next_wake(now_ns)``: when its answers will change though nothing in the cluster does. With
+    ``required = True`` a session decides nothing rather than go on without it when it raises.
     """
 
     name: ClassVar[str]
@@ -54,15 +56,30 @@ class Action(Protocol):
     def execute(self, session: Session) -> None: ...
 
 
-class PluginApiError(InputError):
+class PluginRefusedError(InputError):
+    """A plugin that cannot be used, by name and with the reason."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"plugin {name} {problem}")
+        self.name = name
+        self.problem = problem
+
+
+class PluginApiError(PluginRefusedError):
     """A plugin made for another version of the interface."""
 
     def __init__(self, name: str, api: object) -> None:
-        super().__init__(
-            f"plugin {name} declares api = {api!r}; this engine speaks api = {PLUGIN_API}"
-        )
-        self.name = name
+        said = "declares no api" if api is None else f"declares api = {api!r}"
+        super().__init__(name, f"{said}; this engine speaks api = {PLUGIN_API}")
         self.api = api
+
+
+class PluginNameTakenError(PluginRefusedError):
+    """A plugin that calls itself as another one does already."""
+
+    def __init__(self, name: str, holder: type[Plugin]) -> None:
+        whose = f"{holder.__module__}.{holder.__qualname__}"
+        super().__init__(name, f"has a name that is taken by {whose}; give it another")
 
 
 BUILT_IN_ACTIONS: tuple[type[Action], ...] = (EnqueueAction, AllocateAction, BackfillAction)
@@ -79,6 +96,11 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     ResourceQuotaPlugin,
     SlaPlugin,
 )
+# Without these, pods could go where they must not, or be evicted who must not.
+_REQUIRED = frozenset(
+    ("capacity", "conformance", "gang", "predicates", "proportion", "resourcequota")
+)
+_PLUGIN_NAME = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 
 
 class Registry:
@@ -86,13 +108,19 @@ class Registry:
 
     def __init__(self, extra_plugins: Iterable[type[Plugin]] = ()) -> None:
         self.actions: Mapping[str, type[Action]] = {a.name: a for a in BUILT_IN_ACTIONS}
-        plugins: dict[str, type[Plugin]] = {p.name: p for p in BUILT_IN_PLUGINS}
+        self._built_in: Mapping[str, type[Plugin]] = {p.name: p for p in BUILT_IN_PLUGINS}
+        plugins = dict(self._built_in)
         for plugin in extra_plugins:
-            api = getattr(plugin, "api", None)
-            if api != PLUGIN_API:
-                raise PluginApiError(getattr(plugin, "name", plugin.__name__), api)
+            check_plugin(plugin, plugins)
             plugins[plugin.name] = plugin
         self.plugins: Mapping[str, type[Plugin]] = plugins
+
+    def is_built_in(self, plugin: str) -> bool:
+        return plugin in self._built_in
+
+    def is_required(self, plugin: str) -> bool:
+        """Whether a session must not decide anything without it."""
+        return plugin in _REQUIRED or getattr(self.plugins[plugin], "required", False) is True
 
     def catalog(self) -> Catalog:
         return Catalog(
@@ -102,3 +130,22 @@ class Registry:
                 for name, plugin in self.plugins.items()
             },
         )
+
+
+def check_plugin(plugin: object, taken: Mapping[str, type[Plugin]]) -> None:
+    """Raises PluginRefusedError when a class of others cannot be used as a plugin."""
+    shown = getattr(plugin, "__qualname__", repr(plugin))
+    name = getattr(plugin, "name", None)
+    if not isinstance(plugin, type):
+        raise PluginRefusedError(shown, "is no class")
+    if not isinstance(name, str) or not _PLUGIN_NAME.fullmatch(name):
+        raise PluginRefusedError(shown, "has no name that a configuration could use")
+    api = getattr(plugin, "api", None)
+    if type(api) is not int or api != PLUGIN_API:
+        raise PluginApiError(name, api)
+    if name in taken:
+        raise PluginNameTakenError(name, taken[name])
+    if not callable(getattr(plugin, "open", None)):
+        raise PluginRefusedError(name, "has no method open(session)")
+    if not isinstance(getattr(plugin, "arguments", ArgumentSchema()), ArgumentSchema):
+        raise PluginRefusedError(name, "has arguments that are no ArgumentSchema")

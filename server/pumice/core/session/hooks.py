@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,44 @@ class EventHandler:
 
     allocated: Callable[[Task], str | None]
     deallocated: Callable[[Task], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VictimBound:
+    """What a plugin can say of its victims without looking at a node: a necessary condition.
+
+    A task of a job can be among the victims for a preemptor (or reclaimer) of another job only
+    where ``mark(job) > limit(preemptor)``. It lets the search pass over hopeless nodes; a plugin
+    that registers none is asked about every node. One that registers it never abstains.
+    """
+
+    # Asked again when a task of the job was moved, or, ``by_queue``, any task of its queue.
+    mark: Callable[[Job], float]
+    limit: Callable[[Task], float]
+    by_queue: bool = False
+    # The first candidate of every job within the bound is always among the victims.
+    keeps_first: bool = False
+
+
+class Simulation(Protocol):
+    """A plugin's private copy of what it counts, in which evictions on one node are tried out.
+
+    Made anew for every preemptor and node, from the session as it stands; nothing that happens
+    to it may reach the session. ``add`` brings back a task that was removed before. A text is an
+    error: the node is given up. What a plugin does not look at, it lets pass (None, True).
+    """
+
+    def remove(self, task: Task) -> str | None:
+        """The task leaves the node."""
+
+    def add(self, task: Task) -> str | None:
+        """A removed task is on the node again."""
+
+    def is_allocatable(self, queue: Queue, task: Task) -> bool:
+        """Whether the queue may take the task now."""
+
+    def why_not(self, task: Task) -> str | None:
+        """What now speaks against the task on this node."""
 
 
 @dataclass(slots=True)
@@ -95,6 +133,9 @@ class Hooks:
     reclaimable: dict[str, Callable[[Task, list[Task]], tuple[list[Task], int]]] = field(
         default_factory=dict
     )
+    # What can be known beforehand about these two.
+    preemptable_bound: dict[str, VictimBound] = field(default_factory=dict)
+    reclaimable_bound: dict[str, VictimBound] = field(default_factory=dict)
     # The gang actions' question; the text is the action's name.
     unified_evictable: dict[str, Callable[[str, Job, list[Task]], tuple[list[Task], int]]] = field(
         default_factory=dict
@@ -126,9 +167,11 @@ class Hooks:
         default_factory=dict
     )
 
-    # For dry runs of evictions (topology-aware preemption): a plugin makes a private copy of what
-    # it counts, hears of tasks leaving and coming back, and answers from the copy.
-    simulation: dict[str, Callable[[Task], Any]] = field(default_factory=dict)
+    # For dry runs of evictions (topology-aware preemption): the preemptor and the row of a node
+    # -> a copy to try them out in. ``remove`` and ``add`` are called if the plugin has
+    # enablePreemptable or enabledAllocatable, ``is_allocatable`` under enabledAllocatable,
+    # ``why_not`` under enablePredicate.
+    simulation: dict[str, Callable[[Task, int], Simulation]] = field(default_factory=dict)
 
     handlers: list[EventHandler] = field(default_factory=list)
 
@@ -195,6 +238,19 @@ class Chains:
             ]
             self._tiered[point] = found
         return found
+
+    def named_tiers(self, point: str) -> list[list[str]]:
+        """The names of the plugins that ``tiers`` has the functions of."""
+        flag = FLAGS.get(point)
+        functions: dict[str, Any] = getattr(self._hooks, point)
+        return [
+            [
+                options.name
+                for options in tier
+                if options.name in functions and (flag is None or options.enabled(flag))
+            ]
+            for tier in self._tiers
+        ]
 
     def flat(self, point: str) -> list[Any]:
         found = self._flat.get(point)

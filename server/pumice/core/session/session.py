@@ -138,3 +138,13 @@ class Session:
 
     def statement(self) -> Statement:
         return Statement(self)
+
+    def abandon(self) -> None:
+        """Takes everything back, as if the session had never been."""
+        touched = self.moves.touched_jobs
+        self.moves.abort()
+        for job in self.jobs.values():
+            job.fit_errors.clear()
+            if job.id in touched:
+                for task in job.index:
+                    task.last_transaction = None

@@ -1,0 +1,208 @@
+"""What a plugin may answer, point by point: anything else is an error that says what was wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from pumice.core.cache.nodes import NodeTable
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Refusal
+from pumice.core.model.reasons import Reason
+
+Question = tuple[Any, ...]
+
+
+def wrong(wanted: str, answer: object) -> TypeError:
+    text = repr(answer)
+    return TypeError(f"must answer {wanted}, not {text if len(text) < 80 else text[:77] + '...'}")
+
+
+def real(answer: object) -> float:
+    """A number that can be compared."""
+    number = isinstance(answer, (int, float, np.integer, np.floating))
+    if not number or isnan(answer):  # type: ignore[arg-type]
+        raise wrong("a number", answer)
+    return answer  # type: ignore[return-value]
+
+
+def truth(answer: object) -> bool:
+    if not isinstance(answer, (bool, np.bool_)):
+        raise wrong("True or False", answer)
+    return bool(answer)
+
+
+def text_or_none(answer: object) -> str | None:
+    if answer is not None and not isinstance(answer, str):
+        raise wrong("a text or None", answer)
+    return answer
+
+
+def time_or_none(answer: object) -> int | None:
+    if answer is not None and (not isinstance(answer, int) or isinstance(answer, bool)):
+        raise wrong("a time in nanoseconds or None", answer)
+    return answer
+
+
+def _vote(answer: object) -> int:
+    if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool):
+        raise wrong("a vote: PERMIT, ABSTAIN or REJECT", answer)
+    return int(answer)
+
+
+def _reason(answer: object) -> Reason | None:
+    if answer is not None and not isinstance(answer, Reason):
+        raise wrong("a Reason or None", answer)
+    return answer
+
+
+def _tasks(offered: Iterable[Task], answer: object) -> list[Task]:
+    """Only tasks that the plugin was asked about, each once."""
+    uids = {task.uid for task in offered}
+    if not isinstance(answer, (list, tuple)):
+        raise wrong("a list of tasks", answer)
+    for task in answer:
+        if not isinstance(task, Task) or task.uid not in uids:
+            raise wrong("tasks that it was asked about", task)
+        uids.remove(task.uid)
+    return list(answer)
+
+
+def _victims(offered: Iterable[Task], answer: object) -> tuple[list[Task], int]:
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise wrong("a list of tasks and a vote", answer)
+    return _tasks(offered, answer[0]), _vote(answer[1])
+
+
+def _array(length: int, answer: object) -> Any:
+    """A finite number for every row that was asked about."""
+    fits = isinstance(answer, np.ndarray) and answer.shape == (length,)
+    if not fits or not np.issubdtype(answer.dtype, np.number):  # type: ignore[union-attr]
+        raise wrong(f"an array of {length} numbers", answer)
+    if not np.isfinite(answer).all():  # type: ignore[arg-type]
+        raise wrong("finite numbers", answer)
+    return answer
+
+
+def _refusals(length: int, answer: object) -> tuple[Refusal, ...]:
+    if not isinstance(answer, Iterable) or isinstance(answer, (str, bytes, Mapping)):
+        raise wrong("refusals", answer)
+    refusals = tuple(answer)
+    for refusal in refusals:
+        if not isinstance(refusal, Refusal):
+            raise wrong("refusals", refusal)
+        rows: object = refusal.rows
+        if not isinstance(rows, np.ndarray) or rows.shape != (length,) or rows.dtype != np.bool_:
+            raise wrong(f"refusals with a mask of {length} rows", rows)
+    return refusals
+
+
+def _hyper_node_scores(known: Iterable[str], answer: object) -> dict[str, float]:
+    if not isinstance(answer, dict) or not answer.keys() <= set(known):
+        raise wrong("scores by the HyperNodes that it was asked about", answer)
+    return {name: real(score) for name, score in answer.items()}
+
+
+def _gradient(answer: object) -> list[list[str]]:
+    lists = isinstance(answer, list) and all(isinstance(tier, list) for tier in answer)
+    if not lists or not all(isinstance(n, str) for t in answer for n in t):  # type: ignore[attr-defined]
+        raise wrong("lists of HyperNode names", answer)
+    return answer  # type: ignore[return-value]
+
+
+class Answers:
+    """The checks of all points; lengths of masks and scores follow the node table."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+
+    def check_of(self, point: str) -> Callable[[Question, Any], Any]:
+        """Takes question and answer; returns the answer, or raises TypeError."""
+        if point in _SIMPLE:
+            check = _SIMPLE[point]
+            return lambda _question, answer: check(answer)
+        own: Callable[[Question, Any], Any] = getattr(self, f"_{point}")
+        return own
+
+    # Over all nodes.
+
+    def _class_predicate(self, _question: Question, answer: Any) -> Any:
+        return _refusals(len(self._table), answer)
+
+    def _task_predicate(self, _question: Question, answer: Any) -> Any:
+        return None if answer is None else _refusals(len(self._table), answer)
+
+    def _class_score(self, _question: Question, answer: Any) -> Any:
+        return _array(len(self._table), answer)
+
+    # Over the rows that were asked about.
+
+    def _row_predicate(self, question: Question, answer: Any) -> Any:
+        return _refusals(len(question[1]), answer)
+
+    def _row_score(self, question: Question, answer: Any) -> Any:
+        return _array(len(question[1]), answer)
+
+    _row_batch_score = _row_score
+
+    def _task_score(self, question: Question, answer: Any) -> Any:
+        return None if answer is None else _array(len(question[1]), answer)
+
+    _task_batch_score = _task_score
+
+    # One node.
+
+    def _node_predicate(self, _question: Question, answer: Any) -> Any:
+        return answer if isinstance(answer, Refusal) else text_or_none(answer)
+
+    def _best_node(self, question: Question, answer: Any) -> Any:
+        if answer is not None and answer not in question[1]:
+            raise wrong("one of the nodes that it was asked about, or None", answer)
+        return answer
+
+    # Victims.
+
+    def _preemptable(self, question: Question, answer: Any) -> Any:
+        return _victims(question[1], answer)
+
+    _reclaimable = _preemptable
+
+    def _unified_evictable(self, question: Question, answer: Any) -> Any:
+        return _victims(question[2], answer)
+
+    def _victim_tasks(self, question: Question, answer: Any) -> Any:
+        return _tasks(question[0], answer)
+
+    # HyperNodes.
+
+    def _hyper_node_order(self, question: Question, answer: Any) -> Any:
+        return _hyper_node_scores(question[1], answer)
+
+
+_SIMPLE: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(
+        ("job_order", "sub_job_order", "queue_order", "victim_queue_order", "task_order"), real
+    ),
+    "node_score": real,
+    "pre_predicate": text_or_none,
+    "why_not_valid": _reason,
+    **dict.fromkeys(("job_pipelined", "sub_job_pipelined", "job_enqueueable"), _vote),
+    **dict.fromkeys(
+        (
+            "is_plain",
+            "job_ready",
+            "sub_job_ready",
+            "job_starving",
+            "overused",
+            "preemptive",
+            "allocatable",
+        ),
+        truth,
+    ),
+    "job_enqueued": lambda _answer: None,
+    "job_gradient": _gradient,
+    "sub_job_gradient": _gradient,
+}

@@ -1,0 +1,153 @@
+"""Stands between the engine and plugins of others: what they raise, or answer wrongly, is theirs.
+
+A built-in plugin is trusted, and so called directly. Every function that another plugin registers
+is wrapped: an error in it, or an answer of the wrong type or shape, ends the session with the
+plugin's name, and the engine runs it again without that plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pumice.core.cache.tasks import Task
+from pumice.core.errors import InvariantError
+from pumice.core.model.group import Queue
+from pumice.core.session.answers import Answers, real, text_or_none, truth
+from pumice.core.session.hooks import EventHandler, Simulation, VictimBound
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+
+_BOUNDS = ("preemptable_bound", "reclaimable_bound")
+Check = Callable[[tuple[Any, ...], Any], Any]
+
+
+class PluginFailedError(Exception):
+    """A plugin raised or answered nonsense; the session is undone and run again without it."""
+
+    def __init__(self, plugin: str, where: str, error: Exception) -> None:
+        super().__init__(f"{plugin}: {where}: {error}")
+        self.plugin = plugin
+        self.where = where
+        self.error = error
+
+
+@contextmanager
+def blaming(plugin: str, where: str) -> Iterator[None]:
+    """What goes wrong inside is this plugin's fault, unless another one was asked meanwhile."""
+    try:
+        yield
+    except (InvariantError, PluginFailedError):
+        # A bug of the engine's is nobody else's fault, whoever was asked.
+        raise
+    except Exception as error:
+        raise PluginFailedError(plugin, where, error) from error
+
+
+class HookGuard:
+    """Wraps what one plugin registers. Make it before the plugin is opened, seal it after."""
+
+    def __init__(self, session: Session) -> None:
+        self._hooks = session.hooks
+        self._answers = Answers(session.table)
+        self._before = {
+            point.name: dict(getattr(self._hooks, point.name))
+            for point in fields(self._hooks)
+            if point.name != "handlers"
+        }
+        self._handlers = list(self._hooks.handlers)
+
+    def seal(self, plugin: str) -> None:
+        """From here on the plugin's functions are asked through the guard."""
+        for point, before in self._before.items():
+            functions: dict[str, Any] = getattr(self._hooks, point)
+            for name in sorted({*before, *functions}):
+                if before.get(name) is functions.get(name):
+                    continue
+                if name != plugin:
+                    raise TypeError(f"it changes {point} of the plugin {name}")
+                functions[name] = self._guarded(plugin, point, functions[name])
+        handlers = self._hooks.handlers
+        count = len(self._handlers)
+        if handlers[:count] != self._handlers:
+            raise TypeError("it changes the handlers of other plugins")
+        handlers[count:] = [self._handler(plugin, handler) for handler in handlers[count:]]
+
+    def _guarded(self, plugin: str, point: str, function: Any) -> Any:
+        if point in _BOUNDS:
+            return self._bound(plugin, point, function)
+        if not callable(function):
+            raise TypeError(f"{point} must be a function, is {function!r}")
+        if point == "simulation":
+            return partial(_simulate, plugin, function)
+        return _asked(plugin, point, function, self._answers.check_of(point))
+
+    def _bound(self, plugin: str, point: str, bound: Any) -> VictimBound:
+        if not isinstance(bound, VictimBound):
+            raise TypeError(f"{point} must be a VictimBound, is {bound!r}")
+        mark = _asked(plugin, f"{point}.mark", bound.mark, lambda _, a: real(a))
+        limit = _asked(plugin, f"{point}.limit", bound.limit, lambda _, a: real(a))
+        return VictimBound(mark, limit, bound.by_queue, bound.keeps_first)
+
+    def _handler(self, plugin: str, handler: Any) -> EventHandler:
+        if not isinstance(handler, EventHandler):
+            raise TypeError(f"a handler must be an EventHandler, is {handler!r}")
+        allocated = _asked(
+            plugin, "handlers.allocated", handler.allocated, lambda _, a: text_or_none(a)
+        )
+        if handler.deallocated is None:
+            return EventHandler(allocated)
+        deallocated = _asked(
+            plugin, "handlers.deallocated", handler.deallocated, lambda _question, _answer: None
+        )
+        return EventHandler(allocated, deallocated)
+
+
+def _asked(plugin: str, where: str, function: Callable[..., Any], check: Check) -> Any:
+    def ask(*question: Any) -> Any:
+        try:
+            # Lists are copies: what a plugin does to them stays with it.
+            given = tuple(list(part) if isinstance(part, list) else part for part in question)
+            return check(question, function(*given))
+        except (InvariantError, PluginFailedError):
+            raise
+        except Exception as error:
+            raise PluginFailedError(plugin, where, error) from error
+
+    return ask
+
+
+def _simulate(plugin: str, make: Callable[[Task, int], Any], task: Task, row: int) -> Simulation:
+    with blaming(plugin, "simulation"):
+        return _GuardedSimulation(plugin, make(task, row))
+
+
+class _GuardedSimulation:
+    """Another plugin's simulation, asked through the guard."""
+
+    __slots__ = ("add", "is_allocatable", "remove", "why_not")
+
+    add: Callable[[Task], str | None]
+    remove: Callable[[Task], str | None]
+    why_not: Callable[[Task], str | None]
+    is_allocatable: Callable[[Queue, Task], bool]
+
+    def __init__(self, plugin: str, simulation: Any) -> None:
+        for method in ("add", "remove", "why_not"):
+            function = _asked(
+                plugin,
+                f"simulation.{method}",
+                getattr(simulation, method),
+                lambda _, a: text_or_none(a),
+            )
+            setattr(self, method, function)
+        self.is_allocatable = _asked(
+            plugin,
+            "simulation.is_allocatable",
+            simulation.is_allocatable,
+            lambda _, answer: truth(answer),
+        )

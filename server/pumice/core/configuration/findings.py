@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-from pumice.core.configuration.schema import ArgumentSchema, parsed_text, typed_value
+from pumice.core.configuration.schema import ArgumentSchema, Catalog, parsed_text, typed_value
 from pumice.core.configuration.values import Arguments, Configuration
+from pumice.core.configuration.volcano_names import ACTIONS, PLUGINS
 from pumice.core.errors import ConfigurationError, Problem
 
 Path = tuple[str | int, ...]
@@ -39,7 +40,16 @@ class Findings:
         hint = f"did you mean {near!r}?" if near else f"known: {', '.join(names)}"
         self.problem(path, f"unknown {what} {word!r}; {hint}", near)
 
-    def unknown_name(
+    def unknown_action(self, path: Path, word: str, catalog: Catalog) -> None:
+        self._unknown_name(path, "action", word, catalog.actions, ACTIONS)
+
+    def unknown_plugin(self, path: Path, word: str, catalog: Catalog) -> None:
+        if word in catalog.refused:
+            self.problem(path, f"plugin {word!r} is installed but {catalog.refused[word]}")
+        else:
+            self._unknown_name(path, "plugin", word, catalog.plugins, PLUGINS)
+
+    def _unknown_name(
         self, path: Path, what: str, word: str, known: Iterable[str], volcano: Iterable[str]
     ) -> None:
         """An action or plugin that is not here; Volcano's own are told apart from mistakes."""

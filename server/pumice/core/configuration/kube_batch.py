@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pumice.core.configuration import volcano_names as volcano
 from pumice.core.configuration.findings import Findings, Path, scalar_text
 from pumice.core.configuration.schema import (
     ArgumentSchema,
@@ -90,19 +89,18 @@ class _Reader:
 
     def _actions(self, text: object) -> tuple[str, ...]:
         names = self.found.action_names(("actions",), text)
-        known = self._catalog.actions
         for name in dict.fromkeys(names):
-            if name not in known:
-                self.found.unknown_name(("actions",), "action", name, known, volcano.ACTIONS)
+            if name not in self._catalog.actions:
+                self.found.unknown_action(("actions",), name, self._catalog)
             elif name not in _ACTIONS:
                 self.found.warning(("actions",), f"kube-batch had no action {name!r}")
         return names
 
     def _is_known(self, path: Path, name: str) -> bool:
-        known = self._catalog.plugins
-        if name not in known:
-            self.found.unknown_name(path, "plugin", name, known, volcano.PLUGINS)
-        return name in known
+        known = name in self._catalog.plugins
+        if not known:
+            self.found.unknown_plugin(path, name, self._catalog)
+        return known
 
     # The flat generation.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pumice.core.configuration import volcano_names as volcano
-from pumice.core.configuration.findings import NOT_YET, Findings, Path, scalar_text
+from pumice.core.configuration.findings import Findings, Path, scalar_text
 from pumice.core.configuration.schema import ArgumentSchema, Catalog, as_flag
 from pumice.core.configuration.values import (
     FLAG_DEFAULTS,
@@ -64,10 +64,9 @@ class _Reader:
 
     def _actions(self, text: object) -> tuple[str, ...]:
         names = self.found.action_names(("actions",), text)
-        known = self._catalog.actions
         for name in dict.fromkeys(names):
-            if name not in known:
-                self.found.unknown_name(("actions",), "action", name, known, volcano.ACTIONS)
+            if name not in self._catalog.actions:
+                self.found.unknown_action(("actions",), name, self._catalog)
         return names
 
     # Tiers and their plugins.
@@ -119,8 +118,7 @@ class _Reader:
         )
         schema = self._catalog.plugins.get(name)
         if schema is None:
-            known = self._catalog.plugins
-            self.found.unknown_name((*path, "name"), "plugin", name, known, volcano.PLUGINS)
+            self.found.unknown_plugin((*path, "name"), name, self._catalog)
             return PluginOptions(name, flags)
         arguments = self.found.arguments((*path, "arguments"), entry.get("arguments"), schema)
         return PluginOptions(name, flags, arguments)
@@ -201,11 +199,8 @@ class _Reader:
         schema = self._catalog.actions.get(name)
         if name not in actions and (schema is not None or name in volcano.ACTIONS):
             self.found.warning(path, f"has no effect: {name!r} is not among the actions")
-        elif schema is None and name in volcano.ACTIONS:
-            self.found.problem(path, f"action {name!r} {NOT_YET}")
         elif schema is None:
-            known = self._catalog.actions
-            self.found.unknown_name(path, "action", name, known, volcano.ACTIONS)
+            self.found.unknown_action(path, name, self._catalog)
         return schema
 
     # Where measured usage comes from.

@@ -127,6 +127,8 @@ class Catalog:
 
     actions: Mapping[str, ArgumentSchema]
     plugins: Mapping[str, ArgumentSchema]
+    # Plugins that are installed and cannot be used, and why.
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def as_flag(value: object) -> bool | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from pumice.v1 import reason_pb2
 from pumice.v1.reason_pb2 import Reason, ReasonCode
@@ -17,6 +17,23 @@ def reason_text(reason: Reason) -> str:
 def told(reason: Reason) -> str:
     """The same with whoever said so in front: ``gang: 0/1 tasks fit``."""
     return f"{reason.author}: {reason_text(reason)}"
+
+
+def summarized(reasons: Iterable[Reason]) -> list[Reason]:
+    """The same reasons, each said once: tasks that are held back alike share it."""
+    tasks: dict[bytes, list[str]] = {}
+    shared: dict[bytes, Reason] = {}
+    for reason in reasons:
+        alike = Reason()
+        alike.CopyFrom(reason)
+        alike.task = ""
+        key = alike.SerializeToString(deterministic=True)
+        shared[key] = alike
+        tasks.setdefault(key, []).append(reason.task)
+    for key, reason in shared.items():
+        first, *more = tasks[key]
+        reason.task = f"{first} and {len(more)} more" if first and more else first
+    return list(shared.values())
 
 
 def _names(reason: Reason) -> str:

@@ -16,7 +16,7 @@ from rich.table import Table
 from pumice.cli.simulation.runs import SECOND_NS, Cycle, Run
 from pumice.cli.simulation.scenarios import Scenario
 from pumice.cli.simulation.verdicts import Difference
-from pumice.client.reasons import reason_text
+from pumice.client.reasons import reason_text, summarized
 from pumice.v1.decision_pb2 import Decision
 
 
@@ -100,7 +100,7 @@ def _pending(cycle: Cycle) -> Table:
     table.add_column("why", overflow="fold")
     for wait in cycle.waits:
         first = (escape(wait.job), cycle.outcome.phases.get(wait.job, ""))
-        for reason in wait.reasons:
+        for reason in summarized(wait.reasons):
             table.add_row(*first, escape(reason.author), escape(reason_text(reason)))
             first = ("", "")
     return table

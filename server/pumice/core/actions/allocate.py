@@ -116,7 +116,10 @@ class _Run:
         return bool(worksheet)
 
     def _explain_short(self, job: Job) -> None:
-        have, need = job.index.ready_count, job.min_available
+        # With those that fitted before the statement was discarded.
+        pending = job.index.with_status(TaskStatus.PENDING).values()
+        fitted = sum(1 for task in pending if task.last_transaction is not None)
+        have, need = job.index.ready_count + fitted, job.min_available
         if have < need:
             reason = Reason("gang", ReasonCode.GANG_SHORT, have=have, need=need)
             self._session.explain(job, reason)

@@ -1,0 +1,28 @@
+"""What all tests share: golden files can be rewritten, and hypothesis has no stopwatch."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines are shared and slow at times: a deadline would fail for reasons that are not ours.
+settings.register_profile(
+    "pumice",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("explore", settings.get_profile("pumice"), derandomize=False)
+settings.load_profile("pumice")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite",
+        action="store_true",
+        help="write what was decided into the golden files (.case, .jsonl) instead of comparing",
+    )
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--rewrite"))

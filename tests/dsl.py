@@ -1,0 +1,255 @@
+"""Scenarios as text: tables go in, what the engine says comes out.
+
+A ``.case`` file is a sequence of cycles. Each applies its tables and must print what follows
+``----``. Before the first cycle there may be a configuration and what else to show::
+
+    conf
+      actions enqueue, allocate, backfill
+      tier    priority gang(enablePreemptable=false)
+      tier    predicates nodeorder(leastrequested.weight=0)
+    show phases
+
+    cycle
+    nodes   cpu
+      n1    4
+    jobs    queue  tasks  cpu
+      a     blue   1      3
+    ----
+    bind a-0 n1
+
+    # A second later, unless it says otherwise.
+    cycle 60s later
+    gone
+      pod a-0
+    ----
+    nothing
+
+Without a ``queues`` table there is one queue, ``default``. Rows of a table name an object and give
+its columns; ``-`` leaves one out, and a row with a known name replaces the object. ``gone`` takes
+objects away, ``ends`` lets pods succeed or fail.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pumice.core.decisions import PodConditionChanged, QueueStatusChanged, SessionResult
+from pumice.core.deltas import ClusterObject
+from pumice.core.engine import Engine
+from pumice.core.model.group import PodGroup, PriorityClass, Queue, ResourceQuota
+from pumice.core.model.node import Node
+from pumice.core.model.pod import Pod, PodPhase
+from tests.tables import NAMESPACE, Tables
+from tests.world import SECOND_NS, START_NS, Cluster, lines, make_engine, read_delta, read_object
+
+__all__ = ["make_engine", "play", "read_case", "read_delta", "rewritten"]
+
+_SHOWN = ("phases", "nominations", "queues")
+_KINDS: dict[str, type[ClusterObject]] = {
+    "node": Node,
+    "pod": Pod,
+    "job": PodGroup,
+    "queue": Queue,
+    "class": PriorityClass,
+    "quota": ResourceQuota,
+}
+_RULE = "----"
+_PLUGIN = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:\s+|$)")
+
+
+class CaseError(Exception):
+    """A scenario that cannot be read, and the line."""
+
+
+@dataclass
+class CaseCycle:
+    """One cycle: its input lines with their numbers, and what it must print."""
+
+    later_ns: int
+    tables: list[tuple[int, str]] = field(default_factory=list)
+    expected: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Case:
+    """A scenario file."""
+
+    text: str
+    conf: list[tuple[int, str]] = field(default_factory=list)
+    show: tuple[str, ...] = ()
+    cycles: list[CaseCycle] = field(default_factory=list)
+
+
+def read_case(path: Path) -> Case:
+    case = Case(path.read_text(encoding="utf-8"))
+    target: list[tuple[int, str]] | None = None
+    printed = False
+    for number, line in enumerate(case.text.splitlines(), start=1):
+        words = line.split()
+        if line.startswith("cycle"):
+            case.cycles.append(CaseCycle(_later(words, number)))
+            target, printed = case.cycles[-1].tables, False
+        elif line.startswith(_RULE):
+            printed = True
+        elif printed and words:
+            case.cycles[-1].expected.append(line)
+        elif not words or line.startswith("#"):
+            printed = False
+        elif words[0] == "show" and not case.cycles:
+            case.show = tuple(words[1:])
+            assert set(case.show) <= set(_SHOWN), f"line {number}: can show {_SHOWN}"
+        elif words[0] == "conf" and not case.cycles:
+            target = case.conf
+        elif target is None:
+            raise CaseError(f"line {number}: {line!r} stands before the first cycle")
+        else:
+            target.append((number, line))
+    return case
+
+
+def _later(words: list[str], number: int) -> int:
+    if words == ["cycle"]:
+        return SECOND_NS
+    match = re.fullmatch(r"cycle (\d+)s later", " ".join(words))
+    if match is None:
+        raise CaseError(f"line {number}: a cycle is 'cycle' or 'cycle 60s later'")
+    return int(match[1]) * SECOND_NS
+
+
+def play(case: Case) -> list[list[str]]:
+    """What each cycle prints."""
+    return list(_Play(case).outputs())
+
+
+def rewritten(case: Case, printed: list[list[str]]) -> str:
+    """The file with what was printed in the place of what was expected."""
+    result: list[str] = []
+    outputs = iter(printed)
+    skipping = False
+    for line in case.text.splitlines():
+        if skipping and line.strip() and not line.startswith("cycle"):
+            continue
+        skipping = line.startswith(_RULE)
+        result.append(line)
+        if skipping:
+            result += next(outputs)
+    return "\n".join(result) + "\n"
+
+
+class _Play:
+    """A scenario while it runs."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._tables = Tables()
+        self._cluster = Cluster(_engine(case.conf))
+        self._uids: dict[tuple[type[ClusterObject], str], str] = {}
+        self._phases: dict[str, str] = {}
+
+    def outputs(self) -> Iterator[list[str]]:
+        now_ns = START_NS - SECOND_NS
+        for cycle in self._case.cycles:
+            now_ns += cycle.later_ns
+            self._apply(cycle)
+            if now_ns <= START_NS:
+                self._default_queue()
+            result = self._cluster.cycle(now_ns)
+            yield [*lines(result), *self._more(result)] or ["nothing"]
+
+    def _default_queue(self) -> None:
+        if not any(kind is Queue for kind, _ in self._cluster.objects):
+            self._read("queues", "default", {})
+
+    def _apply(self, cycle: CaseCycle) -> None:
+        table, columns = "", list[str]()
+        for number, line in cycle.tables:
+            words = line.split()
+            if not line[0].isspace():
+                table, columns = words[0], words[1:]
+                if table not in (*self._tables.kinds, "gone", "ends"):
+                    raise CaseError(f"line {number}: unknown table {table!r}")
+            elif table == "gone":
+                kind = _KINDS[words[0]]
+                self._cluster.take(kind, self._uid(kind, words[1]))
+            elif table == "ends":
+                self._end(words[0], words[1])
+            elif len(words) - 1 != len(columns):
+                raise CaseError(f"line {number}: {len(columns)} cells expected after the name")
+            else:
+                self._read(table, words[0], dict(zip(columns, words[1:], strict=True)))
+
+    def _read(self, table: str, name: str, row: dict[str, str]) -> None:
+        for manifest in self._tables.read(table, name, row):
+            rejected = self._cluster.put(read_object(manifest))
+            assert not rejected, rejected
+
+    def _uid(self, kind: type[ClusterObject], name: str) -> str:
+        key = name if "/" in name or kind not in (Pod, PodGroup) else f"{NAMESPACE}/{name}"
+        for held, item in self._cluster.objects.items():
+            if held[0] is kind and getattr(item, "key", getattr(item, "name", "")) == key:
+                return item.uid
+        raise CaseError(f"there is no {kind.__name__} {name}")
+
+    def _end(self, name: str, how: str) -> None:
+        pod = self._cluster.objects[Pod, self._uid(Pod, name)]
+        assert isinstance(pod, Pod)
+        phase = {"succeeded": PodPhase.SUCCEEDED, "failed": PodPhase.FAILED}[how]
+        self._cluster.put(dataclasses.replace(pod, phase=phase))
+
+    def _more(self, result: SessionResult) -> list[str]:
+        """What was asked for with ``show``, where it changed."""
+        said = []
+        if "phases" in self._case.show:
+            phases = {g.name: str(g.status.phase) for g in self._cluster.groups()}
+            said += [f"phase {n} {p}" for n, p in phases.items() if self._phases.get(n) != p]
+            self._phases = phases
+        for change in result.statuses:
+            match change:
+                case PodConditionChanged() if "nominations" in self._case.show:
+                    if change.nominated_node_name:
+                        said.append(f"nominate {change.name} {change.nominated_node_name}")
+                case QueueStatusChanged() if "queues" in self._case.show:
+                    amounts = " ".join(f"{n}={v}" for n, v in change.allocated if n != "pods")
+                    said.append(f"queue {change.name} {amounts or 'empty'}")
+        return said
+
+
+def _engine(conf: list[tuple[int, str]]) -> Engine:
+    if not conf:
+        return Engine()
+    actions, tiers = "enqueue, allocate, backfill", []
+    for number, line in conf:
+        word, _, rest = line.strip().partition(" ")
+        if word == "actions":
+            actions = rest.strip()
+        elif word == "tier":
+            tiers.append([_plugin(m[1], m[2]) for m in _PLUGIN.finditer(rest.strip())])
+        else:
+            raise CaseError(f"line {number}: a configuration has actions and tiers")
+    return make_engine(actions, tiers)
+
+
+def _plugin(name: str, options: str | None) -> dict[str, Any]:
+    """``gang(enablePreemptable=false)``: flags begin with enable, the rest are arguments."""
+    entry: dict[str, Any] = {"name": name}
+    for option in (options or "").split(","):
+        key, _, text = option.strip().partition("=")
+        if key.startswith("enable"):
+            entry[key] = text == "true"
+        elif key:
+            entry.setdefault("arguments", {})[key] = _value(text)
+    return entry
+
+
+def _value(text: str) -> object:
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            pass
+    return text

@@ -1,0 +1,191 @@
+"""The apply pool: carries out decisions, a bounded number at once, gang after gang.
+
+The pool decides nothing. It repeats, a bounded number of times, a call that may help to repeat, and
+reports an outcome for every decision.
+"""
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from pumice.adapters.runtime.attempt import GangState, Hands, Work
+from pumice.adapters.runtime.clock import Clock, end_tasks, within
+from pumice.adapters.runtime.ledger import Ledger, Order, Refusal
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.runtime.outcomes import Verdict, gave_up, target
+from pumice.adapters.runtime.resync import ResyncQueue, pod_identity
+from pumice.v1.decision_pb2 import (
+    OUTCOME_CODE_APPLIED,
+    OUTCOME_CODE_FAILED,
+    Outcome,
+    OutcomeCode,
+)
+
+log = logging.getLogger(__name__)
+
+
+class ApplyPool:
+    """Applies orders in the order of their arrival, several at a time."""
+
+    def __init__(
+        self,
+        hands: Hands,
+        ledger: Ledger,
+        resync: ResyncQueue,
+        report: Callable[[Outcome], None],
+        options: RuntimeOptions,
+        clock: Clock,
+        rng: random.Random,
+        metrics: Metrics,
+    ) -> None:
+        self.apply_timeout_seconds = options.apply_timeout_seconds
+        self._hands, self._ledger, self._resync = hands, ledger, resync
+        self._report, self._options = report, options
+        self._clock, self._rng, self._metrics = clock, rng, metrics
+        self._queue: deque[Work] = deque()
+        # Decisions that waited after a failed call; they were first before and are so again.
+        self._again: deque[Work] = deque()
+        self._active: dict[asyncio.Task[None], Work] = {}
+        self._waits: dict[asyncio.Task[None], Work] = {}
+        self._calm = asyncio.Event()
+        self._calm.set()
+        self._is_paused = False
+        self._tells_of_dropped = False
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._queue or self._again or self._active or self._waits)
+
+    def submit(self, order: Order) -> None:
+        gang = None if order.gang is None else GangState(order.gang)
+        works = [Work(decision, gang) for decision in order.decisions]
+        if self._is_paused:
+            self._drop(works)
+            return
+        self._queue.extend(works)
+        self._start_calls()
+
+    def refuse(self, refusal: Refusal) -> None:
+        log.warning("%d decisions: %s", len(refusal.decisions), refusal.reason)
+        for decision in refusal.decisions:
+            self._tell(Work(decision), Verdict(OUTCOME_CODE_FAILED, refusal.reason))
+
+    def drop_queued(self, *, tell: bool) -> None:
+        """Lets go of all that is not in a call right now, with or without telling the core."""
+        self._tells_of_dropped = tell
+        dropped = [*self._waits.values(), *self._again, *self._queue]
+        for wait in self._waits:
+            wait.cancel()
+        self._waits.clear()
+        self._again.clear()
+        self._queue.clear()
+        self._drop(dropped)
+        for work in self._active.values():
+            work.dropped = True
+
+    async def pause(self, *, tell: bool) -> None:
+        """Takes nothing more, drops what is queued and waits, within bounds, for calls."""
+        self._is_paused = True
+        self.drop_queued(tell=tell)
+        try:
+            await within(self._clock, self._options.drain_timeout_seconds, self._calm.wait())
+        except TimeoutError:
+            self._metrics.count("drain_timeouts")
+            log.warning("%d apply calls are still under way; going on", len(self._active))
+
+    def resume(self) -> None:
+        self._is_paused = False
+
+    async def stop(self) -> None:
+        await end_tasks(*self._active, *self._waits)
+
+    def _start_calls(self) -> None:
+        # Twice as many as slots: while decisions wait, one of them always waits for a slot too, so
+        # that no status write slips in between.
+        width = 2 * self._options.calls_in_flight
+        while (self._again or self._queue) and len(self._active) < width:
+            work = self._again.popleft() if self._again else self._queue.popleft()
+            task = asyncio.get_running_loop().create_task(self._try_once(work))
+            self._active[task] = work
+            self._calm.clear()
+            task.add_done_callback(self._end_call)
+
+    def _end_call(self, task: "asyncio.Task[None]") -> None:
+        del self._active[task]
+        if not task.cancelled() and not self._is_paused:
+            self._start_calls()
+        if not self._active:
+            self._calm.set()
+
+    async def _try_once(self, work: Work) -> None:
+        try:
+            verdict = await self._hands.attempt(work)
+        except Exception as error:
+            log.exception("%s of %s", work.verb, work.name)
+            verdict = Verdict(OUTCOME_CODE_FAILED, f"{type(error).__name__}: {error}")
+        if verdict is None:
+            self._drop([work])
+        elif verdict.is_final:
+            self._settle(work, verdict)
+        elif work.dropped:
+            self._drop([work])
+        else:
+            self._try_again_later(work, verdict)
+
+    def _try_again_later(self, work: Work, verdict: Verdict) -> None:
+        delay = max(work.retry_after, self._options.apply_backoff.delay(work.tries, self._rng))
+        ends = self._clock.now() + delay - work.started
+        if work.tries >= self._options.apply_tries or ends > self.apply_timeout_seconds:
+            self._settle(work, gave_up(verdict, work.tries))
+            return
+        if work.tries == 1:
+            self._tell(work, verdict)
+        wait = asyncio.get_running_loop().create_task(self._wait(work, delay))
+        self._waits[wait] = work
+
+    async def _wait(self, work: Work, delay: float) -> None:
+        await self._clock.sleep(delay)
+        task = asyncio.current_task()
+        assert task is not None
+        del self._waits[task]
+        self._again.append(work)
+        self._start_calls()
+
+    def _settle(self, work: Work, verdict: Verdict) -> None:
+        self._tell(work, verdict)
+        order = target(work.decision)
+        if order is None or work.tries == 0:
+            return
+        pod = pod_identity(order.uid, order.namespace, order.name)
+        if verdict.code == OUTCOME_CODE_APPLIED:
+            self._resync.forget(pod)
+            return
+        log.warning("%s of %s: %s", work.verb, work.name, verdict.reason)
+        self._resync.add(pod, f"its {work.verb} ended with {shown_code(verdict.code)}")
+
+    def _tell(self, work: Work, verdict: Verdict) -> None:
+        self._metrics.count("outcomes", verb=work.verb, code=shown_code(verdict.code))
+        self._report(
+            Outcome(
+                decision_id=work.decision.id,
+                code=verdict.code,
+                reason=verdict.reason,
+                observed_version=verdict.version,
+            )
+        )
+
+    def _drop(self, dropped: Iterable[Work]) -> None:
+        for work in dropped:
+            self._metrics.count("dropped_decisions", verb=work.verb)
+            log.info("%s of %s dropped before it was made", work.verb, work.name)
+            if self._tells_of_dropped:
+                self._tell(work, Verdict(OUTCOME_CODE_FAILED, "dropped before it was applied"))
+            else:
+                self._ledger.settle([work.decision.id])
+
+
+def shown_code(code: OutcomeCode.ValueType) -> str:
+    return OutcomeCode.Name(code).removeprefix("OUTCOME_CODE_").lower()

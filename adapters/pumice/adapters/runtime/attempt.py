@@ -1,0 +1,134 @@
+"""One try at one decision: check, read back if it is not the first, call, judge the answer."""
+
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pumice.adapters.runtime.clock import Clock, within
+from pumice.adapters.runtime.ledger import Ledger
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.outcomes import Verdict, judge, judge_reading, target
+from pumice.adapters.runtime.slots import CallSlots, Rank
+from pumice.adapters.runtime.world import ApplyCode, ApplyResult, ReadError, World
+from pumice.v1.decision_pb2 import (
+    OUTCOME_CODE_FAILED,
+    OUTCOME_CODE_RETRYING,
+    Bind,
+    Decision,
+    Evict,
+    Gang,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class GangState:
+    """What the members of a gang share."""
+
+    gang: Gang
+    checked: bool = False
+    refusal: str | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """One decision on its way."""
+
+    decision: Decision
+    gang: GangState | None = None
+    # Calls made so far, and when the first one was.
+    tries: int = 0
+    started: float = 0.0
+    # How long the world asked to be left alone.
+    retry_after: float = 0.0
+    # Let go of while it was waiting for its turn.
+    dropped: bool = False
+
+    @property
+    def name(self) -> str:
+        order = target(self.decision)
+        return self.decision.id if order is None else f"{order.namespace}/{order.name}"
+
+    @property
+    def verb(self) -> str:
+        return self.decision.WhichOneof("order") or "unknown"
+
+
+class Hands:
+    """Makes the calls that decisions ask for, each within its time."""
+
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        slots: CallSlots,
+        call_timeout_seconds: float,
+        clock: Clock,
+        metrics: Metrics,
+        may_act: Callable[[], bool],
+    ) -> None:
+        self._world, self._ledger, self._slots = world, ledger, slots
+        self._call_timeout_seconds = call_timeout_seconds
+        self._clock, self._metrics, self._may_act = clock, metrics, may_act
+
+    async def attempt(self, work: Work) -> Verdict | None:
+        """What one try comes to; None: it was dropped before its call."""
+        order = target(work.decision)
+        if order is None:
+            return Verdict(OUTCOME_CODE_FAILED, "an order that this adapter does not know")
+        async with self._slots.hold(Rank.APPLY):
+            if work.dropped:
+                return None
+            if not self._may_act():
+                return Verdict(OUTCOME_CODE_FAILED, "this adapter does not lead any more")
+            refusal = self._why_not_gang(work.gang)
+            if refusal is not None:
+                return Verdict(OUTCOME_CODE_FAILED, f"gang refused: {refusal}")
+            if work.tries == 0:
+                work.started = self._clock.now()
+            work.tries += 1
+            if work.tries > 1:
+                verdict = await self._read_back(work, order)
+                if verdict is not None:
+                    return verdict
+            result = await self._call(order)
+        self._metrics.count("apply_calls", verb=work.verb, result=result.code.value)
+        work.retry_after = result.retry_after_seconds
+        return judge(work.decision, result)
+
+    def _why_not_gang(self, state: GangState | None) -> str | None:
+        """Asked once, when the first member of the gang has its turn; then it holds for all."""
+        if state is None:
+            return None
+        if not state.checked:
+            state.checked = True
+            state.refusal = self._ledger.why_not_gang(state.gang)
+        return state.refusal
+
+    async def _read_back(self, work: Work, order: Bind | Evict) -> Verdict | None:
+        """What the pod shows, because an answer that was lost may have been a success."""
+        try:
+            reading = await self._limited(self._world.read_pod(order.namespace, order.name))
+        except (ReadError, OSError, TimeoutError) as error:
+            return Verdict(OUTCOME_CODE_RETRYING, f"the pod could not be read back: {error}")
+        self._metrics.count("read_backs", verb=work.verb)
+        return judge_reading(work.decision, reading)
+
+    async def _call(self, order: Bind | Evict) -> ApplyResult:
+        try:
+            if isinstance(order, Bind):
+                return await self._limited(self._world.binder.bind(order))
+            return await self._limited(self._world.evictor.evict(order))
+        except TimeoutError as error:
+            return ApplyResult(ApplyCode.TIMED_OUT, str(error))
+        except Exception as error:
+            # A third party's hands must not stop anybody else's binds.
+            log.exception("apply call for %s/%s raised", order.namespace, order.name)
+            return ApplyResult(ApplyCode.SERVER_ERROR, f"{type(error).__name__}: {error}")
+
+    async def _limited(self, call: Coroutine[Any, Any, T]) -> T:
+        return await within(self._clock, self._call_timeout_seconds, call)

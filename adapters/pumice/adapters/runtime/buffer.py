@@ -1,0 +1,118 @@
+"""The resume buffer: the last encoded message of every object, so a snapshot needs no relist."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pumice.adapters.runtime.digests import hash64
+from pumice.adapters.runtime.encoding import object_body
+from pumice.adapters.runtime.objects import Identity, KindNumber, ObjectKey, identity, snapshot_rank
+from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
+
+
+@dataclass(frozen=True, slots=True)
+class HeldObject:
+    """One object as the world last told it."""
+
+    identity: Identity
+    # Unique over all objects and versions that this process ever held.
+    revision: int
+    body: bytes
+    # hash64 of uid and revision.
+    digest: int
+    # `namespace/name` of the PodGroup that a pod belongs to; empty: none.
+    job: str = ""
+
+    @property
+    def key(self) -> ObjectKey:
+        return (self.identity.kind, self.identity.uid)
+
+    def message(self) -> ClusterObject:
+        return ClusterObject.FromString(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGroup:
+    """What a gang's decisions are compared with."""
+
+    uid: str
+    spec_hash: str
+
+
+class ResumeBuffer:
+    """Everything the world has told and not taken back, ready to be sent again."""
+
+    def __init__(self) -> None:
+        self.configuration: Configuration | None = None
+        self._objects: dict[ObjectKey, HeldObject] = {}
+        self._groups: dict[str, HeldGroup] = {}
+        self._pods_of_jobs: dict[str, set[str]] = {}
+        self._revision = 0
+
+    def keep(self, cluster_object: ClusterObject, *, afresh: bool = False) -> HeldObject | None:
+        """Holds a new version; None when it is the one that is held, unless read afresh.
+
+        Raises ValueError for a message that names no object.
+        """
+        who = identity(cluster_object)
+        key = (who.kind, who.uid)
+        body = object_body(cluster_object)
+        before = self._objects.get(key)
+        if before is not None and before.body == body and not afresh:
+            return None
+        self._revision += 1
+        job = ""
+        if who.kind == KIND_POD and cluster_object.pod.group_name:
+            job = f"{who.namespace}/{cluster_object.pod.group_name}"
+        held = HeldObject(who, self._revision, body, hash64(who.uid, self._revision), job)
+        if before is not None:
+            self._leave_job(before)
+        self._objects[key] = held
+        if job:
+            self._pods_of_jobs.setdefault(job, set()).add(who.uid)
+        if who.kind == KIND_POD_GROUP:
+            group = cluster_object.pod_group
+            self._groups[f"{group.namespace}/{group.name}"] = HeldGroup(group.uid, group.spec_hash)
+        return held
+
+    def drop(self, kind: KindNumber, uid: str) -> HeldObject | None:
+        """Forgets an object; returns what was held."""
+        held = self._objects.pop((kind, uid), None)
+        if held is None:
+            return None
+        self._leave_job(held)
+        name = f"{held.identity.namespace}/{held.identity.name}"
+        group = self._groups.get(name)
+        # A PodGroup of the same name may have come before the old one's end was told.
+        if kind == KIND_POD_GROUP and group is not None and group.uid == uid:
+            del self._groups[name]
+        return held
+
+    def get(self, kind: KindNumber, uid: str) -> HeldObject | None:
+        return self._objects.get((kind, uid))
+
+    def group(self, job: str) -> HeldGroup | None:
+        return self._groups.get(job)
+
+    def pods_of(self, job: str) -> int:
+        return len(self._pods_of_jobs.get(job, ()))
+
+    def in_snapshot_order(self, kinds: Iterable[KindNumber] = ()) -> list[HeldObject]:
+        """The objects of some kinds; with none named, all of them."""
+        wanted = set(kinds)
+        chosen = [
+            held for held in self._objects.values() if not wanted or held.identity.kind in wanted
+        ]
+        chosen.sort(key=lambda held: snapshot_rank(held.identity.kind))
+        return chosen
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def _leave_job(self, held: HeldObject) -> None:
+        if not held.job:
+            return
+        pods = self._pods_of_jobs[held.job]
+        pods.discard(held.identity.uid)
+        if not pods:
+            del self._pods_of_jobs[held.job]

@@ -1,0 +1,66 @@
+"""The cleanup queue: what the runtime remembers of a job goes when the job is gone for good."""
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.clock import Backoff, Clock
+from pumice.adapters.runtime.delayed import DelayedKeys
+from pumice.adapters.runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedJob:
+    """A PodGroup that was deleted; a new one of the same name has another uid."""
+
+    # `namespace/name`.
+    job: str
+    pod_group_uid: str
+
+
+class CleanupQueue:
+    """Waits, with growing delays, until a deleted job has no pods left, then forgets it."""
+
+    def __init__(
+        self,
+        buffer: ResumeBuffer,
+        forget: Callable[[DeletedJob], None],
+        backoff: Backoff,
+        clock: Clock,
+        rng: random.Random,
+        metrics: Metrics,
+    ) -> None:
+        self._buffer = buffer
+        self._forget = forget
+        self._metrics = metrics
+        self._keys: DelayedKeys[DeletedJob] = DelayedKeys(backoff, clock, rng)
+
+    def add(self, job: DeletedJob) -> None:
+        self._keys.add(job)
+        self._metrics.gauge("cleanup_queue_length", len(self._keys))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    async def run(self) -> None:
+        while True:
+            job = await self._keys.next()
+            if self._is_over(job):
+                self._forget(job)
+                self._keys.forget(job)
+                self._metrics.count("jobs_cleaned_up")
+                log.debug("forgot job %s", job.job)
+            else:
+                self._keys.add(job)
+            self._metrics.gauge("cleanup_queue_length", len(self._keys))
+
+    def _is_over(self, job: DeletedJob) -> bool:
+        group = self._buffer.group(job.job)
+        if group is not None:
+            # A job that came back under the same uid is alive; another one took only the name.
+            return group.uid != job.pod_group_uid
+        return self._buffer.pods_of(job.job) == 0

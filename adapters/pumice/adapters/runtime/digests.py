@@ -1,0 +1,55 @@
+"""Digests: a count and a sum per kind, by which both sides find out that they drifted apart."""
+
+import hashlib
+from collections.abc import Collection, Iterable
+
+from pumice.adapters.runtime.objects import KindNumber
+from pumice.v1.delta_pb2 import KindDigest
+
+_MODULUS = 1 << 64
+
+
+def hash64(uid: str, revision: int) -> int:
+    data = b"%b\0%d" % (uid.encode(), revision)
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
+
+
+class DigestTable:
+    """Count and sum of every kind, kept up to date one object at a time."""
+
+    def __init__(self) -> None:
+        self._counts: dict[KindNumber, int] = {}
+        self._sums: dict[KindNumber, int] = {}
+
+    def add(self, kind: KindNumber, count: int, hash_sum: int) -> None:
+        """Both may be negative: an object that goes takes its hash with it."""
+        self._counts[kind] = self._counts.get(kind, 0) + count
+        self._sums[kind] = (self._sums.get(kind, 0) + hash_sum) % _MODULUS
+
+    def clear(self, kinds: Collection[KindNumber]) -> None:
+        """Forgets some kinds; with none named, all of them."""
+        for kind in list(kinds) or list(self._counts):
+            self._counts.pop(kind, None)
+            self._sums.pop(kind, None)
+
+    def copy(self) -> "DigestTable":
+        other = DigestTable()
+        other._counts = dict(self._counts)
+        other._sums = dict(self._sums)
+        return other
+
+    def messages(self, kinds: Collection[KindNumber] = ()) -> list[KindDigest]:
+        """By kind; with none named all that are not empty, otherwise just these, empty or not."""
+        wanted = sorted(kinds) if kinds else sorted(k for k, n in self._counts.items() if n)
+        return [
+            KindDigest(kind=kind, count=self._counts.get(kind, 0), sum=self._sums.get(kind, 0))
+            for kind in wanted
+        ]
+
+
+def digests_of(objects: Iterable[tuple[KindNumber, str, int]]) -> list[KindDigest]:
+    """Recomputed from nothing, over (kind, uid, revision)."""
+    table = DigestTable()
+    for kind, uid, revision in objects:
+        table.add(kind, 1, hash64(uid, revision))
+    return table.messages()

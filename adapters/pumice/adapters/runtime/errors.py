@@ -1,0 +1,34 @@
+"""Why an adapter ends instead of trying again."""
+
+
+class AdapterError(Exception):
+    """The runtime cannot go on by itself; the message says what to do."""
+
+
+class FencedError(AdapterError):
+    """Another adapter leads this cluster with a higher epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(
+            f"another adapter serves this cluster (epoch {epoch} is fenced);"
+            " stop it, or start this one again to take over"
+        )
+        self.epoch = epoch
+
+
+class ReplacedError(AdapterError):
+    """Another process speaks for the same adapter by now."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a newer stream of the same adapter took over; is a second process running under the"
+            " same adapter id?"
+        )
+
+
+class RefusedError(AdapterError):
+    """The core does not want this adapter, and would not tomorrow."""
+
+    def __init__(self, code: str, details: str) -> None:
+        super().__init__(f"the core refuses this adapter ({code}): {details}")
+        self.code = code

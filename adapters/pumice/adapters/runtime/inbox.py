@@ -1,0 +1,156 @@
+"""What the core says, handed to those it concerns."""
+
+import logging
+from collections.abc import Iterable
+
+from pumice.adapters.runtime.apply import ApplyPool
+from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.ledger import Ledger, Order, Refusal
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.objects import KindNumber, shown_kind
+from pumice.adapters.runtime.outbox import Outbox
+from pumice.adapters.runtime.resync import ResyncQueue
+from pumice.adapters.runtime.status import StatusWriter
+from pumice.v1.cluster_service_pb2 import (
+    Ack,
+    ConfigurationResult,
+    ConnectResponse,
+    DecisionBatch,
+    Resync,
+    StatusBatch,
+)
+from pumice.v1.decision_pb2 import Decision
+
+log = logging.getLogger(__name__)
+
+
+class Inbox:
+    """Takes the core's messages of one epoch; closed, it takes no decisions."""
+
+    def __init__(
+        self,
+        epoch: int,
+        buffer: ResumeBuffer,
+        outbox: Outbox,
+        ledger: Ledger,
+        pool: ApplyPool,
+        statuses: StatusWriter,
+        resync: ResyncQueue,
+        metrics: Metrics,
+    ) -> None:
+        self._epoch = epoch
+        self._buffer, self._outbox, self._ledger = buffer, outbox, ledger
+        self._pool, self._statuses, self._resync = pool, statuses, resync
+        self._metrics = metrics
+        # Decisions of sessions that saw less are stale; None: all of them are.
+        self._decisions_from: int | None = None
+        self._wanted_kinds: set[KindNumber] = set()
+        self.configuration_result: ConfigurationResult | None = None
+
+    # The gate for decisions.
+
+    def open(self, from_seq: int) -> None:
+        self._decisions_from = from_seq
+        self._pool.resume()
+
+    async def close(self, *, tell: bool) -> None:
+        """Before a snapshot: no more decisions, none queued, none in flight (within bounds)."""
+        self._decisions_from = None
+        parts = self._ledger.forget_incomplete()
+        if tell:
+            self._refuse(parts)
+        await self._pool.pause(tell=tell)
+
+    def drop_queued(self) -> None:
+        self._ledger.forget_incomplete()
+        self._pool.drop_queued(tell=False)
+
+    def forget_reported(self) -> None:
+        """A core without assumptions waits for no outcomes, except of calls still in flight."""
+        self._ledger.settle(self._ledger.held_ids())
+
+    # Messages.
+
+    def take(self, message: ConnectResponse) -> None:
+        match message.WhichOneof("message"):
+            case "decision_batch":
+                self._take_decisions(message.decision_batch)
+            case "status_batch":
+                self._take_statuses(message.status_batch)
+            case "resync":
+                self._take_resync(message.resync)
+            case "configuration_result":
+                self._take_configuration_result(message.configuration_result)
+            case _:
+                # Newer than this adapter.
+                self._metrics.count("unknown_messages")
+
+    def take_ack(self, ack: Ack) -> None:
+        self._ledger.settle(self._outbox.acknowledge(ack.applied_seq))
+        for rejected in ack.rejected:
+            kind = shown_kind(rejected.kind)
+            self._metrics.count("rejected_objects", kind=kind)
+            log.warning(
+                "the core set %s %s aside: %s %s",
+                kind,
+                rejected.key or rejected.uid,
+                rejected.field,
+                rejected.reason,
+            )
+
+    def take_wanted_kinds(self) -> list[KindNumber]:
+        """Kinds that the core wants a snapshot of, once."""
+        kinds = sorted(self._wanted_kinds)
+        self._wanted_kinds.clear()
+        return kinds
+
+    def _take_decisions(self, batch: DecisionBatch) -> None:
+        if batch.epoch != self._epoch:
+            self._metrics.count("ignored_batches")
+            return
+        if self._decisions_from is None or batch.based_on_seq < self._decisions_from:
+            self._refuse(batch.decisions)
+            return
+        self._metrics.count("decisions", len(batch.decisions))
+        before = self._ledger.duplicates
+        for ready in self._ledger.take(batch.gangs, batch.decisions):
+            match ready:
+                case Order():
+                    self._pool.submit(ready)
+                case Refusal():
+                    self._metrics.count("refused_gangs")
+                    self._pool.refuse(ready)
+        self._metrics.count("duplicate_decisions", self._ledger.duplicates - before)
+
+    def _refuse(self, decisions: Iterable[Decision]) -> None:
+        """Decisions that a snapshot overtook."""
+        stale = tuple(decisions)
+        if stale:
+            self._pool.refuse(Refusal(stale, "a snapshot was under way"))
+
+    def _take_statuses(self, batch: StatusBatch) -> None:
+        if batch.epoch != self._epoch:
+            self._metrics.count("ignored_batches")
+            return
+        self._statuses.take(batch)
+
+    def _take_resync(self, resync: Resync) -> None:
+        log.info("the core asks again for objects: %s", resync.reason)
+        self._metrics.count("resync_requests")
+        self._wanted_kinds.update(resync.kinds)
+        for ref in resync.objects:
+            held = self._buffer.get(ref.kind, ref.uid)
+            if held is None:
+                self._outbox.tombstone(ref.kind, ref.uid, asked=True)
+            else:
+                self._resync.add(held.identity, "the core asked for it")
+
+    def _take_configuration_result(self, result: ConfigurationResult) -> None:
+        self.configuration_result = result
+        self._metrics.count("configurations", accepted=str(result.accepted).lower())
+        if not result.accepted:
+            log.error("the core rejected the configuration and keeps the last good one")
+        for problem in result.problems:
+            log.warning(
+                "configuration, line %d %s: %s", problem.line, problem.path, problem.problem
+            )

@@ -1,0 +1,115 @@
+"""The decision ledger: which decisions were given, which gangs are whole, what is still owed.
+
+A decision is held from the moment it may be applied until the core has acknowledged its outcome.
+Parts of a gang that is not whole yet are not held: when the stream ends they are forgotten, and the
+core learns so because the next Hello does not name them.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from pumice.adapters.runtime.buffer import HeldGroup
+from pumice.v1.decision_pb2 import Decision, Gang
+
+# How many settled decisions are remembered, to know a duplicate when it comes.
+REMEMBERED = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Decisions that are applied together: a whole gang, or one by itself."""
+
+    gang: Gang | None
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Decisions that are not applied, and why."""
+
+    decisions: tuple[Decision, ...]
+    reason: str
+
+
+@dataclass(slots=True)
+class _Assembly:
+    gang: Gang
+    decisions: dict[str, Decision] = field(default_factory=dict)
+
+
+class Ledger:
+    """Takes decisions as they arrive and gives them back as orders that may be applied."""
+
+    def __init__(self, held_group: Callable[[str], HeldGroup | None]) -> None:
+        self._held_group = held_group
+        self._assemblies: dict[str, _Assembly] = {}
+        self._held: dict[str, None] = {}
+        self._settled: OrderedDict[str, None] = OrderedDict()
+        self.duplicates = 0
+
+    def take(self, gangs: Iterable[Gang], decisions: Iterable[Decision]) -> list[Order | Refusal]:
+        """What one message makes ready: orders to apply, or to refuse."""
+        named = {gang.id: gang for gang in gangs}
+        ready: list[Order | Refusal] = []
+        for decision in decisions:
+            if self._is_known(decision):
+                self.duplicates += 1
+            elif not decision.gang_id:
+                self._held[decision.id] = None
+                ready.append(Order(None, (decision,)))
+            elif decision.gang_id not in named:
+                self._held[decision.id] = None
+                ready.append(Refusal((decision,), f"gang {decision.gang_id} is not described"))
+            elif whole := self._assemble(named[decision.gang_id], decision):
+                ready.append(self._admit(whole))
+        return ready
+
+    def why_not_gang(self, gang: Gang) -> str | None:
+        """Why a gang's decisions no longer fit the PodGroup that is held now; None: they do."""
+        held = self._held_group(gang.job)
+        if held is None:
+            return f"pod group {gang.job} is gone"
+        if held.uid != gang.pod_group_uid:
+            return f"pod group {gang.job} is another one by now"
+        if held.spec_hash != gang.spec_hash:
+            return f"pod group {gang.job} has changed since it was decided on"
+        return None
+
+    def forget_incomplete(self) -> list[Decision]:
+        """Parts of gangs are worth nothing once their stream ended. Returns what was forgotten."""
+        parts = [part for a in self._assemblies.values() for part in a.decisions.values()]
+        self._assemblies.clear()
+        return parts
+
+    def settle(self, decision_ids: Iterable[str]) -> None:
+        """The core knows what came of these, or does not have to know."""
+        for decision_id in decision_ids:
+            self._held.pop(decision_id, None)
+            self._settled[decision_id] = None
+        while len(self._settled) > REMEMBERED:
+            self._settled.popitem(last=False)
+
+    def held_ids(self) -> list[str]:
+        return list(self._held)
+
+    def _is_known(self, decision: Decision) -> bool:
+        if decision.id in self._held or decision.id in self._settled:
+            return True
+        assembly = self._assemblies.get(decision.gang_id)
+        return assembly is not None and decision.id in assembly.decisions
+
+    def _assemble(self, gang: Gang, decision: Decision) -> _Assembly | None:
+        assembly = self._assemblies.setdefault(gang.id, _Assembly(gang))
+        assembly.decisions[decision.id] = decision
+        if len(assembly.decisions) < assembly.gang.size:
+            return None
+        return self._assemblies.pop(gang.id)
+
+    def _admit(self, assembly: _Assembly) -> Order | Refusal:
+        decisions = tuple(assembly.decisions.values())
+        self._held.update(dict.fromkeys(assembly.decisions))
+        reason = self.why_not_gang(assembly.gang)
+        if reason is not None:
+            return Refusal(decisions, f"gang refused: {reason}")
+        return Order(assembly.gang, decisions)

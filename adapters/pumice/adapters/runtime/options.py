@@ -1,0 +1,40 @@
+"""The runtime's settings, with defaults that suit a cluster."""
+
+from dataclasses import dataclass
+
+from pumice.adapters.runtime.clock import Backoff
+
+_RECONNECT = Backoff(0.1, 15.0)
+_APPLY = Backoff(0.2, 10.0)
+_QUEUES = Backoff(0.1, 60.0)
+_STATUS = Backoff(0.2, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    """How an adapter behaves; who it is stands in its first fields."""
+
+    cluster: str
+    adapter_id: str
+    adapter_version: str = ""
+    # A batch waits this long for company.
+    flush_seconds: float = 0.01
+    # How long Hello waits for Welcome.
+    welcome_timeout_seconds: float = 10.0
+    # From a broken stream to the next one.
+    reconnect: Backoff = _RECONNECT
+    # Apply calls, status writes and events in flight together.
+    calls_in_flight: int = 64
+    # One apply call, and one decision with all its tries unless the configuration says otherwise.
+    call_timeout_seconds: float = 10.0
+    apply_timeout_seconds: float = 60.0
+    apply_tries: int = 5
+    apply_backoff: Backoff = _APPLY
+    # Before a snapshot: how long calls in flight are waited for.
+    drain_timeout_seconds: float = 10.0
+    resync_backoff: Backoff = _QUEUES
+    cleanup_backoff: Backoff = _QUEUES
+    status_backoff: Backoff = _STATUS
+    status_tries: int = 10
+    # When the world ends: how long the core is waited for to take the last ops.
+    farewell_timeout_seconds: float = 5.0

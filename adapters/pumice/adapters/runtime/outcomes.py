@@ -1,0 +1,92 @@
+"""What the answer to an apply call means for the decision: one table."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pumice.adapters.runtime.world import ApplyCode, ApplyResult, Reading
+from pumice.v1.decision_pb2 import (
+    OUTCOME_CODE_APPLIED,
+    OUTCOME_CODE_CONFLICT,
+    OUTCOME_CODE_FAILED,
+    OUTCOME_CODE_GONE,
+    OUTCOME_CODE_RETRYING,
+    Bind,
+    Decision,
+    Evict,
+    OutcomeCode,
+)
+
+# PLACED is not here: which node the pod is on decides.
+OUTCOMES: Final[dict[ApplyCode, OutcomeCode.ValueType]] = {
+    ApplyCode.DONE: OUTCOME_CODE_APPLIED,
+    ApplyCode.NOT_FOUND: OUTCOME_CODE_GONE,
+    ApplyCode.OTHER_UID: OUTCOME_CODE_GONE,
+    ApplyCode.FORBIDDEN: OUTCOME_CODE_FAILED,
+    ApplyCode.INVALID: OUTCOME_CODE_FAILED,
+    # A write that lost a race says nothing about the pod: reading it back will.
+    ApplyCode.CONFLICT: OUTCOME_CODE_RETRYING,
+    ApplyCode.THROTTLED: OUTCOME_CODE_RETRYING,
+    ApplyCode.SERVER_ERROR: OUTCOME_CODE_RETRYING,
+    ApplyCode.TIMED_OUT: OUTCOME_CODE_RETRYING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to report of a decision."""
+
+    code: OutcomeCode.ValueType
+    reason: str = ""
+    version: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        return self.code != OUTCOME_CODE_RETRYING
+
+
+def judge(decision: Decision, result: ApplyResult) -> Verdict:
+    """The verdict on one answer."""
+    if result.code is ApplyCode.PLACED:
+        if result.node == decision.bind.node:
+            return Verdict(OUTCOME_CODE_APPLIED, version=result.version)
+        reason = result.reason or f"already on node {result.node}"
+        return Verdict(OUTCOME_CODE_CONFLICT, reason, result.version)
+    code = OUTCOMES[result.code]
+    if code == OUTCOME_CODE_APPLIED:
+        return Verdict(code, result.reason, result.version)
+    reason = f"{result.code.value}: {result.reason}" if result.reason else result.code.value
+    return Verdict(code, reason, result.version)
+
+
+def judge_reading(decision: Decision, reading: Reading) -> Verdict | None:
+    """What a pod that was read back says about the last call; None: it did not take effect."""
+    order = target(decision)
+    if order is None or reading.object is None:
+        return Verdict(OUTCOME_CODE_GONE, "the pod is not there any more", reading.version)
+    pod = reading.object.pod
+    if pod.uid != order.uid:
+        return Verdict(OUTCOME_CODE_GONE, "another pod has its name by now", reading.version)
+    if isinstance(order, Evict):
+        done = pod.terminating
+        return Verdict(OUTCOME_CODE_APPLIED, version=reading.version) if done else None
+    if not pod.node_name:
+        return None
+    return judge(
+        decision, ApplyResult(ApplyCode.PLACED, node=pod.node_name, version=reading.version)
+    )
+
+
+def target(decision: Decision) -> Bind | Evict | None:
+    """The order in a decision; None: one that this adapter does not know."""
+    match decision.WhichOneof("order"):
+        case "bind":
+            return decision.bind
+        case "evict":
+            return decision.evict
+        case _:
+            return None
+
+
+def gave_up(last: Verdict, tries: int) -> Verdict:
+    """The end of trying again."""
+    return Verdict(OUTCOME_CODE_FAILED, f"gave up after {tries} tries: {last.reason}", last.version)

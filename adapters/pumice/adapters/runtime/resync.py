@@ -1,0 +1,102 @@
+"""The resync queue: objects to be read afresh and told to the core, each a little later each time.
+
+What fails for good, or is found otherwise than decided, comes here; and what the core asks for.
+"""
+
+import logging
+import random
+from typing import Protocol
+
+from pumice.adapters.runtime.clock import Backoff, Clock
+from pumice.adapters.runtime.delayed import DelayedKeys
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.objects import Identity, KindNumber, identity, shown_kind
+from pumice.adapters.runtime.world import ReadError, World
+from pumice.v1.object_pb2 import KIND_POD, ClusterObject
+
+log = logging.getLogger(__name__)
+
+
+class Teller(Protocol):
+    """Where fresh readings go."""
+
+    def revision_of(self, kind: KindNumber, uid: str) -> int:
+        """Another number whenever another version is held; 0: none is."""
+        ...
+
+    def tell_afresh(self, cluster_object: ClusterObject) -> None: ...
+
+    def tell_gone(self, kind: KindNumber, uid: str) -> None: ...
+
+
+class ResyncQueue:
+    """Reads objects afresh, per key, with growing delays, until one reading has been told."""
+
+    def __init__(
+        self,
+        world: World,
+        teller: Teller,
+        backoff: Backoff,
+        clock: Clock,
+        rng: random.Random,
+        metrics: Metrics,
+    ) -> None:
+        self._world = world
+        self._teller = teller
+        self._metrics = metrics
+        self._keys: DelayedKeys[Identity] = DelayedKeys(backoff, clock, rng)
+
+    def add(self, who: Identity, reason: str) -> None:
+        delay = self._keys.add(who)
+        kind = shown_kind(who.kind)
+        self._metrics.count("resyncs", kind=kind)
+        self._metrics.gauge("resync_queue_length", len(self._keys))
+        log.info("resync of %s %s in %.2f s: %s", kind, _name(who), delay, reason)
+
+    def forget(self, who: Identity) -> None:
+        self._keys.forget(who)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    async def run(self) -> None:
+        while True:
+            who = await self._keys.next()
+            self._metrics.gauge("resync_queue_length", len(self._keys))
+            await self._resync(who)
+
+    async def _resync(self, who: Identity) -> None:
+        held = self._teller.revision_of(who.kind, who.uid)
+        try:
+            found = await self._read(who)
+        except ReadError as error:
+            self._metrics.count("resync_failures", kind=shown_kind(who.kind))
+            self.add(who, f"it could not be read: {error}")
+            return
+        if self._teller.revision_of(who.kind, who.uid) != held:
+            # The watch was faster; this reading may be older than what it told.
+            self.add(who, "it changed while it was read")
+            return
+        if found is None or identity(found).uid != who.uid:
+            self._teller.tell_gone(who.kind, who.uid)
+            self._keys.forget(who)
+        if found is not None:
+            self._teller.tell_afresh(found)
+
+    async def _read(self, who: Identity) -> ClusterObject | None:
+        try:
+            if who.kind == KIND_POD:
+                reading = await self._world.read_pod(who.namespace, who.name)
+            else:
+                reading = await self._world.read_object(who.kind, who.namespace, who.name)
+        except (OSError, TimeoutError) as error:
+            raise ReadError(str(error) or type(error).__name__) from error
+        return reading.object
+
+
+def pod_identity(uid: str, namespace: str, name: str) -> Identity:
+    return Identity(KIND_POD, uid, namespace, name)
+
+
+def _name(who: Identity) -> str:
+    return f"{who.namespace}/{who.name}" if who.namespace else who.name

@@ -1,0 +1,239 @@
+"""The adapter, put together: a world on one side, a core on the other, and what runs between."""
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import AsyncIterator, Callable
+
+from pumice.adapters.runtime.apply import ApplyPool
+from pumice.adapters.runtime.attempt import Hands
+from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
+from pumice.adapters.runtime.clock import Clock, SystemClock, end_tasks, within
+from pumice.adapters.runtime.connect import ChannelFactory
+from pumice.adapters.runtime.endings import Ending, Next
+from pumice.adapters.runtime.epochs import Epochs, ProcessEpochs
+from pumice.adapters.runtime.errors import RefusedError, ReplacedError
+from pumice.adapters.runtime.inbox import Inbox
+from pumice.adapters.runtime.ledger import Ledger
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.runtime.outbox import Outbox
+from pumice.adapters.runtime.resync import ResyncQueue
+from pumice.adapters.runtime.slots import CallSlots
+from pumice.adapters.runtime.status import StatusWriter
+from pumice.adapters.runtime.stream import CoreStream
+from pumice.adapters.runtime.teller import Teller
+from pumice.adapters.runtime.world import World, WorldEvent
+from pumice.v1.cluster_service_pb2 import ConfigurationResult, Hello
+from pumice.v1.object_pb2 import KIND_POD_GROUP
+
+log = logging.getLogger(__name__)
+
+PROTOCOL = 1
+_RESYNC_READERS = 4
+
+
+def random_incarnation() -> str:
+    return secrets.token_hex(16)
+
+
+class AdapterRuntime:
+    """Streams a world to a core and makes the core's decisions come true, whoever restarts."""
+
+    def __init__(
+        self,
+        world: World,
+        open_channel: ChannelFactory,
+        options: RuntimeOptions,
+        *,
+        epochs: Epochs | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        metrics: Metrics | None = None,
+        new_incarnation: Callable[[], str] = random_incarnation,
+    ) -> None:
+        self.metrics = metrics or Metrics()
+        self.configuration_result: ConfigurationResult | None = None
+        self._world, self._open_channel, self._options = world, open_channel, options
+        self._clock: Clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._epochs: Epochs = epochs or ProcessEpochs(self._clock)
+        self._new_incarnation = new_incarnation
+        self._incarnation = new_incarnation()
+        self._epoch = 0
+        self._stream: CoreStream | None = None
+        self._compose()
+
+    def _compose(self) -> None:
+        options, clock, rng, metrics = self._options, self._clock, self._rng, self.metrics
+        self._buffer = ResumeBuffer()
+        self._outbox = Outbox(self._buffer, self._wake)
+        self._ledger = Ledger(self._buffer.group)
+        self._teller = Teller(self._buffer, self._outbox, metrics)
+        self._resync = ResyncQueue(
+            self._world, self._teller, options.resync_backoff, clock, rng, metrics
+        )
+        slots = CallSlots(options.calls_in_flight)
+        hands = Hands(
+            self._world,
+            self._ledger,
+            slots,
+            options.call_timeout_seconds,
+            clock,
+            metrics,
+            self._epochs.may_act,
+        )
+        self._pool = ApplyPool(
+            hands, self._ledger, self._resync, self._outbox.report, options, clock, rng, metrics
+        )
+        self._statuses = StatusWriter(
+            self._world.status_updater, self._buffer, slots, options, clock, rng, metrics
+        )
+        self._cleanup = CleanupQueue(
+            self._buffer, self._forget_job, options.cleanup_backoff, clock, rng, metrics
+        )
+        self._teller.follow(self._pool, self._statuses, self._cleanup)
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing to send, to apply or to write, and all that was sent is acknowledged."""
+        outbox = self._outbox
+        return (
+            not outbox.has_work
+            and outbox.acknowledged_seq == outbox.last_seq
+            and self._pool.is_idle
+            and self._statuses.is_idle
+            and not len(self._resync)
+        )
+
+    def cut(self) -> None:
+        """Breaks the present stream, as a network would."""
+        if self._stream is not None:
+            self._stream.cut()
+
+    async def run(self) -> None:
+        """Until the world ends. Raises AdapterError when there is no going on."""
+        watch = asyncio.create_task(self._watch(self._world.watch()))
+        keepers = [
+            asyncio.create_task(self._serve()),
+            asyncio.create_task(self._cleanup.run()),
+            *(asyncio.create_task(self._resync.run()) for _ in range(_RESYNC_READERS)),
+        ]
+        try:
+            done, _ = await asyncio.wait([watch, *keepers], return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            await self._say_farewell()
+        finally:
+            await end_tasks(watch, *keepers)
+            await self._pool.stop()
+            await self._statuses.stop()
+
+    # The world's side.
+
+    async def _watch(self, events: AsyncIterator[WorldEvent]) -> None:
+        async for event in events:
+            self._teller.take(event)
+        self._teller.synced.set()
+
+    async def _say_farewell(self) -> None:
+        """The last ops of a world that ended should reach the core, if it is there."""
+
+        async def settled() -> None:
+            while not self.is_settled:
+                await self._clock.sleep(0.01)
+
+        try:
+            await within(self._clock, self._options.farewell_timeout_seconds, settled())
+        except TimeoutError:
+            log.warning("the world ended before the core knew all of it")
+
+    def _forget_job(self, job: DeletedJob) -> None:
+        self._statuses.forget(KIND_POD_GROUP, job.pod_group_uid)
+
+    # The core's side.
+
+    async def _serve(self) -> None:
+        await self._teller.synced.wait()
+        failures = 0
+        while True:
+            epoch = await self._epochs.current()
+            if epoch != self._epoch:
+                self._epoch = epoch
+                self._be_somebody_new()
+            ending = await self._serve_one_stream()
+            failures = 0 if ending.was_useful else failures + 1
+            log.info("the stream ended (%s)", ending.reason)
+            self.metrics.count("stream_ends", next=ending.next.value)
+            await self._heed(ending)
+            # A stream that worked until now is worth one try almost at once.
+            delay = self._options.reconnect.delay(max(failures, 1), self._rng)
+            await self._clock.sleep(delay)
+
+    async def _serve_one_stream(self) -> Ending:
+        channel = self._open_channel()
+        inbox = Inbox(
+            self._epoch,
+            self._buffer,
+            self._outbox,
+            self._ledger,
+            self._pool,
+            self._statuses,
+            self._resync,
+            self.metrics,
+        )
+        stream = CoreStream(
+            channel, self._hello(), self._outbox, inbox, self._options, self._clock, self.metrics
+        )
+        self._stream = stream
+        try:
+            return await stream.run()
+        finally:
+            self._stream = None
+            if inbox.configuration_result is not None:
+                self.configuration_result = inbox.configuration_result
+            self._ledger.forget_incomplete()
+            await channel.close()
+
+    async def _heed(self, ending: Ending) -> None:
+        match ending.next:
+            case Next.STOP_REPLACED:
+                raise ReplacedError
+            case Next.STOP_REFUSED:
+                raise RefusedError(ending.code, ending.reason)
+            case Next.NEW_EPOCH:
+                # Somebody else leads: nothing that is queued may still be applied.
+                self._pool.drop_queued(tell=False)
+                await self._epochs.renew(self._epoch)
+            case Next.NEW_INCARNATION:
+                self._be_somebody_new()
+            case Next.AGAIN if self._outbox.in_snapshot:
+                # A snapshot that was not finished leaves nothing to go on from.
+                self._be_somebody_new()
+            case Next.AGAIN:
+                pass
+
+    def _be_somebody_new(self) -> None:
+        self._incarnation = self._new_incarnation()
+        self._outbox.reset()
+
+    def _hello(self) -> Hello:
+        return Hello(
+            cluster=self._options.cluster,
+            adapter_id=self._options.adapter_id,
+            incarnation=self._incarnation,
+            epoch=self._epoch,
+            min_protocol=PROTOCOL,
+            max_protocol=PROTOCOL,
+            capabilities=self._world.capabilities,
+            last_acknowledged_seq=self._outbox.acknowledged_seq,
+            digests=self._outbox.acknowledged_digests(),
+            held_decision_ids=self._ledger.held_ids(),
+            adapter_version=self._options.adapter_version,
+        )
+
+    def _wake(self) -> None:
+        if self._stream is not None:
+            self._stream.wake()

@@ -1,0 +1,211 @@
+"""The status writer: level-triggered, coalesced per object, only on change; then the events.
+
+A status that waits is replaced by a newer one. Events are written in order, one after the other per
+object, and none is dropped: what cannot be delivered now is tried again, later each time.
+"""
+
+import asyncio
+import logging
+import random
+from collections import deque
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.clock import Clock, end_tasks, within
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.objects import KindNumber, shown_kind
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.runtime.slots import CallSlots, Rank
+from pumice.adapters.runtime.status_changes import is_written, subject
+from pumice.adapters.runtime.world import ApplyCode, ApplyResult, StatusUpdater
+from pumice.v1.cluster_service_pb2 import StatusBatch
+from pumice.v1.status_pb2 import Event, StatusChange
+
+log = logging.getLogger(__name__)
+
+StatusKey: TypeAlias = tuple[KindNumber, str]
+
+_AGAIN = {
+    ApplyCode.CONFLICT,
+    ApplyCode.THROTTLED,
+    ApplyCode.SERVER_ERROR,
+    ApplyCode.TIMED_OUT,
+}
+
+
+@dataclass(slots=True)
+class _Pending:
+    """The newest status of an object that is not written yet."""
+
+    change: StatusChange | None
+    task: "asyncio.Task[None] | None" = None
+
+    def is_empty(self) -> bool:
+        return self.change is None
+
+    def take(self) -> StatusChange | None:
+        change, self.change = self.change, None
+        return change
+
+    def put_back(self, change: StatusChange) -> None:
+        """Unless a newer one came meanwhile."""
+        if self.change is None:
+            self.change = change
+
+
+class StatusWriter:
+    """Writes statuses behind binds, and events behind statuses."""
+
+    def __init__(
+        self,
+        updater: StatusUpdater,
+        buffer: ResumeBuffer,
+        slots: CallSlots,
+        options: RuntimeOptions,
+        clock: Clock,
+        rng: random.Random,
+        metrics: Metrics,
+    ) -> None:
+        self._updater, self._buffer, self._slots = updater, buffer, slots
+        self._options, self._clock, self._rng, self._metrics = options, clock, rng, metrics
+        self._statuses: dict[StatusKey, _Pending] = {}
+        # The version of the object on which its last status was written.
+        self._unseen: dict[StatusKey, int] = {}
+        self._events: dict[StatusKey, deque[Event]] = {}
+        self._event_tasks: dict[StatusKey, asyncio.Task[None]] = {}
+
+    def take(self, batch: StatusBatch) -> None:
+        for change in batch.changes:
+            self._take_change(change)
+        for event in batch.events:
+            self.take_event(event)
+
+    def take_event(self, event: Event) -> None:
+        key = (event.kind, event.uid)
+        waiting = self._events.get(key)
+        if waiting is not None:
+            waiting.append(event)
+            return
+        self._events[key] = deque([event])
+        self._event_tasks[key] = asyncio.get_running_loop().create_task(self._write_events(key))
+
+    def forget(self, kind: KindNumber, uid: str) -> None:
+        """The object is gone: there is nothing left to write a status on."""
+        self._unseen.pop((kind, uid), None)
+        pending = self._statuses.get((kind, uid))
+        if pending is not None:
+            pending.change = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._statuses or self._events)
+
+    async def stop(self) -> None:
+        tasks = [p.task for p in self._statuses.values() if p.task is not None]
+        await end_tasks(*tasks, *self._event_tasks.values())
+
+    def _take_change(self, change: StatusChange) -> None:
+        key = subject(change)
+        if key is None:
+            return
+        pending = self._statuses.get(key)
+        if pending is not None:
+            if pending.change is not None:
+                self._metrics.count("coalesced_statuses", kind=shown_kind(key[0]))
+            pending.change = change
+            return
+        pending = _Pending(change)
+        self._statuses[key] = pending
+        pending.task = asyncio.get_running_loop().create_task(self._write_status(key, pending))
+
+    async def _write_status(self, key: StatusKey, pending: _Pending) -> None:
+        failures = 0
+        while not pending.is_empty():
+            async with self._slots.hold(Rank.STATUS):
+                # Taken only now, so that a newer one that came meanwhile is what is written.
+                change = pending.take()
+                if change is None or self._is_written(key, change):
+                    continue
+                result = await self._call_status(change)
+            self._count("status_writes", key, result)
+            if result.code not in _AGAIN:
+                failures = 0
+                if result.code is not ApplyCode.DONE:
+                    log.warning("status of %s %s: %s", *_shown(key), _said(result))
+                continue
+            failures += 1
+            if failures >= self._options.status_tries and pending.is_empty():
+                # The level comes again with the next change of the object.
+                log.error("status of %s %s given up: %s", *_shown(key), _said(result))
+                break
+            pending.put_back(change)
+            await self._clock.sleep(self._delay(failures, result))
+        del self._statuses[key]
+
+    def _is_written(self, key: StatusKey, change: StatusChange) -> bool:
+        held = self._buffer.get(*key)
+        revision = 0 if held is None else held.revision
+        # Before the watch has shown the last write, what is held says nothing about it.
+        if self._unseen.get(key) == revision:
+            return False
+        if is_written(change, self._buffer):
+            self._unseen.pop(key, None)
+            return True
+        self._unseen[key] = revision
+        return False
+
+    async def _write_events(self, key: StatusKey) -> None:
+        waiting = self._events[key]
+        failures = 0
+        while waiting:
+            async with self._slots.hold(Rank.EVENT):
+                result = await self._call_event(waiting[0])
+            self._count("event_writes", key, result)
+            if result.code in _AGAIN:
+                failures += 1
+                await self._clock.sleep(self._delay(failures, result))
+                continue
+            failures = 0
+            event = waiting.popleft()
+            if result.code is not ApplyCode.DONE:
+                text = f"{event.reason}: {event.message}"
+                log.warning("event of %s %s not taken (%s): %s", *_shown(key), _said(result), text)
+        del self._events[key]
+        del self._event_tasks[key]
+
+    async def _call_status(self, change: StatusChange) -> ApplyResult:
+        try:
+            call = self._updater.write_status(change)
+            return await within(self._clock, self._options.call_timeout_seconds, call)
+        except Exception as error:
+            return _failure(error)
+
+    async def _call_event(self, event: Event) -> ApplyResult:
+        try:
+            call = self._updater.write_event(event)
+            return await within(self._clock, self._options.call_timeout_seconds, call)
+        except Exception as error:
+            return _failure(error)
+
+    def _delay(self, failures: int, result: ApplyResult) -> float:
+        delay = self._options.status_backoff.delay(failures, self._rng)
+        return max(delay, result.retry_after_seconds)
+
+    def _count(self, name: str, key: StatusKey, result: ApplyResult) -> None:
+        self._metrics.count(name, kind=shown_kind(key[0]), result=result.code.value)
+
+
+def _failure(error: Exception) -> ApplyResult:
+    if isinstance(error, TimeoutError):
+        return ApplyResult(ApplyCode.TIMED_OUT, str(error))
+    log.exception("the status updater raised", exc_info=error)
+    return ApplyResult(ApplyCode.SERVER_ERROR, f"{type(error).__name__}: {error}")
+
+
+def _shown(key: StatusKey) -> tuple[str, str]:
+    return shown_kind(key[0]), key[1]
+
+
+def _said(result: ApplyResult) -> str:
+    return f"{result.code.value} {result.reason}".rstrip()

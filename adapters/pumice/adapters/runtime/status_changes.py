@@ -1,0 +1,66 @@
+"""What a status change is about, and whether the world shows it already."""
+
+from collections.abc import Iterable
+
+from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.objects import ObjectKey
+from pumice.v1.group_pb2 import PodGroupCondition, PodGroupStatus
+from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, KIND_QUEUE
+from pumice.v1.pod_pb2 import Pod
+from pumice.v1.status_pb2 import PodConditionChange, StatusChange
+
+
+def subject(change: StatusChange) -> ObjectKey | None:
+    """The object a change is about; None: a change that this adapter does not know."""
+    match change.WhichOneof("change"):
+        case "pod_group":
+            return (KIND_POD_GROUP, change.pod_group.uid)
+        case "queue":
+            return (KIND_QUEUE, change.queue.uid)
+        case "pod":
+            return (KIND_POD, change.pod.uid)
+        case _:
+            return None
+
+
+def is_written(change: StatusChange, buffer: ResumeBuffer) -> bool:
+    """Whether the object, as the world last told it, has this status."""
+    key = subject(change)
+    held = None if key is None else buffer.get(*key)
+    if held is None:
+        return False
+    message = held.message()
+    match change.WhichOneof("change"):
+        case "pod_group":
+            return _same_group_status(message.pod_group.status, change.pod_group.status)
+        case "queue":
+            return dict(message.queue.allocated) == dict(change.queue.allocated)
+        case _:
+            return _has_condition(message.pod, change.pod)
+
+
+def _same_group_status(held: PodGroupStatus, wanted: PodGroupStatus) -> bool:
+    return (
+        held.phase == wanted.phase
+        and held.running == wanted.running
+        and held.succeeded == wanted.succeeded
+        and held.failed == wanted.failed
+        and _conditions(held.conditions) == _conditions(wanted.conditions)
+    )
+
+
+def _conditions(conditions: Iterable[PodGroupCondition]) -> list[tuple[str, str, str, str]]:
+    # Transition times and ids are new in every session and say nothing by themselves.
+    return [(c.type, c.status, c.reason, c.message) for c in conditions]
+
+
+def _has_condition(pod: Pod, wanted: PodConditionChange) -> bool:
+    if wanted.nominated_node_name and pod.nominated_node_name != wanted.nominated_node_name:
+        return False
+    return any(
+        condition.type == "PodScheduled"
+        and condition.status == "False"
+        and condition.reason == wanted.reason
+        and condition.message == wanted.message
+        for condition in pod.conditions
+    )

@@ -1,0 +1,269 @@
+"""One stream to the core, from Hello to its end.
+
+Two loops share it: one writes what the outbox holds, within the credit the core gives; the other
+reads and hands on. Neither waits for a cluster: decisions and statuses go to queues of their own.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from pumice.adapters.runtime.clock import Clock, end_tasks, within
+from pumice.adapters.runtime.encoding import batch_request
+from pumice.adapters.runtime.endings import Ending, Next, ending_of_goaway, ending_of_status
+from pumice.adapters.runtime.inbox import Inbox
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.objects import KindNumber
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.runtime.outbox import Outbox
+from pumice.v1.cluster_service_pb2 import (
+    WELCOME_MODE_RESUME,
+    ConnectRequest,
+    ConnectResponse,
+    Digest,
+    Hello,
+    Limits,
+    Welcome,
+)
+
+log = logging.getLogger(__name__)
+
+METHOD: Final = "/pumice.v1.ClusterService/Connect"
+_DEFAULT_LIMITS: Final = Limits(max_message_bytes=4 << 20, batch_bytes=512 << 10, credit=10_000)
+_DEFAULT_DIGEST_SECONDS: Final = 60.0
+_LAST_WORDS_SECONDS: Final = 1.0
+
+
+class _StreamOver(Exception):  # noqa: N818 - the usual end of a stream is no error
+    """Carries the ending out of the loops."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+def _as_it_is(request: bytes) -> bytes:
+    return request
+
+
+@dataclass(slots=True)
+class _Credit:
+    """Up to which number ops may be sent."""
+
+    floor: int = 0
+    limit: int = 0
+
+    def start(self, after_seq: int, credit: int) -> None:
+        self.floor, self.limit = after_seq, after_seq + credit
+
+    def acknowledged(self, seq: int, credit: int) -> None:
+        # An Ack of what was before a snapshot says nothing about its numbers.
+        if seq >= self.floor:
+            self.limit = seq + credit
+
+
+class CoreStream:
+    """Speaks the protocol over one channel."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        hello: Hello,
+        outbox: Outbox,
+        inbox: Inbox,
+        options: RuntimeOptions,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self.welcomed = False
+        self._hello, self._outbox, self._inbox = hello, outbox, inbox
+        self._options, self._clock, self._metrics = options, clock, metrics
+        # Batches come encoded from the outbox, so the serializer passes bytes on.
+        connect = channel.stream_stream(
+            METHOD, request_serializer=_as_it_is, response_deserializer=ConnectResponse.FromString
+        )
+        self._call: grpc.aio.StreamStreamCall[bytes, ConnectResponse] = connect()
+        self._limits = _DEFAULT_LIMITS
+        self._credit = _Credit()
+        self._wake = asyncio.Event()
+        self._wants_snapshot = False
+        self._digest_is_due = False
+        self._was_useful = False
+        self._is_cut = False
+
+    def wake(self) -> None:
+        """There is something to send."""
+        self._wake.set()
+
+    def cut(self) -> None:
+        """Ends the stream as a broken network would."""
+        self._is_cut = True
+        self._call.cancel()
+
+    async def run(self) -> Ending:
+        """Serves the stream until it ends, one way or another."""
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await self._greet()
+            tasks = [asyncio.create_task(loop()) for loop in (self._read, self._write, self._tick)]
+            ending = await self._first_ending(tasks)
+        except _StreamOver as over:
+            ending = over.ending
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            ending = await self._ending_by_status()
+        except asyncio.CancelledError:
+            # A call that is cancelled here cancels those who wait for it.
+            if not self._is_cut:
+                raise
+            ending = Ending(Next.AGAIN, "the stream was cut")
+        finally:
+            await end_tasks(*tasks)
+            self._call.cancel()
+        return Ending(ending.next, ending.reason, ending.code, self._was_useful)
+
+    async def _first_ending(self, tasks: list[asyncio.Task[None]]) -> Ending:
+        reader = tasks[0]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if not reader.done():
+            # A failed write tells nothing; a GoAway that is not read yet, or the status, tells all.
+            last_words = asyncio.create_task(self._clock.sleep(_LAST_WORDS_SECONDS))
+            await asyncio.wait([reader, last_words], return_when=asyncio.FIRST_COMPLETED)
+            await end_tasks(last_words)
+        for task in tasks:
+            if task.done():
+                task.result()
+        raise AssertionError("the loops of a stream end by raising")
+
+    async def _ending_by_status(self) -> Ending:
+        code, details = await self._call.code(), await self._call.details()
+        return ending_of_status(code, details or "", welcomed=self.welcomed)
+
+    # Hello and Welcome.
+
+    async def _greet(self) -> None:
+        await self._put(ConnectRequest(hello=self._hello))
+        try:
+            seconds = self._options.welcome_timeout_seconds
+            message = await within(self._clock, seconds, self._next())
+        except TimeoutError:
+            raise _StreamOver(Ending(Next.AGAIN, "no Welcome from the core")) from None
+        if message.HasField("go_away"):
+            raise _StreamOver(ending_of_goaway(message.go_away))
+        if not message.HasField("welcome"):
+            raise _StreamOver(Ending(Next.AGAIN, "the core did not begin with Welcome"))
+        self._begin(message.welcome)
+
+    def _begin(self, welcome: Welcome) -> None:
+        self.welcomed = True
+        self._limits = Limits()
+        self._limits.CopyFrom(_DEFAULT_LIMITS)
+        self._limits.MergeFrom(welcome.limits)
+        resumes = welcome.mode == WELCOME_MODE_RESUME
+        mode = "resume" if resumes else "snapshot"
+        self._metrics.count("streams", mode=mode)
+        log.info("core %s takes the stream (%s)", welcome.core_id, mode)
+        if not resumes:
+            self._wants_snapshot = True
+        elif self._outbox.resume(welcome.resume_after_seq):
+            self._inbox.open(0)
+            self._credit.start(welcome.resume_after_seq, self._limits.credit)
+        else:
+            reason = f"cannot go on after op {welcome.resume_after_seq}"
+            raise _StreamOver(Ending(Next.NEW_INCARNATION, reason))
+
+    # Writing.
+
+    async def _write(self) -> None:
+        if self._wants_snapshot:
+            await self._inbox.close(tell=False)
+            # What the last stream's decisions came to is of no interest to a core that starts anew.
+            self._inbox.forget_reported()
+            await self._put_begin([])
+        while True:
+            self._wake.clear()
+            await self._put_marks()
+            if not await self._put_batch():
+                await self._wake.wait()
+
+    async def _put_marks(self) -> None:
+        """What stands between batches: markers and digests."""
+        end = self._outbox.end_snapshot()
+        if end is not None:
+            await self._put(ConnectRequest(snapshot_end=end))
+            self._inbox.open(end.seq)
+        if self._outbox.in_snapshot or self._outbox.is_resending:
+            return
+        if self._digest_is_due:
+            self._digest_is_due = False
+            digest = Digest(seq=self._outbox.last_seq, digests=self._outbox.digests())
+            await self._put(ConnectRequest(digest=digest))
+        kinds = self._inbox.take_wanted_kinds()
+        if kinds:
+            await self._inbox.close(tell=True)
+            await self._put_begin(kinds)
+
+    async def _put_begin(self, kinds: list[KindNumber]) -> None:
+        begin = self._outbox.begin_snapshot(kinds)
+        if not kinds:
+            self._credit.start(begin.first_seq - 1, self._limits.credit)
+        self._metrics.count("snapshots", kinds="some" if kinds else "all")
+        await self._put(ConnectRequest(snapshot_begin=begin))
+        self._wake.set()
+
+    async def _put_batch(self) -> bool:
+        room = self._credit.limit - self._outbox.next_seq + 1
+        if room <= 0 or not self._outbox.has_work:
+            return False
+        small = self._outbox.waiting_bytes < self._limits.batch_bytes
+        if small and not self._outbox.in_snapshot and self._options.flush_seconds:
+            await self._clock.sleep(self._options.flush_seconds)
+        limits = self._limits
+        batch = self._outbox.take(room, limits.batch_bytes, limits.max_message_bytes)
+        for held in self._outbox.take_oversized():
+            self._metrics.count("oversized_objects")
+            log.error("%s is too large to be sent; the core does not see it", held.identity)
+        if batch is None:
+            # The last of a snapshot may have gone without being sent.
+            return self._outbox.in_snapshot
+        self._metrics.count("batches")
+        self._metrics.count("ops", len(batch.ops))
+        await self._call.write(batch_request(batch.first_seq, batch.ops))
+        return True
+
+    async def _put(self, request: ConnectRequest) -> None:
+        await self._call.write(request.SerializeToString())
+
+    async def _tick(self) -> None:
+        interval = self._limits.digest_interval.ToTimedelta().total_seconds()
+        while True:
+            await self._clock.sleep(interval or _DEFAULT_DIGEST_SECONDS)
+            self._digest_is_due = True
+            self._wake.set()
+
+    # Reading.
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._next()
+            match message.WhichOneof("message"):
+                case "ack":
+                    ack = message.ack
+                    self._was_useful = True
+                    self._inbox.take_ack(ack)
+                    self._credit.acknowledged(ack.applied_seq, ack.credit)
+                case "go_away":
+                    self._inbox.drop_queued()
+                    raise _StreamOver(ending_of_goaway(message.go_away))
+                case _:
+                    self._inbox.take(message)
+            self._wake.set()
+
+    async def _next(self) -> ConnectResponse:
+        message = await self._call.read()
+        if isinstance(message, ConnectResponse):
+            return message
+        raise _StreamOver(await self._ending_by_status())

@@ -1,0 +1,86 @@
+"""What the world tells, held and passed on to the core."""
+
+import asyncio
+import logging
+
+from pumice.adapters.runtime.apply import ApplyPool
+from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.objects import KindNumber, shown_kind
+from pumice.adapters.runtime.outbox import Outbox
+from pumice.adapters.runtime.status import StatusWriter
+from pumice.adapters.runtime.world import (
+    ConfigurationSeen,
+    ObjectGone,
+    ObjectSeen,
+    Synced,
+    WorldEvent,
+)
+from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.object_pb2 import KIND_POD_GROUP, ClusterObject
+
+log = logging.getLogger(__name__)
+
+
+class Teller:
+    """Takes events of the watch and fresh readings alike."""
+
+    def __init__(self, buffer: ResumeBuffer, outbox: Outbox, metrics: Metrics) -> None:
+        self.synced = asyncio.Event()
+        self._buffer, self._outbox, self._metrics = buffer, outbox, metrics
+        self._pool: ApplyPool | None = None
+        self._statuses: StatusWriter | None = None
+        self._cleanup: CleanupQueue | None = None
+
+    def follow(self, pool: ApplyPool, statuses: StatusWriter, cleanup: CleanupQueue) -> None:
+        """Who else has to know of what comes and goes."""
+        self._pool, self._statuses, self._cleanup = pool, statuses, cleanup
+
+    def take(self, event: WorldEvent) -> None:
+        match event:
+            case ObjectSeen():
+                self._tell(event.object, afresh=False)
+            case ObjectGone():
+                self.tell_gone(event.kind, event.uid)
+            case ConfigurationSeen():
+                self._configure(event.configuration)
+            case Synced():
+                self.synced.set()
+
+    def revision_of(self, kind: KindNumber, uid: str) -> int:
+        held = self._buffer.get(kind, uid)
+        return 0 if held is None else held.revision
+
+    def tell_afresh(self, cluster_object: ClusterObject) -> None:
+        self._tell(cluster_object, afresh=True)
+
+    def tell_gone(self, kind: KindNumber, uid: str) -> None:
+        held = self._buffer.drop(kind, uid)
+        self._outbox.tombstone(kind, uid)
+        if self._statuses is not None:
+            self._statuses.forget(kind, uid)
+        if held is not None and kind == KIND_POD_GROUP and self._cleanup is not None:
+            who = held.identity
+            self._cleanup.add(DeletedJob(f"{who.namespace}/{who.name}", uid))
+
+    def _tell(self, cluster_object: ClusterObject, *, afresh: bool) -> None:
+        try:
+            held = self._buffer.keep(cluster_object, afresh=afresh)
+        except ValueError as error:
+            # One object that makes no sense stops nobody else.
+            self._metrics.count("nonsense_objects")
+            log.error("an object was left out: %s", error)
+            return
+        if held is None:
+            self._metrics.count("unchanged_objects")
+            return
+        self._metrics.count("events", kind=shown_kind(held.identity.kind))
+        self._outbox.upsert(held)
+
+    def _configure(self, configuration: Configuration) -> None:
+        self._buffer.configuration = configuration
+        self._outbox.configure()
+        seconds = configuration.apply_timeout.ToTimedelta().total_seconds()
+        if self._pool is not None and seconds > 0:
+            self._pool.apply_timeout_seconds = seconds

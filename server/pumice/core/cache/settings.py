@@ -13,3 +13,5 @@ class CacheSettings:
     default_queue: str = "default"
     # CSI drivers whose volumes are not counted against a node's limits.
     ignored_provisioners: tuple[str, ...] = ("rancher.io/local-path", "hostpath.csi.k8s.io")
+    # Volcano's feature gates that are switched on, by their names.
+    feature_gates: tuple[str, ...] = ()

@@ -94,3 +94,21 @@ def flat_capability(queue: Queue) -> Resources:
     if capability.memory <= 0:
         capability.memory = UNLIMITED
     return capability
+
+
+class TrialAmounts:
+    """What queues would hold; copied where something is tried, and nowhere else."""
+
+    __slots__ = ("_own",)
+
+    def __init__(self) -> None:
+        self._own: dict[str, Resources] = {}
+
+    def of(self, account: QueueAccount) -> Resources:
+        return self._own.get(account.name, account.allocated)
+
+    def own(self, account: QueueAccount) -> Resources:
+        """The queue's amount, to be changed at will."""
+        if account.name not in self._own:
+            self._own[account.name] = account.allocated.clone()
+        return self._own[account.name]

@@ -82,7 +82,7 @@ class _Group(_Node):
     def __init__(self, name: str, parent: _Group | None, weight: float) -> None:
         super().__init__(name, parent)
         self.weight = weight
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.children: dict[str, _Node] = {}
         # Names of the children that have a share, in order: floats are added by name.
         self._active: list[str] = []

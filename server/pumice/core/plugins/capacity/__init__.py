@@ -1,0 +1,236 @@
+"""capacity: queues with amounts that they deserve, are guaranteed and may use at most.
+
+Device claims have no amounts in this engine yet, so what a capability says about device classes
+(``deviceclass/<class>``) is read like any other resource and limits nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.model.group import Queue, QueueState
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.plugins.capacity.accounts import (
+    CapacityAccount,
+    common_level,
+    compare_shares,
+    flat_accounts,
+)
+from pumice.core.plugins.capacity.gates import FEATURE_GATE, GateReservations, is_marked
+from pumice.core.plugins.capacity.reclaiming import Reclaiming
+from pumice.core.plugins.capacity.tree import tree_accounts
+from pumice.core.session.accounts import TrialAmounts
+from pumice.core.session.hooks import PERMIT, REJECT, EventHandler, VictimBound
+from pumice.core.session.session import Session
+
+_LEVELS = "ancestorReclaimLevel"
+_NO_DEVICES = "device claims are not counted yet"
+
+
+class CapacityPlugin:
+    """Orders queues by what they hold of what they deserve, and holds them to their ceilings."""
+
+    name: ClassVar[str] = "capacity"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {
+            _LEVELS: ArgumentType.INT,
+            "capacity.DynamicResourceAllocationEnable": ArgumentType.BOOL,
+            "capacity.DRAConsumableCapacityEnable": ArgumentType.BOOL,
+        },
+        limits={_LEVELS: Limit(at_least=0, otherwise="Volcano would use 0 instead")},
+        without_effect={
+            "capacity.DynamicResourceAllocationEnable": _NO_DEVICES,
+            "capacity.DRAConsumableCapacityEnable": _NO_DEVICES,
+        },
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._is_tree = options.enabled("enableHierarchy")
+        levels = max(options.arguments.integer(_LEVELS, 0), 0)
+        self._levels = levels if self._is_tree else 0
+        # None: the queues form no tree, and nobody gets anything in this session.
+        self._accounts: Mapping[str, CapacityAccount] | None = None
+        self._gates: GateReservations | None = None
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        if FEATURE_GATE in session.cache.settings.feature_gates:
+            self._gates = GateReservations.of(session)
+        accounts = tree_accounts(session) if self._is_tree else flat_accounts(session)
+        self._accounts = accounts
+        self._reclaiming = Reclaiming(session, accounts or {}, self._levels)
+        hooks = session.hooks
+        if accounts is not None:
+            hooks.queue_order[self.name] = self._queue_order
+            if self._is_tree:
+                hooks.victim_queue_order[self.name] = self._nearest_queue_first
+        hooks.reclaimable[self.name] = self._reclaimable
+        hooks.reclaimable_bound[self.name] = VictimBound(
+            self._reclaiming.may_yield, lambda _: 0, by_queue=True
+        )
+        hooks.unified_evictable[self.name] = self._unified_evictable
+        hooks.preemptive[self.name] = self._may_reclaim
+        hooks.allocatable[self.name] = self._allocatable
+        hooks.job_enqueueable[self.name] = self._enqueueable
+        hooks.job_enqueued[self.name] = self._enqueued
+        hooks.simulation[self.name] = lambda _preemptor, _row: _Simulation(self)
+        hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
+
+    # Order.
+
+    def _queue_order(self, left: Queue, right: Queue) -> int:
+        if left.priority != right.priority:
+            return right.priority - left.priority
+        assert self._accounts is not None
+        mine, other = self._accounts[left.name], self._accounts[right.name]
+        if not self._is_tree:
+            return compare_shares(mine, other)
+        if mine.is_leaf != other.is_leaf:
+            return -1 if mine.is_leaf else 1
+        if not mine.is_leaf:
+            return compare_shares(mine, other)
+        below = common_level(mine, other) + 1
+        return compare_shares(_branch(mine, below), _branch(other, below))
+
+    def _nearest_queue_first(self, left: Queue, right: Queue, preemptor: Queue) -> int:
+        """Victims come first from the queue that parts from the preemptor's further down."""
+        assert self._accounts is not None
+        mine = self._accounts[preemptor.name]
+        nearness = common_level(self._accounts[left.name], mine)
+        other = common_level(self._accounts[right.name], mine)
+        return (nearness < other) - (nearness > other)
+
+    # Victims.
+
+    def _reclaimable(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        if self._accounts is None:
+            return [], REJECT
+        return self._reclaiming.victims(reclaimer, candidates)
+
+    def _unified_evictable(
+        self, action: str, _job: Job, candidates: list[Task]
+    ) -> tuple[list[Task], int]:
+        if action != "gangreclaim":
+            return candidates, PERMIT
+        if self._accounts is None:
+            return [], REJECT
+        return self._reclaiming.gang_victims(candidates)
+
+    def _may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        if self._accounts is None or queue.state is not QueueState.OPEN:
+            return False
+        return self._reclaiming.may_reclaim(self._accounts[queue.name], tasks)
+
+    # Ceilings.
+
+    def _allocatable(self, queue: Queue, task: Task) -> bool:
+        if queue.state is not QueueState.OPEN or not self.has_room(queue, task, TrialAmounts()):
+            return False
+        if self._gates is not None and is_marked(task):
+            self._gates.add(queue.name, task)
+        return True
+
+    def has_room(self, queue: Queue, task: Task, amounts: TrialAmounts) -> bool:
+        """Whether the queue and all above it may take the task, on top of these amounts."""
+        account = self._accounts.get(queue.name) if self._accounts is not None else None
+        if account is None or not account.is_leaf:
+            return False
+        for level in account.lineage:
+            held = amounts.of(level)
+            if self._gates is not None:
+                kept = self._gates.for_others(level.name, task)
+                held = held if kept is None else held.clone().add(kept)
+            if not held.has_room_for(task.request, level.real_capability):
+                return False
+        return True
+
+    def _enqueueable(self, job: Job) -> int:
+        session, queue = self._session, self._session.queue_of(job)
+        account = self._accounts.get(queue.name) if self._accounts is not None else None
+        if account is None or not account.is_leaf or queue.state is not QueueState.OPEN:
+            reason = Reason(self.name, ReasonCode.QUEUE_NOT_OPEN, subjects=(queue.name,))
+            session.explain(job, reason)
+            return REJECT
+        if job.min_resources is None:
+            return PERMIT
+        for level in account.lineage:
+            above = level.names_over_ceiling(job.min_resources)
+            if above:
+                names = ", ".join(f"insufficient {name}" for name in above)
+                session.tell(job, "Unschedulable", f"queue resource quota insufficient: {names}")
+                reason = Reason(self.name, ReasonCode.QUEUE_QUOTA, subjects=tuple(above))
+                session.explain(job, reason)
+                return REJECT
+        return PERMIT
+
+    def _enqueued(self, job: Job) -> None:
+        account = self._accounts.get(job.queue) if self._accounts is not None else None
+        if account is not None and job.min_resources is not None:
+            promised = job.without_gated(job.min_resources)
+            for level in account.lineage:
+                level.inqueue.add(promised)
+
+    # Events.
+
+    def account_of(self, task: Task) -> CapacityAccount | None:
+        job = self._session.jobs.get(task.job_id)
+        if job is None or self._accounts is None:
+            return None
+        return self._accounts.get(job.queue)
+
+    def _allocated(self, task: Task) -> None:
+        account = self.account_of(task)
+        if account is None:
+            return
+        account.take_with_ancestors(task.request)
+        if self._gates is not None:
+            self._gates.remove(task)
+
+    def _deallocated(self, task: Task) -> None:
+        account = self.account_of(task)
+        if account is None:
+            return
+        account.give_back_with_ancestors(task.request)
+        if self._gates is not None and is_marked(task):
+            self._gates.add(account.name, task)
+
+
+class _Simulation:
+    """Evictions tried out on copies of what the queues hold."""
+
+    def __init__(self, plugin: CapacityPlugin) -> None:
+        self._plugin = plugin
+        self._amounts = TrialAmounts()
+
+    def remove(self, task: Task) -> str | None:
+        account = self._plugin.account_of(task)
+        if account is None:
+            return f"the queue of {task.key} is not known"
+        for level in account.lineage:
+            self._amounts.own(level).subtract(task.request)
+        return None
+
+    def add(self, task: Task) -> str | None:
+        account = self._plugin.account_of(task)
+        if account is None:
+            return f"the queue of {task.key} is not known"
+        for level in account.lineage:
+            self._amounts.own(level).add(task.request)
+        return None
+
+    def is_allocatable(self, queue: Queue, task: Task) -> bool:
+        # Whether the queue is open does not matter here.
+        return self._plugin.has_room(queue, task, self._amounts)
+
+    def why_not(self, _task: Task) -> str | None:
+        return None
+
+
+def _branch(leaf: CapacityAccount, level: int) -> CapacityAccount:
+    """The queue above the leaf at a level, or the leaf itself."""
+    return leaf.ancestors[level] if level < len(leaf.ancestors) else leaf

@@ -1,0 +1,106 @@
+"""Queues with a deserved amount of their own, side by side or in a tree."""
+
+from __future__ import annotations
+
+from pumice.core.cache.totals import Contribution
+from pumice.core.model.group import Queue
+from pumice.core.model.resources import Resources
+from pumice.core.session.accounts import Ceilings, QueueAccount
+from pumice.core.session.session import Session
+
+
+class CapacityAccount(QueueAccount):
+    """A queue in a session; in a tree it knows those above it."""
+
+    __slots__ = ("_ancestors", "_lineage", "capability", "children", "parent")
+
+    def __init__(self, queue: Queue, held: Contribution | None, ceiling: Resources) -> None:
+        super().__init__(queue, held, ceiling)
+        self.deserved = Resources.of(queue.deserved)
+        self.capability = Resources.of(queue.capability)
+        self.parent: CapacityAccount | None = None
+        self.children: list[CapacityAccount] = []
+        self._ancestors: tuple[CapacityAccount, ...] | None = None
+        self._lineage: tuple[CapacityAccount, ...] | None = None
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.children
+
+    @property
+    def ancestors(self) -> tuple[CapacityAccount, ...]:
+        """All above it, the root first."""
+        if self._ancestors is None:
+            above = []
+            account = self.parent
+            while account is not None:
+                above.append(account)
+                account = account.parent
+            self._ancestors = tuple(reversed(above))
+        return self._ancestors
+
+    @property
+    def lineage(self) -> tuple[CapacityAccount, ...]:
+        """The queue itself, then all above it, the root last."""
+        if self._lineage is None:
+            self._lineage = (self, *reversed(self.ancestors))
+        return self._lineage
+
+    def ancestor(self, steps: int) -> CapacityAccount | None:
+        """The one so many steps above it."""
+        above = self.ancestors
+        return above[-steps] if 0 < steps <= len(above) else None
+
+    def share_now(self) -> float:
+        """A queue that deserves nothing comes after all that have less than they deserve."""
+        return 1.0 if self.deserved.is_empty() else super().share_now()
+
+    # Placements count all the way up, but only the queue's own share follows: the shares of
+    # those above it stay what they were when the session opened, as they do in Volcano.
+
+    def take_with_ancestors(self, request: Resources) -> None:
+        self.take(request)
+        for account in self.ancestors:
+            account.allocated.add(request)
+
+    def give_back_with_ancestors(self, request: Resources) -> None:
+        self.give_back(request)
+        for account in self.ancestors:
+            account.allocated.subtract(request)
+
+    def absorb(self, held: Contribution) -> None:
+        """Adds what a queue below it, or its own jobs, hold and want."""
+        self.allocated.add(held.allocated)
+        self.request.add(held.request)
+        self.inqueue.add(held.inqueue)
+        self.elastic.add(held.elastic)
+
+
+def common_level(left: CapacityAccount, right: CapacityAccount) -> int:
+    """How far down from the root both have the same queues above them."""
+    level = 0
+    for index, (mine, other) in enumerate(zip(left.ancestors, right.ancestors, strict=False)):
+        if mine is not other:
+            break
+        level = index
+    return level
+
+
+def compare_shares(left: CapacityAccount, right: CapacityAccount) -> int:
+    """The smaller share first; of equals, the one that deserves something."""
+    if left.share != right.share:
+        return -1 if left.share < right.share else 1
+    return int(left.deserved.is_empty()) - int(right.deserved.is_empty())
+
+
+def flat_accounts(session: Session) -> dict[str, CapacityAccount]:
+    """Accounts of the queues that have jobs; whose parent a queue names does not matter."""
+    ceilings = Ceilings(session.total, session.queues.values())
+    accounts = {}
+    for name in session.totals.queues():
+        queue = session.queues[name]
+        account = CapacityAccount(queue, session.totals.of(name), ceilings.of(queue))
+        account.deserved.lower_to(account.real_capability, missing_is_zero=False)
+        account.deserved.raise_to(account.guarantee)
+        accounts[name] = account
+    return accounts

@@ -1,0 +1,172 @@
+"""Whom a queue may take from, and when: the rules of reclaiming between queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.model.resources import Resources
+from pumice.core.plugins.capacity.accounts import CapacityAccount
+from pumice.core.plugins.capacity.tree import ROOT
+from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.session import Session
+
+
+class Reclaiming:
+    """Takes from queues above what they deserve, never below what they are guaranteed.
+
+    ``levels`` is how many steps up the tree the queues above have a say too; 0 without a tree.
+    """
+
+    def __init__(
+        self, session: Session, accounts: Mapping[str, CapacityAccount], levels: int
+    ) -> None:
+        self._session = session
+        self._accounts = accounts
+        self._levels = levels
+        # By job: whether it has tasks that use nothing its queue deserves.
+        self._immediate: dict[str, bool] = {}
+
+    def may_reclaim(self, account: CapacityAccount, tasks: Sequence[Task]) -> bool:
+        """Whether the queue stays within what it deserves in one requested dimension at least.
+
+        Where it does not, a queue above it may speak for it.
+        """
+        request = Resources()
+        for task in tasks:
+            request.add(task.request)
+        future = account.allocated.clone().add(request)
+        if future.names_above_for(account.real_capability, request):
+            return False
+        if future.some_within(account.deserved, request):
+            return True
+        for step in range(1, self._levels + 1):
+            above = account.ancestor(step)
+            if above is None or above.name == ROOT:
+                continue
+            if above.allocated.clone().add(request).some_within(above.deserved, request):
+                return True
+        return False
+
+    def victims(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        """Candidates in the order in which victims are evicted; each makes the next harder."""
+        session = self._session
+        job = session.jobs.get(reclaimer.job_id)
+        mine = self._accounts.get(job.queue) if job is not None else None
+        if mine is None:
+            return [], REJECT
+        left: dict[str, Resources] = {}
+        victims = []
+        queue = session.orders.victims(candidates, reclaimer)
+        while queue:
+            task = queue.pop()
+            account = self._account_of(task)
+            if account is None or not task.request.shares_names(reclaimer.request, pods=False):
+                continue
+            held = _running(left, account)
+            if not _spares_guarantee(held, task, account):
+                continue
+            if not self._is_eligible(task, held, account, reclaimer, mine):
+                continue
+            above = self._ancestors_above_deserved(task, account, mine, left)
+            if above is None:
+                continue
+            for amount in (held, *above):
+                amount.subtract(task.request)
+            victims.append(task)
+        return victims, PERMIT
+
+    def gang_victims(self, candidates: list[Task]) -> tuple[list[Task], int]:
+        """The gang actions' question: no say for the queues above, the given order."""
+        left: dict[str, Resources] = {}
+        victims = []
+        for task in candidates:
+            account = self._account_of(task)
+            if account is None:
+                continue
+            held = _running(left, account)
+            if _spares_guarantee(held, task, account) and _is_above_deserved(held, task, account):
+                held.subtract(task.request)
+                victims.append(task)
+        return victims, PERMIT
+
+    def may_yield(self, job: Job) -> bool:
+        """False: no task of the job can be a victim, whoever asks, as its queue stands."""
+        account = self._accounts.get(job.queue)
+        if account is None:
+            return False
+        if account.allocated.some_above(account.deserved, job.index.total_request):
+            return True
+        if job.id not in self._immediate:
+            classes = {task.class_.number: task for task in job.index}
+            self._immediate[job.id] = any(_is_immediate(t, account) for t in classes.values())
+        return self._immediate[job.id]
+
+    def _account_of(self, task: Task) -> CapacityAccount | None:
+        job = self._session.jobs.get(task.job_id)
+        return None if job is None else self._accounts.get(job.queue)
+
+    def _is_eligible(
+        self,
+        task: Task,
+        held: Resources,
+        account: CapacityAccount,
+        reclaimer: Task,
+        mine: CapacityAccount,
+    ) -> bool:
+        if not _is_immediate(task, account):
+            return held.some_above(account.deserved, task.request)
+        # Two queues under one roof that deserve nothing of what is asked for leave each other
+        # alone.
+        return not (
+            self._levels > 0
+            and self._share_an_ancestor(account, mine)
+            and not reclaimer.request.shares_names(mine.deserved, pods=True)
+        )
+
+    def _share_an_ancestor(self, left: CapacityAccount, right: CapacityAccount) -> bool:
+        """Whether both have one queue, not the root, above them within the levels."""
+        steps = range(1, self._levels + 1)
+        theirs = {above.name for step in steps if (above := right.ancestor(step)) is not None}
+        theirs.discard(ROOT)
+        return any((above := left.ancestor(s)) is not None and above.name in theirs for s in steps)
+
+    def _ancestors_above_deserved(
+        self,
+        task: Task,
+        account: CapacityAccount,
+        mine: CapacityAccount,
+        left: dict[str, Resources],
+    ) -> list[Resources] | None:
+        """The running amounts of the queues above that were asked; None: one of them objects."""
+        asked = []
+        for step in range(1, self._levels + 1):
+            above = account.ancestor(step)
+            if above is None or above.name == ROOT or above is mine.ancestor(step):
+                continue
+            held = _running(left, above)
+            if not _is_above_deserved(held, task, above):
+                return None
+            asked.append(held)
+        return asked
+
+
+def _running(left: dict[str, Resources], account: CapacityAccount) -> Resources:
+    held = left.get(account.name)
+    if held is None:
+        held = left[account.name] = account.allocated.clone()
+    return held
+
+
+def _spares_guarantee(held: Resources, task: Task, account: CapacityAccount) -> bool:
+    return account.guarantee.less_equal(held.clone().subtract(task.request))
+
+
+def _is_immediate(task: Task, account: CapacityAccount) -> bool:
+    """The queue deserves nothing of what the task uses, not even a place among the pods."""
+    return not task.request.shares_names(account.deserved, pods=True)
+
+
+def _is_above_deserved(held: Resources, task: Task, account: CapacityAccount) -> bool:
+    return _is_immediate(task, account) or held.some_above(account.deserved, task.request)

@@ -1,0 +1,103 @@
+"""Builds the tree of queues: who is above whom, and what each may have."""
+
+from __future__ import annotations
+
+from pumice.core.model.resources import Resources
+from pumice.core.plugins.capacity.accounts import CapacityAccount
+from pumice.core.session.accounts import UNLIMITED
+from pumice.core.session.session import Session
+
+ROOT = "root"
+
+
+def tree_accounts(session: Session) -> dict[str, CapacityAccount] | None:
+    """Accounts of all queues, linked; None when they do not form a tree that can be used.
+
+    A parent that does not exist, a missing root or a job in a queue that has queues below it
+    makes the whole tree unusable for the session. Queues that are above each other in a circle
+    hang below nothing: they and all below them get nothing.
+    """
+    accounts = {
+        name: CapacityAccount(queue, None, Resources()) for name, queue in session.queues.items()
+    }
+    if not _link(accounts):
+        return None
+    for name in session.totals.queues():
+        held = session.totals.of(name)
+        if held is None:
+            continue
+        if accounts[name].children:
+            return None
+        for account in accounts[name].lineage:
+            account.absorb(held)
+    if ROOT not in accounts:
+        return None
+    _hand_out(accounts[ROOT], session)
+    for account in accounts.values():
+        # Shares of inner queues are those of this moment, so they are worked out now.
+        _ = account.share
+    return accounts
+
+
+def _link(accounts: dict[str, CapacityAccount]) -> bool:
+    for name, account in accounts.items():
+        if name == ROOT:
+            continue
+        parent = accounts.get(account.queue.parent or ROOT)
+        if parent is None:
+            return False
+        parent.children.append(account)
+        account.parent = parent
+    _break_circles(accounts)
+    return True
+
+
+def _break_circles(accounts: dict[str, CapacityAccount]) -> None:
+    """Takes the parent from one queue of every circle, so that all ways up end."""
+    ends: dict[str, None] = {}
+    for account in accounts.values():
+        way: dict[str, CapacityAccount] = {}
+        here: CapacityAccount | None = account
+        while here is not None and here.name not in ends and here.name not in way:
+            way[here.name] = here
+            here = here.parent
+        if here is not None and here.name in way:
+            here.parent = None
+        ends.update(dict.fromkeys(way))
+
+
+def _hand_out(root: CapacityAccount, session: Session) -> None:
+    if root.capability.is_empty():
+        scalars = session.table.scalar_names()
+        root.capability = Resources(UNLIMITED, UNLIMITED, dict.fromkeys(scalars, UNLIMITED))
+    root.real_capability = root.capability
+    waiting = [root]
+    while waiting:
+        account = waiting.pop()
+        _hand_down(account)
+        waiting += account.children
+
+
+def _hand_down(parent: CapacityAccount) -> None:
+    guaranteed, deserved = Resources(), Resources()
+    for child in parent.children:
+        child.deserved.raise_to(child.guarantee)
+        deserved.add(child.deserved)
+        guaranteed.add(child.guarantee)
+        _inherit(child.capability, parent.capability)
+    if parent.name == ROOT:
+        parent.guarantee, parent.deserved = guaranteed, deserved
+    unguaranteed = parent.real_capability.surplus_over(guaranteed)
+    for child in parent.children:
+        child.real_capability = unguaranteed.clone().add(child.guarantee)
+        child.real_capability.lower_to(child.capability, missing_is_zero=False)
+
+
+def _inherit(capability: Resources, above: Resources) -> None:
+    """What a capability does not name is as it is one level up."""
+    if capability.milli_cpu <= 0:
+        capability.milli_cpu = above.milli_cpu
+    if capability.memory <= 0:
+        capability.memory = above.memory
+    for name, amount in above.scalars.items():
+        capability.scalars.setdefault(name, amount)

@@ -22,6 +22,10 @@ _DOCUMENT_MARK: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _BYTE_OFFSET: Final = re.compile(r" \(byte (\d+)\)")
 # A document is written out whole before it is read; aliases must not make it explode.
 _MOST_NODES: Final = 2_000_000
+# The YAML library crashes the process on deep nesting, so that is looked for before.
+_DEEPEST: Final = 200
+_DEEPEST_LIST: Final = 16
+_INDENTATION: Final = re.compile(r"^[-?: \t]*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,8 @@ def parse(text: str | bytes, source: str) -> Iterator[Document | ManifestError]:
 
 def _is_yaml(text: str) -> bool:
     try:
-        return all(True for _ in yaml.compose_all(text, Loader=_Loader))
-    except (yaml.YAMLError, RecursionError):
+        return all(True for _ in _load(text))
+    except (yaml.YAMLError, _ExcessError):
         return False
 
 
@@ -83,9 +87,8 @@ def _parse_yaml(text: str, source: str) -> Iterator[Document | ManifestError]:
             bodies = list(_load(chunk))
         except yaml.YAMLError as error:
             yield _yaml_error(error, source, line)
-        except (_TooLargeError, RecursionError) as error:
-            problem = str(error) if isinstance(error, _TooLargeError) else "is nested too deeply"
-            yield ManifestError(problem, source=f"{source}:{line + 1}")
+        except _ExcessError as error:
+            yield ManifestError(str(error), source=f"{source}:{line + 1}")
         else:
             for body, body_line in bodies:
                 yield from unfold(body, f"{source}:{line + body_line + 1}")
@@ -100,13 +103,16 @@ def _yaml_error(error: yaml.YAMLError, source: str, line: int) -> ManifestError:
     return ManifestError(f"is not YAML: {problem}", source=f"{source}:{line + 1}")
 
 
-def unfold(body: Any, source: str) -> Iterator[Document | ManifestError]:
-    """The objects of a document: itself, or the items of a list, to any depth."""
+def unfold(body: Any, source: str, depth: int = 0) -> Iterator[Document | ManifestError]:
+    """The objects of a document: itself, or the items of a list, and of the lists in it."""
     if body is None:
+        return
+    if depth > _DEEPEST_LIST:
+        yield ManifestError("lists are nested too deeply", source=source)
         return
     if isinstance(body, list):
         for index, item in enumerate(body):
-            yield from unfold(item, f"{source} [{index}]")
+            yield from unfold(item, f"{source}[{index}]", depth + 1)
         return
     if not isinstance(body, Mapping):
         problem = f"{type(body).__name__} given where an object was expected"
@@ -114,12 +120,14 @@ def unfold(body: Any, source: str) -> Iterator[Document | ManifestError]:
         return
     kind = body.get("kind")
     if isinstance(kind, str) and kind.endswith("List") and "items" in body:
-        yield from _items(body, kind.removesuffix("List"), source)
+        yield from _items(body, kind.removesuffix("List"), source, depth)
         return
     yield Document(body, source)
 
 
-def _items(body: Mapping[str, Any], kind: str, source: str) -> Iterator[Document | ManifestError]:
+def _items(
+    body: Mapping[str, Any], kind: str, source: str, depth: int
+) -> Iterator[Document | ManifestError]:
     items = body["items"]
     if items is not None and not isinstance(items, list):
         yield ManifestError("is not a list", source=source, kind=f"{kind}List", field="items")
@@ -128,11 +136,11 @@ def _items(body: Mapping[str, Any], kind: str, source: str) -> Iterator[Document
         # API servers leave out what the list has said already.
         said = {"apiVersion": body.get("apiVersion"), "kind": kind} if kind else {}
         whole = {**said, **item} if isinstance(item, Mapping) else item
-        yield from unfold(whole, f"{source} items[{index}]")
+        yield from unfold(whole, f"{source} items[{index}]", depth + 1)
 
 
-class _TooLargeError(Exception):
-    """Aliases would write a document out to more than can be meant."""
+class _ExcessError(Exception):
+    """A document is deeper or larger than can be meant."""
 
 
 class _Loader(_BaseLoader):  # type: ignore[misc]
@@ -172,15 +180,37 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def _load(text: str) -> Iterator[tuple[Any, int]]:
+    if _could_be_deep(text) and _is_deep(text):
+        raise _ExcessError("is nested too deeply")
     loader = _Loader(text)
     try:
         while loader.check_node():
             node = loader.get_node()
             if "*" in text and _expanded_size(node, {}) > _MOST_NODES:
-                raise _TooLargeError(f"aliases make it larger than {_MOST_NODES} values")
+                raise _ExcessError(f"aliases make it larger than {_MOST_NODES} values")
             yield loader.construct_document(node), node.start_mark.line
     finally:
         loader.dispose()
+
+
+def _could_be_deep(text: str) -> bool:
+    """A quick look that spares most documents the exact one."""
+    if text.count("[") + text.count("{") > _DEEPEST:
+        return True
+    return any(len(found[0]) > _DEEPEST for found in _INDENTATION.finditer(text))
+
+
+def _is_deep(text: str) -> bool:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            # At once: the library's time grows with the square of the depth.
+            if depth > _DEEPEST:
+                return True
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return False
 
 
 def _expanded_size(node: yaml.Node, known: dict[int, int]) -> int:

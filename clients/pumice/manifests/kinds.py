@@ -23,7 +23,7 @@ from pumice.manifests import (
     workloads,
 )
 from pumice.manifests.errors import FieldError, ManifestError
-from pumice.manifests.shapes import Metadata, Shape, decode, without_nulls
+from pumice.manifests.shapes import Shape, decode, without_nulls
 from pumice.v1 import object_pb2
 from pumice.v1.object_pb2 import Kind
 
@@ -98,10 +98,17 @@ class Reader(Generic[S, M]):
         )
 
 
+class _Name(Shape, frozen=True):
+    """What an object is called."""
+
+    name: str = ""
+    namespace: str = "default"
+
+
 class _Head(Shape, frozen=True):
     """As much of an object as an error needs."""
 
-    metadata: Metadata = Metadata()
+    metadata: _Name = _Name()
 
 
 _HEAD: Final = msgspec.json.Decoder(_Head)
@@ -113,7 +120,7 @@ def _name_in(data: bytes, namespaced: bool) -> str:
     except FieldError:
         return ""
     if namespaced and metadata.name:
-        return f"{metadata.namespace_or_default}/{metadata.name}"
+        return f"{metadata.namespace or 'default'}/{metadata.name}"
     return metadata.name
 
 

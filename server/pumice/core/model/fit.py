@@ -23,6 +23,11 @@ class Refusal:
     unresolvable: bool
 
 
+def node_refusal(reason: str, *, unresolvable: bool) -> Refusal:
+    """The refusal of the one node that a plugin was asked about."""
+    return Refusal(reason, np.zeros(0, dtype=np.bool_), unresolvable)
+
+
 @dataclass(frozen=True, slots=True)
 class FitErrors:
     """All that was found out about a task that no node would take."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 _BOUNDS = ("preemptable_bound", "reclaimable_bound")
+_GONE = object()
 Check = Callable[[tuple[Any, ...], Any], Any]
 
 
@@ -66,7 +67,7 @@ class HookGuard:
         for point, before in self._before.items():
             functions: dict[str, Any] = getattr(self._hooks, point)
             for name in sorted({*before, *functions}):
-                if before.get(name) is functions.get(name):
+                if name in before and before[name] is functions.get(name, _GONE):
                     continue
                 if name != plugin:
                     raise TypeError(f"it changes {point} of the plugin {name}")
@@ -91,7 +92,7 @@ class HookGuard:
             raise TypeError(f"{point} must be a VictimBound, is {bound!r}")
         mark = _asked(plugin, f"{point}.mark", bound.mark, lambda _, a: real(a))
         limit = _asked(plugin, f"{point}.limit", bound.limit, lambda _, a: real(a))
-        return VictimBound(mark, limit, bound.by_queue, bound.keeps_first)
+        return VictimBound(mark, limit, bound.by_queue, bound.keeps_first, bound.counts)
 
     def _handler(self, plugin: str, handler: Any) -> EventHandler:
         if not isinstance(handler, EventHandler):

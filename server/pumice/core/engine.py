@@ -12,6 +12,7 @@ from pumice.core.cache.settings import CacheSettings
 from pumice.core.configuration import Configuration, PluginOptions
 from pumice.core.decisions import (
     Bind,
+    Decision,
     PluginFault,
     PodGroupStatusChanged,
     QueueStatusChanged,
@@ -23,6 +24,7 @@ from pumice.core.errors import InvariantError, ObjectError
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
+from pumice.core.session.accounts import QueueAccount
 from pumice.core.session.answers import time_or_none
 from pumice.core.session.breakup import break_up
 from pumice.core.session.closing import close
@@ -71,6 +73,9 @@ class Engine:
         self._id_prefix = id_prefix
         self._views = ClassViews()
         self._plugin_wake_ns: int | None = None
+        # As the last session left them, and why its jobs wait: for those who look.
+        self.accounts: dict[str, QueueAccount] = {}
+        self.waits: tuple[Wait, ...] = ()
 
     def configure(self, configuration: Configuration) -> None:
         """From the next session on; what was computed for the old one is forgotten."""
@@ -155,12 +160,13 @@ class Engine:
         """The uids of pods that were decided on before a time and show no result."""
         return [a.pod_uid for a in self.cache.assumptions.expire(before_ns, now_ns)]
 
-    def refuse(self, decision_ids: Iterable[str], code: ReasonCode, now_ns: int) -> None:
+    def refuse(self, decisions: Iterable[Decision], code: ReasonCode, now_ns: int) -> None:
         """Undoes decisions that nobody will carry out; their jobs wait before they try again."""
-        for decision_id in decision_ids:
-            assumed = self.cache.assumptions.get(decision_id)
+        for decision in decisions:
+            assumed = self.cache.assumptions.get(decision.id)
             if assumed is not None:
-                self.cache.assumptions.failed(assumed, now_ns, code)
+                job_id = decision.gang.job if decision.gang else assumed.job_id
+                self.cache.assumptions.failed(assumed, now_ns, code, job_id)
                 self._undo(assumed, now_ns)
 
     # Decisions out.
@@ -301,13 +307,17 @@ class Engine:
                 for task in job.index:
                     task.last_transaction = None
         self._views.prune(self.session, _VIEWS_KEPT_SESSIONS, _MOST_VIEWS)
+        self.accounts = session.accounts
+        self.waits = tuple(
+            Wait(job, tuple(reasons)) for job, reasons in sorted(session.reasons.items())
+        )
         return SessionResult(
             self.session,
             session.now_ns,
             decisions,
             tuple(statuses),
             tuple(session.events),
-            tuple(Wait(job, tuple(reasons)) for job, reasons in sorted(session.reasons.items())),
+            self.waits,
             faults,
             session.work,
         )

@@ -147,7 +147,7 @@ class ClusterState:
         gangs = {d.gang.id: d.gang.job for d in refused if d.gang}
         ids = {d.id for d in refused}
         out = [d for d in result.decisions if d.id in ids or (d.gang and d.gang.id in gangs)]
-        self.engine.refuse([d.id for d in out], _MISSING, result.now_ns)
+        self.engine.refuse(out, _MISSING, result.now_ns)
         gone = {d.id for d in out}
         waits = {wait.job: wait for wait in result.waits}
         for job in sorted(set(gangs.values())):

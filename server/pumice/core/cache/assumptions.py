@@ -121,9 +121,14 @@ class Assumptions:
     # Cool-downs.
 
     def failed(
-        self, assumed: Assumption, now_ns: int, code: ReasonCode = ReasonCode.COOLING_DOWN
+        self,
+        assumed: Assumption,
+        now_ns: int,
+        code: ReasonCode = ReasonCode.COOLING_DOWN,
+        job_id: str = "",
     ) -> None:
-        state = self._cool_downs.setdefault(assumed.job_id, CoolDown())
+        """Counts a failure against a job: the pod's own, unless another one is named."""
+        state = self._cool_downs.setdefault(job_id or assumed.job_id, CoolDown())
         if state.decided_ns == assumed.since_ns:
             return
         state.decided_ns = assumed.since_ns

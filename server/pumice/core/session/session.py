@@ -16,6 +16,7 @@ from pumice.core.configuration import Configuration
 from pumice.core.decisions import Event
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason
+from pumice.core.session.accounts import QueueAccount
 from pumice.core.session.choice import NodeChoice
 from pumice.core.session.feasibility import Feasibility
 from pumice.core.session.hooks import Chains, Hooks
@@ -72,6 +73,8 @@ class Session:
         self.work: dict[str, int] = {}
         # Broken gangs that had no turn yet in this session, and their queues: they come first.
         self.broken: dict[str, str] = {}
+        # What queues have and may have, from the plugin that divides the cluster among them.
+        self.accounts: dict[str, QueueAccount] = {}
         # Makes the ids of decisions unique over engines.
         self.id_prefix = ""
         self._views = views

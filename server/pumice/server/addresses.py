@@ -1,0 +1,40 @@
+"""Where a core listens, and whether that is safe without certificates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pumice.core.errors import InputError
+
+_LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
+DEFAULT_ADDRESS = "127.0.0.1:7461"
+
+
+class AddressError(InputError):
+    """An address that cannot be listened on as things are."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(f"{address}: {problem}")
+        self.address = address
+
+
+def check_address(address: str, *, mutual_tls: bool, insecure: bool) -> None:
+    """Beyond this machine both sides must show certificates, unless that is waived aloud."""
+    if address.startswith("unix:"):
+        path = Path(socket_path(address))
+        if not path.parent.is_dir():
+            raise AddressError(address, f"there is no folder {path.parent}; make it first")
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or not host:
+        raise AddressError(address, "use HOST:PORT or unix:/path/to/socket")
+    if host not in _LOOPBACK and not mutual_tls and not insecure:
+        raise AddressError(
+            address,
+            "others can reach this address; give --tls-cert, --tls-key and --tls-client-ca, "
+            "or say --insecure",
+        )
+
+
+def socket_path(address: str) -> str:
+    return address.removeprefix("unix:").removeprefix("//")

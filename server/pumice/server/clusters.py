@@ -1,0 +1,98 @@
+"""The clusters a core knows, and whose stream each of them listens to. All on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from difflib import get_close_matches
+
+from pumice.server import errors
+from pumice.server.owner import Owner
+from pumice.server.records import History, SessionRecord
+from pumice.server.served import ServedCluster
+from pumice.server.stream import AdapterStream
+from pumice.server.surroundings import Surroundings
+from pumice.server.watchers import Watchers
+from pumice.server.wire import DeltaReader
+from pumice.v1 import cluster_service_pb2
+
+_NEAREST = 3
+
+
+class Cluster:
+    """One cluster as the loop sees it: its owner, its stream, and the sessions that ran."""
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        self.name = name
+        self.reader = DeltaReader()
+        self.history = History(around.limits.kept_sessions)
+        self.watchers = Watchers(around.limits)
+        self.served = ServedCluster(name, around)
+        loop = asyncio.get_running_loop()
+        self.owner = Owner(self.served, around, loop, self._publish)
+        self.stream: AdapterStream | None = None
+        self._epoch = 0
+        self.owner.start()
+
+    def _publish(self, record: SessionRecord) -> None:
+        self.history.add(record)
+        self.watchers.publish(record)
+
+    def admit(self, stream: AdapterStream) -> None:
+        """Fences leaders: the highest epoch is served, and of one adapter the newest stream."""
+        hello, current = stream.hello, self.stream
+        if hello.epoch < self._epoch:
+            raise errors.StaleEpochError(hello.epoch, self._epoch)
+        if current is not None and hello.epoch == self._epoch:
+            if hello.adapter_id != current.hello.adapter_id:
+                raise errors.EpochTakenError(hello.epoch, current.hello.adapter_id)
+            reason = cluster_service_pb2.GO_AWAY_REASON_REPLACED
+            current.end(reason, "a newer stream of this adapter took over")
+        elif current is not None:
+            reason = cluster_service_pb2.GO_AWAY_REASON_FENCED
+            current.end(reason, f"an adapter of epoch {hello.epoch} took over")
+        self._epoch = hello.epoch
+        self.stream = stream
+
+    def release(self, stream: AdapterStream) -> None:
+        if self.stream is stream:
+            self.stream = None
+        self.owner.post(lambda: self.served.detach(stream))
+
+
+class Clusters:
+    """By name; made when an adapter first says Hello."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._by_name: dict[str, Cluster] = {}
+
+    def of(self, name: str) -> Cluster:
+        """The cluster of that name, made if there is none."""
+        cluster = self._by_name.get(name)
+        if cluster is None:
+            limit = self._around.limits.max_clusters
+            if len(self._by_name) >= limit:
+                raise errors.LimitError("clusters", limit, len(self._by_name) + 1)
+            cluster = self._by_name[name] = Cluster(name, self._around)
+        return cluster
+
+    def find(self, name: str) -> Cluster:
+        """The cluster of that name; without a name, the only one."""
+        names = sorted(self._by_name)
+        if not name:
+            if len(names) == 1:
+                return self._by_name[names[0]]
+            if names:
+                raise errors.ClusterNotNamedError(names)
+        if name not in self._by_name:
+            near = get_close_matches(name, names, n=_NEAREST, cutoff=0.4)
+            raise errors.UnknownClusterError(name, near or names[:_NEAREST])
+        return self._by_name[name]
+
+    def streams(self) -> list[AdapterStream]:
+        return [c.stream for c in self._by_name.values() if c.stream is not None]
+
+    async def stop(self) -> None:
+        for cluster in self._by_name.values():
+            cluster.watchers.close()
+        await asyncio.gather(*(cluster.owner.stop() for cluster in self._by_name.values()))

@@ -1,0 +1,97 @@
+"""``pumice core``: the scheduling service as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from pathlib import Path
+
+import click
+
+from pumice.core.errors import InputError
+from pumice.server.addresses import DEFAULT_ADDRESS
+from pumice.server.server import CoreServer, ServerOptions
+from pumice.server.surroundings import Surroundings
+from pumice.server.tls import TlsFiles
+
+_BAD_INPUT = 2
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+log = logging.getLogger("pumice.server")
+
+
+class CoreProblem(click.ClickException):
+    """Why a core cannot be started, in a line."""
+
+    exit_code = _BAD_INPUT
+
+
+@click.command("core")
+@click.option(
+    "--listen",
+    default=DEFAULT_ADDRESS,
+    show_default=True,
+    metavar="ADDRESS",
+    help="HOST:PORT or unix:/path/to/socket. Port 0: any free one.",
+)
+@click.option("--tls-cert", type=_FILE, help="The core's certificate, PEM.")
+@click.option("--tls-key", type=_FILE, help="The key of that certificate, PEM.")
+@click.option(
+    "--tls-client-ca", type=_FILE, help="Who signs the certificates of adapters and frontends, PEM."
+)
+@click.option("--insecure", is_flag=True, help="Lets others than this machine in, unprotected.")
+@click.option("--metrics-address", default="", metavar="HOST:PORT", help="A page for Prometheus.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+)
+def core_command(
+    listen: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_client_ca: Path | None,
+    insecure: bool,
+    metrics_address: str,
+    log_level: str,
+) -> None:
+    """Runs a core: adapters stream clusters to it, it answers with decisions.
+
+    It keeps nothing on disk and can be restarted at any moment. SIGTERM ends it cleanly.
+    """
+    logging.basicConfig(
+        level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    tls = _tls_files(tls_cert, tls_key, tls_client_ca)
+    around = Surroundings()
+    around.garbage.take_over()
+    options = ServerOptions(listen, tls, insecure, metrics_address, around)
+    try:
+        asyncio.run(_run(options))
+    except InputError as error:
+        raise CoreProblem(str(error)) from error
+
+
+def _tls_files(
+    certificate: Path | None, key: Path | None, authority: Path | None
+) -> TlsFiles | None:
+    if certificate is None and key is None and authority is None:
+        return None
+    if certificate is None or key is None:
+        raise CoreProblem("--tls-cert and --tls-key go together; give both")
+    return TlsFiles(certificate, key, authority)
+
+
+async def _run(options: ServerOptions) -> None:
+    server = CoreServer(options)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    address = await server.start()
+    # Whoever starts a core with port 0 reads the port from this line.
+    click.echo(f"pumice core listens on {address}")
+    await stopping.wait()
+    log.info("stopping")
+    await server.stop()

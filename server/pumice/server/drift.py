@@ -1,0 +1,58 @@
+"""Kinds of which the core and an adapter hold different things, and how healing goes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+_FAILURES_BEFORE_ALARM = 2
+
+
+class Drift:
+    """Kinds that were asked for again, and how often that did not help."""
+
+    def __init__(self, patience_ns: int) -> None:
+        self._patience_ns = patience_ns
+        self._asked: dict[int, int] = {}
+        self._failures: dict[int, int] = {}
+        self._blocking: set[int] = set()
+
+    @property
+    def alarm(self) -> bool:
+        """Healing failed twice."""
+        return any(n >= _FAILURES_BEFORE_ALARM for n in self._failures.values())
+
+    @property
+    def paused(self) -> bool:
+        """Nothing may be decided: healing failed, or a whole snapshot is not right yet."""
+        return self.alarm or bool(self._blocking)
+
+    def compared(self, differing: Collection[int], ticks_ns: int) -> list[int]:
+        """A Digest was compared; returns the kinds to ask for."""
+        for kind in [k for k in self._failures if k not in differing]:
+            del self._failures[kind]
+        self._blocking &= set(differing)
+        waiting = {k for k, at in self._asked.items() if ticks_ns - at < self._patience_ns}
+        return self._ask([k for k in differing if k not in waiting], ticks_ns)
+
+    def snapshot_ended(
+        self, kinds: Collection[int], differing: Collection[int], ticks_ns: int
+    ) -> list[int]:
+        """A snapshot of kinds (none: of all) was compared; returns those to ask for again."""
+        for kind in kinds or tuple(self._asked):
+            self._asked.pop(kind, None)
+            if kind not in differing:
+                self._failures.pop(kind, None)
+                self._blocking.discard(kind)
+        if not kinds:
+            self._failures.clear()
+            self._blocking = set(differing)
+        else:
+            for kind in differing:
+                self._failures[kind] = self._failures.get(kind, 0) + 1
+        hopeful = [k for k in differing if self._failures.get(k, 0) < _FAILURES_BEFORE_ALARM]
+        return self._ask(hopeful, ticks_ns)
+
+    def _ask(self, kinds: list[int], ticks_ns: int) -> list[int]:
+        for kind in kinds:
+            self._asked[kind] = ticks_ns
+        return sorted(kinds)

@@ -1,0 +1,247 @@
+"""What can go wrong between the core and those who call it: one class a case, with advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pumice.core.errors import InputError
+
+
+class ServiceError(InputError):
+    """A call that cannot be served. What the caller can do about it stands in ``advice``."""
+
+    advice: ClassVar[str] = "correct the request and try again"
+
+
+# The stream's rules.
+
+
+class HelloMissingError(ServiceError):
+    """The first message was not Hello."""
+
+    advice = "send Hello first"
+
+    def __init__(self) -> None:
+        super().__init__("the first message of a stream must be Hello")
+
+
+class HelloRepeatedError(ServiceError):
+    """A second Hello on one stream."""
+
+    advice = "open a new stream"
+
+    def __init__(self) -> None:
+        super().__init__("Hello was sent twice on one stream")
+
+
+class HelloFieldError(ServiceError):
+    """A field of Hello is missing or makes no sense."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"Hello.{field} {problem}")
+        self.field = field
+
+
+class SequenceNumberError(ServiceError):
+    """A sequence number below 1."""
+
+    advice = "number the ops of an incarnation from 1"
+
+    def __init__(self, given: int) -> None:
+        super().__init__(f"sequence number {given} is below 1")
+
+
+class MarkerError(ServiceError):
+    """A snapshot marker where none may stand."""
+
+    advice = "send SnapshotBegin, batches, SnapshotEnd"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+
+class OtherIncarnationError(ServiceError):
+    """A batch that belongs to another incarnation than the stream's."""
+
+    advice = "open a stream for that incarnation"
+
+    def __init__(self, given: str, held: str) -> None:
+        super().__init__(f"batch of incarnation {given!r} on a stream of {held!r}")
+
+
+class GapError(ServiceError):
+    """Ops between the last batch and this one are missing."""
+
+    advice = "connect again and resume, or send a snapshot"
+
+    def __init__(self, given: int, expected: int) -> None:
+        super().__init__(f"batch begins with op {given}, expected {expected}")
+        self.given = given
+        self.expected = expected
+
+
+class SnapshotExpectedError(ServiceError):
+    """A batch outside a snapshot although the core asked for one."""
+
+    advice = "send SnapshotBegin first"
+
+    def __init__(self) -> None:
+        super().__init__("Welcome asked for a snapshot; no batch can be taken before it begins")
+
+
+class SnapshotEndError(ServiceError):
+    """An end marker that names another op than the last one sent."""
+
+    advice = "connect again and send a snapshot"
+
+    def __init__(self, given: int, held: int) -> None:
+        super().__init__(f"SnapshotEnd names op {given}, the last one received is {held}")
+
+
+class StaleEpochError(ServiceError):
+    """An adapter that is not the leader any more."""
+
+    advice = "give up leadership, or win it again with a higher epoch"
+
+    def __init__(self, given: int, served: int) -> None:
+        super().__init__(f"epoch {given} is below {served}, which is served")
+        self.given = given
+        self.served = served
+
+
+class FutureEpochError(ServiceError):
+    """An epoch that would lock every later leader out."""
+
+    advice = "set the adapter's clock right"
+
+    def __init__(self, given: int, latest: int) -> None:
+        super().__init__(f"epoch {given} lies too far in the future; the latest is {latest}")
+
+
+class EpochTakenError(ServiceError):
+    """Another adapter is served at the same epoch."""
+
+    advice = "win the lease, which gives a higher epoch"
+
+    def __init__(self, epoch: int, adapter_id: str) -> None:
+        super().__init__(f"epoch {epoch} is served to adapter {adapter_id!r}")
+
+
+class ProtocolVersionError(ServiceError):
+    """No protocol version in common."""
+
+    advice = "upgrade the older side"
+
+    def __init__(self, lowest: int, highest: int, ours: tuple[int, int]) -> None:
+        super().__init__(
+            f"the adapter speaks protocol {lowest} to {highest}, this core {ours[0]} to {ours[1]}"
+        )
+
+
+class LimitError(ServiceError):
+    """More than a limit allows."""
+
+    advice = "stay within the limit"
+
+    def __init__(self, name: str, limit: int, given: int) -> None:
+        super().__init__(f"{name}: {given} is over the limit of {limit}")
+        self.limit_name = name
+        self.limit = limit
+        self.given = given
+
+
+# Who may do what.
+
+
+class UnauthenticatedError(ServiceError):
+    """The caller showed no certificate."""
+
+    advice = "use a certificate signed by the core's client authority"
+
+    def __init__(self) -> None:
+        super().__init__("no client certificate was shown")
+
+
+class ClusterDeniedError(ServiceError):
+    """A certificate that is not for this cluster."""
+
+    advice = "use a certificate whose common or alternative name is the cluster's name"
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(f"the client certificate does not name cluster {cluster!r}")
+
+
+# The core's own state.
+
+
+class ShuttingDownError(ServiceError):
+    """The core is about to end."""
+
+    advice = "try again, with jitter"
+
+    def __init__(self) -> None:
+        super().__init__("the core is shutting down")
+
+
+class NotReadyError(ServiceError):
+    """The cluster's snapshot is not complete yet."""
+
+    advice = "try again, with jitter"
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(f"the snapshot of cluster {cluster!r} is not complete yet")
+
+
+class StateLostError(ServiceError):
+    """The core found its own state in disorder and dropped it; a fault of the core."""
+
+    advice = "connect again and send a snapshot; report the error that the core logged"
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(f"the core dropped its state of cluster {cluster!r} after an error")
+
+
+# Questions about a core.
+
+
+class UnknownClusterError(ServiceError):
+    """No such cluster."""
+
+    advice = "name a cluster that is connected"
+
+    def __init__(self, name: str, nearest: Sequence[str]) -> None:
+        super().__init__(f"no cluster {name!r}" if name else "no cluster is connected")
+        self.nearest_names = tuple(nearest)
+
+
+class ClusterNotNamedError(ServiceError):
+    """There are several clusters and none was named."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__("name one of the clusters: " + ", ".join(names))
+        self.nearest_names = tuple(names)
+
+
+class PageError(ServiceError):
+    """A page size or token that cannot be used."""
+
+    advice = "begin with an empty token, and go on with the one of the last answer"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+
+class SessionNotKeptError(ServiceError):
+    """The session is not kept any more, or has not run yet."""
+
+    def __init__(self, session: int, first: int, last: int) -> None:
+        kept = f"sessions {first} to {last} are kept" if last else "no session has run yet"
+        super().__init__(f"no session {session}; {kept}")
+
+
+class ConfTooLargeError(ServiceError):
+    """A configuration text that is too long to be looked at."""
+
+    def __init__(self, limit: int, given: int) -> None:
+        super().__init__(f"the configuration has {given} bytes; at most {limit} are read")

@@ -1,0 +1,36 @@
+"""Python's cyclic collector, kept out of sessions: one pause could be longer than a session."""
+
+from __future__ import annotations
+
+import gc
+
+# The collector of all generations runs after so many sessions.
+_SESSIONS_PER_FULL = 200
+
+
+class Garbage:
+    """Collects between sessions when it was taken over; otherwise leaves Python to itself."""
+
+    def __init__(self) -> None:
+        self._taken_over = False
+        self._sessions = 0
+
+    def take_over(self) -> None:
+        """For a process that does nothing but serve."""
+        self._taken_over = True
+        gc.disable()
+
+    def after_session(self) -> None:
+        if not self._taken_over:
+            return
+        self._sessions += 1
+        gc.collect(2 if self._sessions % _SESSIONS_PER_FULL == 0 else 1)
+
+    def after_snapshot(self, *, replaced: bool) -> None:
+        """A cluster's objects live long: from here on the collector does not look at them."""
+        if not self._taken_over:
+            return
+        if replaced:
+            gc.unfreeze()
+            gc.collect()
+        gc.freeze()

@@ -1,0 +1,44 @@
+"""How much a core takes from anyone before it says no."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pumice.server.configuration import duration
+from pumice.v1 import cluster_service_pb2
+
+_SECOND_NS = 1_000_000_000
+LOWEST_PROTOCOL, HIGHEST_PROTOCOL = 1, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of messages, streams, snapshots and queues."""
+
+    max_message_bytes: int = 4 * 1024 * 1024
+    batch_bytes: int = 512 * 1024
+    # Ops beyond the last acknowledged one.
+    credit: int = 20_000
+    digest_interval_ns: int = 30 * _SECOND_NS
+    snapshot_timeout_ns: int = 300 * _SECOND_NS
+    max_clusters: int = 256
+    streams_per_peer: int = 64
+    snapshots_per_peer: int = 16
+    # Bytes that may wait for an adapter that does not read.
+    outgoing_bytes: int = 64 * 1024 * 1024
+    # How long a stream that is told to go may take to read the news.
+    farewell_ns: int = 2 * _SECOND_NS
+    watchers: int = 100
+    watcher_sessions: int = 100
+    kept_sessions: int = 500
+    # An epoch is a time in milliseconds, or a little more.
+    epoch_ahead_ms: int = 24 * 3600 * 1000
+
+    def write(self) -> cluster_service_pb2.Limits:
+        return cluster_service_pb2.Limits(
+            max_message_bytes=self.max_message_bytes,
+            batch_bytes=self.batch_bytes,
+            credit=self.credit,
+            digest_interval=duration(self.digest_interval_ns),
+            snapshot_timeout=duration(self.snapshot_timeout_ns),
+        )

@@ -1,0 +1,125 @@
+"""The one thread that touches a cluster's engine: it takes what comes, in order, and decides."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from pumice.server.errors import StateLostError
+from pumice.server.records import SessionRecord
+from pumice.server.served import ServedCluster
+from pumice.server.surroundings import Surroundings
+
+log = logging.getLogger("pumice.server")
+T = TypeVar("T")
+# So many calls at most before the clock is looked at again.
+_CALLS_PER_LOOK = 64
+
+
+class Owner:
+    """Alternates between calls from the loop and sessions that are due."""
+
+    def __init__(
+        self,
+        served: ServedCluster,
+        around: Surroundings,
+        loop: asyncio.AbstractEventLoop,
+        publish: Callable[[SessionRecord], None],
+    ) -> None:
+        self._served = served
+        self._around = around
+        self._loop = loop
+        self._publish = publish
+        self._calls: deque[Callable[[], None]] = deque()
+        self._condition = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(
+            target=self._run, name=f"owner of {served.name}", daemon=True
+        )
+
+    # On the loop.
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Runs something on the owner's thread, after all that was posted before."""
+        with self._condition:
+            self._calls.append(call)
+            self._condition.notify()
+
+    async def ask(self, question: Callable[[ServedCluster], T]) -> T:
+        """The answer to a question that only the owner may ask its cluster."""
+        future: asyncio.Future[T] = self._loop.create_future()
+
+        def call() -> None:
+            try:
+                answer = question(self._served)
+            except Exception as error:
+                self._on_loop(_fail, future, error)
+            else:
+                self._on_loop(_answer, future, answer)
+
+        self.post(call)
+        return await future
+
+    async def stop(self) -> None:
+        with self._condition:
+            self._stopping = True
+            self._condition.notify()
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join)
+
+    # On the owner's thread.
+
+    def _on_loop(self, function: Callable[..., None], *arguments: object) -> None:
+        # The loop may be closed already when the process ends.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not (self._stopping or self._calls or self._is_due()):
+                    self._around.clock.wait(self._condition, self._served.next_due_ns())
+                if self._stopping:
+                    return
+                calls = [
+                    self._calls.popleft() for _ in range(min(len(self._calls), _CALLS_PER_LOOK))
+                ]
+            self._guarded(calls)
+
+    def _is_due(self) -> bool:
+        due_ns = self._served.next_due_ns()
+        return due_ns is not None and due_ns <= self._around.clock.ticks_ns()
+
+    def _guarded(self, calls: list[Callable[[], None]]) -> None:
+        try:
+            for call in calls:
+                call()
+            if self._is_due():
+                made = self._served.wake()
+                if made is not None:
+                    self._on_loop(self._publish, made)
+        except Exception:
+            # The engine may be in any state: a new snapshot is the only way back.
+            log.exception("%s: state dropped after an error", self._served.name)
+            self._around.metrics.crashes.labels(self._served.name).inc()
+            stream = self._served.reset()
+            if stream is not None:
+                stream.fail(StateLostError(self._served.name))
+
+
+def _answer(future: asyncio.Future[T], answer: T) -> None:
+    if not future.done():
+        future.set_result(answer)
+
+
+def _fail(future: asyncio.Future[T], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,100 @@
+"""The rules of one stream: who may say what and when, and which ops are new. No sockets here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pumice.server import errors
+from pumice.server.limits import HIGHEST_PROTOCOL, LOWEST_PROTOCOL, Limits
+from pumice.v1 import cluster_service_pb2, delta_pb2
+
+_LONGEST_NAME = 253
+
+
+def check_hello(
+    message: cluster_service_pb2.ConnectRequest, now_ns: int, limits: Limits
+) -> cluster_service_pb2.Hello:
+    """The Hello that a stream begins with, or an error."""
+    if message.WhichOneof("message") != "hello":
+        raise errors.HelloMissingError
+    hello = message.hello
+    for field in ("cluster", "adapter_id", "incarnation"):
+        value = getattr(hello, field)
+        if not value:
+            raise errors.HelloFieldError(field, "is empty")
+        if len(value) > _LONGEST_NAME:
+            raise errors.HelloFieldError(field, f"is longer than {_LONGEST_NAME} characters")
+    if hello.epoch < 1:
+        raise errors.HelloFieldError("epoch", "must be 1 or more")
+    if not 1 <= hello.min_protocol <= hello.max_protocol:
+        raise errors.HelloFieldError("min_protocol", "must be 1 or more, max_protocol no less")
+    if hello.last_acknowledged_seq < 0:
+        raise errors.HelloFieldError("last_acknowledged_seq", "is negative")
+    ours = (LOWEST_PROTOCOL, HIGHEST_PROTOCOL)
+    if hello.min_protocol > HIGHEST_PROTOCOL or hello.max_protocol < LOWEST_PROTOCOL:
+        raise errors.ProtocolVersionError(hello.min_protocol, hello.max_protocol, ours)
+    latest = now_ns // 1_000_000 + limits.epoch_ahead_ms
+    if hello.epoch > latest:
+        raise errors.FutureEpochError(hello.epoch, latest)
+    return hello
+
+
+class StreamRules:
+    """Follows the numbers of one stream after its Welcome."""
+
+    def __init__(self, incarnation: str, credit: int, resume_after: int | None) -> None:
+        self._incarnation = incarnation
+        self._credit = credit
+        # None: a whole snapshot is expected, and says itself where its numbers begin.
+        self._received = 0 if resume_after is None else resume_after
+        self._acknowledged = self._received
+        self._expects_snapshot = resume_after is None
+        self.in_snapshot = False
+
+    @property
+    def received(self) -> int:
+        """The number of the last op that came."""
+        return self._received
+
+    def batch(self, batch: delta_pb2.DeltaBatch) -> tuple[int, Sequence[delta_pb2.Op]]:
+        """The first number and the ops that are new; none of them for a duplicate."""
+        if batch.incarnation and batch.incarnation != self._incarnation:
+            raise errors.OtherIncarnationError(batch.incarnation, self._incarnation)
+        if self._expects_snapshot:
+            raise errors.SnapshotExpectedError
+        if batch.first_seq < 1:
+            raise errors.SequenceNumberError(batch.first_seq)
+        if batch.first_seq > self._received + 1:
+            raise errors.GapError(batch.first_seq, self._received + 1)
+        known = self._received + 1 - batch.first_seq
+        if known >= len(batch.ops):
+            return self._received + 1, ()
+        last = batch.first_seq + len(batch.ops) - 1
+        if last > self._acknowledged + self._credit:
+            raise errors.LimitError("credit", self._credit, last - self._acknowledged)
+        first, self._received = self._received + 1, last
+        return first, batch.ops[known:] if known else batch.ops
+
+    def acknowledged(self, seq: int) -> None:
+        self._acknowledged = max(self._acknowledged, seq)
+
+    def begin(self, marker: cluster_service_pb2.SnapshotBegin) -> None:
+        if self.in_snapshot:
+            raise errors.MarkerError("SnapshotBegin inside a snapshot")
+        if marker.first_seq < 1:
+            raise errors.SequenceNumberError(marker.first_seq)
+        if self._expects_snapshot:
+            if marker.kinds:
+                raise errors.MarkerError("Welcome asked for a snapshot of every kind")
+            self._received = self._acknowledged = marker.first_seq - 1
+            self._expects_snapshot = False
+        elif marker.first_seq != self._received + 1:
+            raise errors.GapError(marker.first_seq, self._received + 1)
+        self.in_snapshot = True
+
+    def end(self, marker: cluster_service_pb2.SnapshotEnd) -> None:
+        if not self.in_snapshot:
+            raise errors.MarkerError("SnapshotEnd without SnapshotBegin")
+        if marker.seq != self._received:
+            raise errors.SnapshotEndError(marker.seq, self._received)
+        self.in_snapshot = False

@@ -1,0 +1,335 @@
+"""A cluster that is being served: what its owner does with what the stream brings.
+
+Everything here runs on the owner's thread, one call at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from pumice.core.decisions import SessionResult
+from pumice.server.drift import Drift
+from pumice.server.limits import HIGHEST_PROTOCOL
+from pumice.server.ops import NumberedOp
+from pumice.server.pacing import Pacer
+from pumice.server.records import SessionRecord, record
+from pumice.server.state import ClusterState
+from pumice.server.stream import AdapterStream
+from pumice.server.surroundings import Surroundings
+from pumice.server.wire import decision_batches, kind_word, read_tombstone, status_batches
+from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
+
+log = logging.getLogger("pumice.server")
+_POD = object_pb2.KIND_POD
+_Response = cluster_service_pb2.ConnectResponse
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    """One that has begun and not ended."""
+
+    kinds: frozenset[int]
+    # Of some kinds: kept until the end, so that a cut leaves nothing half done.
+    ops: list[NumberedOp] = field(default_factory=list)
+
+
+class ServedCluster:
+    """State, stream and pace of one cluster."""
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        self.name = name
+        self._around = around
+        self._prefix = f"{around.core_id}-"
+        self.state = ClusterState(around.registry, self._prefix)
+        self.complete = False
+        self.configured_ns = 0
+        self._identity = ("", 0)
+        self._stream: AdapterStream | None = None
+        self._snapshot: _Snapshot | None = None
+        self._snapshot_due_ns: int | None = None
+        # Decisions that an adapter which came back still holds; others are lost.
+        self._held: frozenset[str] | None = None
+        self._drift = Drift(around.limits.snapshot_timeout_ns)
+        self._pacer = Pacer()
+        self._seen = (0, 0)
+        self._last_was_quiet = False
+        self._had_snapshot = False
+
+    # The stream comes and goes.
+
+    def attach(self, stream: AdapterStream) -> int | None:
+        """Welcomes a stream; returns the op to resume after, None when a snapshot is needed."""
+        hello = stream.hello
+        resume = self._can_resume(hello)
+        self._stream, self._snapshot = stream, None
+        self._identity = (hello.incarnation, hello.epoch)
+        ticks = self._around.clock.ticks_ns()
+        self._snapshot_due_ns = None if resume else ticks + self._around.limits.snapshot_timeout_ns
+        if resume:
+            self._held = frozenset(hello.held_decision_ids)
+            # Ops that were on their way come first.
+            self._pacer.ran(ticks)
+        else:
+            self.complete = False
+        self.state.set_capabilities(hello.capabilities)
+        modes = cluster_service_pb2.WelcomeMode
+        welcome = cluster_service_pb2.Welcome(
+            core_id=self._around.core_id,
+            protocol=min(HIGHEST_PROTOCOL, hello.max_protocol),
+            mode=modes.WELCOME_MODE_RESUME if resume else modes.WELCOME_MODE_SNAPSHOT,
+            resume_after_seq=self.state.applied_seq if resume else 0,
+            limits=self._around.limits.write(),
+            effective_config_hash=self.state.config_hash,
+        )
+        stream.send(_Response(welcome=welcome))
+        return self.state.applied_seq if resume else None
+
+    def _can_resume(self, hello: cluster_service_pb2.Hello) -> bool:
+        applied = self.state.applied_seq
+        if not self.complete or self._identity != (hello.incarnation, hello.epoch):
+            return False
+        if hello.last_acknowledged_seq != applied:
+            return hello.last_acknowledged_seq < applied
+        return not self.state.sums.differing(hello.digests)
+
+    def detach(self, stream: AdapterStream) -> None:
+        if self._stream is stream:
+            self._stream = None
+            self._snapshot = None
+            self._snapshot_due_ns = None
+
+    def reset(self) -> AdapterStream | None:
+        """After an error of our own nothing here can be trusted; returns the stream to end."""
+        old, stream = self.state, self._stream
+        self.state = ClusterState(self._around.registry, self._prefix)
+        self.state.inherit(old)
+        self.complete = False
+        if stream is not None:
+            self.detach(stream)
+        return stream
+
+    # What it brings.
+
+    def take(self, stream: AdapterStream, ops: list[NumberedOp], last_seq: int) -> None:
+        """A batch, whole; sessions run before or after it."""
+        if stream is not self._stream:
+            return
+        rejected: list[object_pb2.RejectedObject] = []
+        if self._snapshot is not None and self._snapshot.kinds:
+            self._snapshot.ops += ops
+        elif ops:
+            rejected = self._apply(ops)
+        self._acknowledge(last_seq, rejected)
+
+    def _apply(self, ops: list[NumberedOp]) -> list[object_pb2.RejectedObject]:
+        metrics, cache = self._around.metrics, self.state.engine.cache
+        before = cache.stirred
+        rejected, results = self.state.apply(ops, self._around.clock.now_ns())
+        for result in results:
+            self._configured(result)
+        if self.state.engine.cache is not cache or cache.stirred != before:
+            self._pacer.stirred(self._around.clock.ticks_ns())
+        metrics.ops.labels(self.name).inc(len(ops))
+        if rejected:
+            metrics.rejected.labels(self.name).inc(len(rejected))
+            for item in rejected:
+                where = f"{kind_word(item.kind)} {item.key} ({item.uid})"
+                log.warning("%s: set aside %s: %s %s", self.name, where, item.field, item.reason)
+        metrics.quarantined.labels(self.name).set(len(self.state.quarantined))
+        return rejected
+
+    def _configured(self, result: cluster_service_pb2.ConfigurationResult) -> None:
+        if result.accepted:
+            self.configured_ns = self._around.clock.now_ns()
+        else:
+            self._around.metrics.refused_configurations.labels(self.name).inc()
+            for problem in result.problems:
+                log.warning(
+                    "%s: configuration refused: line %d: %s: %s",
+                    *(self.name, problem.line, problem.path, problem.problem),
+                )
+        self._send(_Response(configuration_result=result))
+
+    def _acknowledge(self, seq: int, rejected: list[object_pb2.RejectedObject]) -> None:
+        credit = self._around.limits.credit
+        ack = cluster_service_pb2.Ack(applied_seq=seq, rejected=rejected, credit=credit)
+        self._send(_Response(ack=ack))
+
+    def _send(self, *responses: _Response) -> None:
+        if self._stream is not None:
+            self._stream.send(*responses)
+
+    # Snapshots and digests.
+
+    def begin(self, stream: AdapterStream, first_seq: int, kinds: list[int]) -> None:
+        if stream is not self._stream:
+            return
+        ticks = self._around.clock.ticks_ns()
+        self._snapshot = _Snapshot(frozenset(kinds))
+        self._snapshot_due_ns = ticks + self._around.limits.snapshot_timeout_ns
+        if not kinds:
+            # Two clusters' worth of memory at once would be too much: the old one goes first.
+            old = self.state
+            self.state = ClusterState(self._around.registry, self._prefix)
+            self.state.inherit(old)
+            self.state.applied_seq = first_seq - 1
+            self.complete = False
+            self._held = None
+
+    def end(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:
+        if stream is not self._stream or self._snapshot is None:
+            return
+        snapshot, self._snapshot, self._snapshot_due_ns = self._snapshot, None, None
+        rejected = self._replace(snapshot) if snapshot.kinds else []
+        self.state.applied_seq = max(self.state.applied_seq, seq)
+        differing = self.state.sums.differing(digests, snapshot.kinds)
+        ask = self._drift.snapshot_ended(snapshot.kinds, differing, self._around.clock.ticks_ns())
+        self._acknowledge(seq, rejected)
+        self._told_drift(differing, ask, f"after a snapshot at op {seq}")
+        if not snapshot.kinds:
+            self._around.metrics.snapshots.labels(self.name).inc()
+            self._around.garbage.after_snapshot(replaced=self._had_snapshot)
+            self._had_snapshot = True
+            self.complete = True
+            self._last_was_quiet = False
+            self._pacer.restart()
+
+    def _replace(self, snapshot: _Snapshot) -> list[object_pb2.RejectedObject]:
+        """Takes in a snapshot of some kinds at once, with the ends of what is not in it."""
+        if _POD in snapshot.kinds:
+            self.state.engine.forget_all(self._around.clock.now_ns())
+        there = {(op.kind, op.uid) for op in snapshot.ops if op.revision}
+        gone = [
+            NumberedOp(0, kind, uid, "", delta=read_tombstone(_ref(kind, uid)))
+            for kind in sorted(snapshot.kinds)
+            for uid in self.state.sums.uids(kind)
+            if (kind, uid) not in there
+        ]
+        return self._apply([*gone, *snapshot.ops])
+
+    def compare(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:
+        if stream is not self._stream or not self.complete or self._snapshot is not None:
+            return
+        if seq == self.state.applied_seq:
+            differing = self.state.sums.differing(digests)
+            ask = self._drift.compared(differing, self._around.clock.ticks_ns())
+            self._told_drift(ask, ask, f"at op {seq}")
+
+    def _told_drift(self, differing: list[int], ask: list[int], where: str) -> None:
+        metrics, alarm = self._around.metrics, self._drift.alarm
+        metrics.alarm.labels(self.name).set(int(alarm))
+        if differing:
+            metrics.drift.labels(self.name).inc(len(differing))
+            words = ", ".join(kind_word(kind) for kind in differing)
+            log.warning("%s: adapter and core differ %s in: %s", self.name, where, words)
+        if alarm and differing:
+            log.error("%s: healing failed twice; nothing is decided until it helps", self.name)
+        if ask:
+            kinds = [object_pb2.Kind.ValueType(kind) for kind in ask]
+            resync = cluster_service_pb2.Resync(kinds=kinds, reason=f"digests differ {where}")
+            self._send(_Response(resync=resync))
+
+    # Sessions.
+
+    def next_due_ns(self) -> int | None:
+        """When the owner has to look again, in ticks; None: not before something comes."""
+        if self._snapshot_due_ns is not None:
+            return self._snapshot_due_ns
+        effective = self.state.effective
+        if not self._may_decide() or effective is None:
+            return None
+        return self._pacer.due_ns(effective.period_ns, eager=effective.eager)
+
+    def _may_decide(self) -> bool:
+        return (
+            self._stream is not None
+            and self.complete
+            and self._snapshot is None
+            and not self._drift.paused
+        )
+
+    def wake(self) -> SessionRecord | None:
+        """The time has come for whatever is due; returns the session, if one ran."""
+        clock = self._around.clock
+        if self._snapshot_due_ns is not None and self._stream is not None:
+            reason = cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
+            self._stream.end(reason, "the snapshot took too long")
+            self.detach(self._stream)
+            return None
+        now_ns, ticks_ns = clock.now_ns(), clock.ticks_ns()
+        self._forget_lost(now_ns)
+        self._expire(now_ns)
+        if self._can_skip(now_ns):
+            self._around.metrics.skipped.labels(self.name).inc()
+            self._pacer.ran(ticks_ns)
+            return None
+        self._pacer.ran(ticks_ns)
+        result = self.state.session(now_ns)
+        cache = self.state.engine.cache
+        self._seen = (cache.version, cache.stirred)
+        self._last_was_quiet = not (result.decisions or result.statuses or result.events)
+        return self._told_session(result, clock.ticks_ns() - ticks_ns)
+
+    def _can_skip(self, now_ns: int) -> bool:
+        engine = self.state.engine
+        wake_ns = engine.next_wake(now_ns)
+        return (
+            self._last_was_quiet
+            and self._seen == (engine.cache.version, engine.cache.stirred)
+            and (wake_ns is None or wake_ns > now_ns)
+        )
+
+    def _forget_lost(self, now_ns: int) -> None:
+        if self._held is not None:
+            lost = self.state.engine.forget_lost(self._held, now_ns)
+            self._held = None
+            self._around.metrics.lost.labels(self.name).inc(lost)
+
+    def _expire(self, now_ns: int) -> None:
+        effective = self.state.effective
+        if effective is None:
+            return
+        uids = self.state.engine.expire(now_ns - 2 * effective.apply_timeout_ns, now_ns)
+        if uids:
+            self._around.metrics.expired.labels(self.name).inc(len(uids))
+            log.warning("%s: %d decisions had no outcome in time", self.name, len(uids))
+            resync = cluster_service_pb2.Resync(
+                objects=[_ref(_POD, uid) for uid in uids],
+                reason="decided on, and no outcome came in time",
+            )
+            self._send(_Response(resync=resync))
+
+    def _told_session(self, result: SessionResult, duration_ns: int) -> SessionRecord:
+        epoch, seq = self._identity[1], self.state.applied_seq
+        size = self._around.limits.batch_bytes
+        self._send(
+            *(
+                _Response(decision_batch=batch)
+                for batch in decision_batches(
+                    result, epoch=epoch, based_on_seq=seq, batch_bytes=size
+                )
+            ),
+            *(
+                _Response(status_batch=batch)
+                for batch in status_batches(result, epoch=epoch, batch_bytes=size)
+            ),
+        )
+        for fault in result.faults:
+            log.error(
+                "%s: plugin %s raised in %s: %s",
+                *(self.name, fault.author, fault.where, fault.error),
+            )
+        made = record(
+            result,
+            duration_ns=duration_ns,
+            based_on_seq=seq,
+            config_hash=self.state.config_hash,
+        )
+        self._around.metrics.session(self.name, result, made.summary.bind_count, duration_ns)
+        self._around.garbage.after_session()
+        return made
+
+
+def _ref(kind: int, uid: str) -> object_pb2.ObjectRef:
+    return object_pb2.ObjectRef(kind=object_pb2.Kind.ValueType(kind), uid=uid)

@@ -1,0 +1,140 @@
+"""A core that listens: all services on one address, started and stopped as a whole."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from prometheus_client import start_http_server
+
+from pumice.server.addresses import DEFAULT_ADDRESS, AddressError, check_address, socket_path
+from pumice.server.clusters import Clusters
+from pumice.server.inspection import InspectionServicer
+from pumice.server.service import ClusterServicer
+from pumice.server.surroundings import Surroundings
+from pumice.server.tls import TlsFiles
+from pumice.v1 import (
+    cluster_service_pb2,
+    cluster_service_pb2_grpc,
+    inspection_service_pb2,
+    inspection_service_pb2_grpc,
+)
+
+log = logging.getLogger("pumice.server")
+# A session holds the interpreter; the loop must get it back soon enough for health checks.
+_SWITCH_SECONDS = 0.0005
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+_GRACE_SECONDS = 2.0
+SERVICES = (
+    cluster_service_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
+    inspection_service_pb2.DESCRIPTOR.services_by_name["InspectionService"].full_name,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How a core is reached."""
+
+    address: str = DEFAULT_ADDRESS
+    tls: TlsFiles | None = None
+    insecure: bool = False
+    # HOST:PORT; empty: no metrics page.
+    metrics_address: str = ""
+    around: Surroundings = field(default_factory=Surroundings)
+
+
+class CoreServer:
+    """Serves clusters until it is stopped."""
+
+    def __init__(self, options: ServerOptions) -> None:
+        mutual = options.tls is not None and options.tls.client_authority is not None
+        check_address(options.address, mutual_tls=mutual, insecure=options.insecure)
+        self._options = options
+        self._around = options.around
+        self._clusters = Clusters(self._around)
+        self._adapters = ClusterServicer(self._clusters, self._around)
+        self._health = health.aio.HealthServicer()
+        self._server: grpc.aio.Server | None = None
+        self._page: object = None
+        self.address = options.address
+
+    async def start(self) -> str:
+        """Returns the address, with the port that was chosen where 0 was asked for."""
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        limits = self._around.limits
+        server = grpc.aio.server(
+            options=(
+                ("grpc.max_receive_message_length", limits.max_message_bytes),
+                ("grpc.max_send_message_length", limits.max_message_bytes),
+                # Two cores on one port would share its adapters at random.
+                ("grpc.so_reuseport", 0),
+                ("grpc.keepalive_time_ms", 30_000),
+                ("grpc.keepalive_timeout_ms", 10_000),
+                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+            )
+        )
+        cluster_service_pb2_grpc.add_ClusterServiceServicer_to_server(self._adapters, server)
+        inspection_service_pb2_grpc.add_InspectionServiceServicer_to_server(
+            InspectionServicer(self._clusters, self._around), server
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection(
+            (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name), server
+        )
+        self.address = self._bind(server)
+        await server.start()
+        self._server = server
+        if self._options.address.startswith("unix:"):
+            Path(socket_path(self._options.address)).chmod(0o600)
+        self._serve_metrics()
+        for name in ("", *SERVICES):
+            await self._health.set(name, _SERVING)
+        return self.address
+
+    def _bind(self, server: grpc.aio.Server) -> str:
+        address, tls = self._options.address, self._options.tls
+        try:
+            if tls is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, tls.credentials())
+        except RuntimeError as error:
+            raise AddressError(address, "cannot be listened on; is another core there?") from error
+        if address.startswith("unix:"):
+            return address
+        return f"{address.rpartition(':')[0]}:{port}"
+
+    def _serve_metrics(self) -> None:
+        address = self._options.metrics_address
+        if address:
+            host, _, port = address.rpartition(":")
+            registry = self._around.metrics.registry
+            try:
+                self._page = start_http_server(int(port), host or "127.0.0.1", registry)
+            except (OSError, ValueError) as error:
+                raise AddressError(address, f"no metrics there: {error}") from error
+
+    async def stop(self) -> None:
+        """Says goodbye to adapters, lets sessions finish, and ends."""
+        await self._health.enter_graceful_shutdown()
+        await self._adapters.drain()
+        await self._clusters.stop()
+        if self._server is not None:
+            await self._server.stop(_GRACE_SECONDS)
+        if isinstance(self._page, tuple):
+            page, thread = self._page
+            page.shutdown()
+            page.server_close()
+            thread.join()
+        if self._options.address.startswith("unix:"):
+            Path(socket_path(self._options.address)).unlink(missing_ok=True)
+
+    async def wait(self) -> None:
+        if self._server is not None:
+            await self._server.wait_for_termination()

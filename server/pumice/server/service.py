@@ -1,0 +1,188 @@
+"""ClusterService: adapters' streams, read and written on the loop; it never touches an engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from pumice.server import errors
+from pumice.server.clusters import Cluster, Clusters
+from pumice.server.ops import NumberedOp, number_ops
+from pumice.server.peers import PeerCounts, check_cluster, peer_of
+from pumice.server.rules import StreamRules, check_hello
+from pumice.server.status import code_of, message_of, trailing_metadata
+from pumice.server.stream import AdapterStream
+from pumice.server.surroundings import Surroundings
+from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc
+
+log = logging.getLogger("pumice.server")
+_SECOND_NS = 1_000_000_000
+# After so many ops read in a row the loop looks after others.
+_OPS_PER_TURN = 100
+
+
+async def abort(context: Any, error: BaseException) -> None:
+    """Ends a call with the status of an error."""
+    if not isinstance(error, errors.ServiceError):
+        log.error("call failed", exc_info=error)
+    await context.abort(code_of(error), message_of(error), trailing_metadata(error))
+
+
+class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
+    """Serves Connect."""
+
+    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+        self._clusters = clusters
+        self._around = around
+        self._streams = PeerCounts("streams", around.limits.streams_per_peer)
+        self._snapshots = PeerCounts("unfinished snapshots", around.limits.snapshots_per_peer)
+        self._open: set[AdapterStream] = set()
+        self.draining = False
+
+    async def Connect(  # type: ignore[override]  # noqa: N802
+        self, request_iterator: AsyncIterator[cluster_service_pb2.ConnectRequest], context: Any
+    ) -> None:
+        try:
+            if self.draining:
+                raise errors.ShuttingDownError
+            with self._streams.one(peer_of(context)):
+                await self._serve(request_iterator, context)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            await abort(context, error)
+
+    async def _serve(
+        self, requests: AsyncIterator[cluster_service_pb2.ConnectRequest], context: Any
+    ) -> None:
+        first = await anext(aiter(requests), None)
+        if first is None:
+            raise errors.HelloMissingError
+        limits = self._around.limits
+        hello = check_hello(first, self._around.clock.now_ns(), limits)
+        check_cluster(context, hello.cluster)
+        cluster = self._clusters.of(hello.cluster)
+        loop = asyncio.get_running_loop()
+        stream = AdapterStream(hello, peer_of(context), limits, loop)
+        cluster.admit(stream)
+        gauge = self._around.metrics.streams.labels(cluster.name)
+        self._open.add(stream)
+        gauge.inc()
+        try:
+            await self._converse(cluster, stream, requests, context)
+        finally:
+            gauge.dec()
+            self._open.discard(stream)
+            stream.finished.set()
+            cluster.release(stream)
+        if stream.error is not None:
+            raise stream.error
+
+    async def _converse(
+        self,
+        cluster: Cluster,
+        stream: AdapterStream,
+        requests: AsyncIterator[cluster_service_pb2.ConnectRequest],
+        context: Any,
+    ) -> None:
+        """Reads and writes side by side until either side ends."""
+        reading = asyncio.create_task(self._read(cluster, stream, requests))
+        writing = asyncio.create_task(_write(stream, context))
+        ending = asyncio.create_task(stream.until_ended())
+        tasks = (reading, writing, ending)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if ending.done() and not writing.done():
+                # A slow reader gets a little time to hear the last word.
+                farewell = self._around.limits.farewell_ns / _SECOND_NS
+                await asyncio.wait((writing,), timeout=farewell)
+            if reading.done() and not reading.cancelled():
+                reading.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read(
+        self,
+        cluster: Cluster,
+        stream: AdapterStream,
+        requests: AsyncIterator[cluster_service_pb2.ConnectRequest],
+    ) -> None:
+        served = cluster.served
+        resume_after = await cluster.owner.ask(lambda _: served.attach(stream))
+        credit = self._around.limits.credit
+        stream.rules = StreamRules(stream.hello.incarnation, credit, resume_after)
+        holds_snapshot = False
+        try:
+            async for request in requests:
+                await self._take(cluster, stream, stream.rules, request)
+                if stream.rules.in_snapshot != holds_snapshot:
+                    holds_snapshot = not holds_snapshot
+                    if holds_snapshot:
+                        self._snapshots.take(stream.peer)
+                    else:
+                        self._snapshots.give_back(stream.peer)
+        finally:
+            if holds_snapshot:
+                self._snapshots.give_back(stream.peer)
+
+    async def _take(
+        self,
+        cluster: Cluster,
+        stream: AdapterStream,
+        rules: StreamRules,
+        request: cluster_service_pb2.ConnectRequest,
+    ) -> None:
+        served, post = cluster.served, cluster.owner.post
+        match request.WhichOneof("message"):
+            case "hello":
+                raise errors.HelloRepeatedError
+            case "delta_batch":
+                first_seq, new = rules.batch(request.delta_batch)
+                last_seq = rules.received
+                ops = await self._read_ops(cluster, first_seq, new)
+                post(lambda: served.take(stream, ops, last_seq))
+            case "snapshot_begin":
+                begin = request.snapshot_begin
+                rules.begin(begin)
+                kinds: list[int] = list(begin.kinds)
+                post(lambda: served.begin(stream, begin.first_seq, kinds))
+            case "snapshot_end":
+                end = request.snapshot_end
+                rules.end(end)
+                post(lambda: served.end(stream, end.seq, list(end.digests)))
+            case "digest":
+                told = request.digest
+                post(lambda: served.compare(stream, told.seq, list(told.digests)))
+            case _:
+                # Newer than this core: ignored.
+                pass
+
+    async def _read_ops(self, cluster: Cluster, first_seq: int, ops: Any) -> list[NumberedOp]:
+        numbered = []
+        for op in number_ops(cluster.reader, first_seq, ops):
+            numbered.append(op)
+            if len(numbered) % _OPS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        return numbered
+
+    async def drain(self) -> None:
+        """Takes no new streams and says goodbye to those there are."""
+        self.draining = True
+        reason = cluster_service_pb2.GO_AWAY_REASON_SHUTTING_DOWN
+        streams = list(self._open)
+        for stream in streams:
+            stream.end(reason, "the core is shutting down")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * self._around.limits.farewell_ns / _SECOND_NS):
+                for stream in streams:
+                    await stream.finished.wait()
+
+
+async def _write(stream: AdapterStream, context: Any) -> None:
+    while (response := await stream.next()) is not None:
+        await context.write(response)

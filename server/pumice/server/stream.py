@@ -1,0 +1,105 @@
+"""The core's end of an adapter's stream: what waits to be sent, and how the stream ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+
+from pumice.server.limits import Limits
+from pumice.server.rules import StreamRules
+from pumice.v1 import cluster_service_pb2
+
+
+class AdapterStream:
+    """Messages on their way to one adapter. Owners of clusters send from their own threads."""
+
+    def __init__(
+        self,
+        hello: cluster_service_pb2.Hello,
+        peer: str,
+        limits: Limits,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.hello = hello
+        self.peer = peer
+        # Set when the owner has said how the stream begins.
+        self.rules: StreamRules | None = None
+        self.error: BaseException | None = None
+        self._limit = limits.outgoing_bytes
+        self._loop = loop
+        self._queue: deque[cluster_service_pb2.ConnectResponse] = deque()
+        self._bytes = 0
+        self._ended = False
+        self._news = asyncio.Event()
+        self.finished = asyncio.Event()
+
+    # From any thread.
+
+    def send(self, *responses: cluster_service_pb2.ConnectResponse) -> None:
+        self._call(self._put, responses)
+
+    def end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:
+        """Says GoAway and ends; what was not sent by then never is."""
+        self._call(self._end, reason, message)
+
+    def fail(self, error: BaseException) -> None:
+        """Ends with an error."""
+        self._call(self._fail, error)
+
+    def _call(self, function: object, *arguments: object) -> None:
+        # The loop is gone when the process ends before its owners do.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)  # type: ignore[arg-type]
+
+    # On the loop.
+
+    def _put(self, responses: tuple[cluster_service_pb2.ConnectResponse, ...]) -> None:
+        if self._ended:
+            return
+        for response in responses:
+            if response.HasField("ack") and self.rules is not None:
+                self.rules.acknowledged(response.ack.applied_seq)
+            self._queue.append(response)
+            self._bytes += response.ByteSize()
+        if self._bytes > self._limit:
+            reason = cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
+            self._end(reason, f"{self._bytes} bytes wait to be read")
+        self._news.set()
+
+    def _end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:
+        if self._ended:
+            return
+        self._queue.clear()
+        self._bytes = 0
+        farewell = cluster_service_pb2.GoAway(reason=reason, message=message)
+        self._queue.append(cluster_service_pb2.ConnectResponse(go_away=farewell))
+        self._ended = True
+        self._news.set()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._ended:
+            self._queue.clear()
+            self.error = error
+            self._ended = True
+            self._news.set()
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    async def next(self) -> cluster_service_pb2.ConnectResponse | None:
+        """The next message to write; None when there will be no more."""
+        while not self._queue:
+            if self._ended:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        response = self._queue.popleft()
+        self._bytes -= response.ByteSize()
+        return response
+
+    async def until_ended(self) -> None:
+        while not self._ended:
+            self._news.clear()
+            await self._news.wait()

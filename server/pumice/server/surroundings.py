@@ -1,0 +1,25 @@
+"""What all clusters of one core share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from secrets import token_hex
+
+from pumice.core.registry import Registry
+from pumice.server.clock import Clock, SystemClock
+from pumice.server.garbage import Garbage
+from pumice.server.limits import Limits
+from pumice.server.metrics import Metrics
+from pumice.server.plugins import installed_registry
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """A core's identity, clock, limits, plugins and metrics."""
+
+    core_id: str = field(default_factory=lambda: token_hex(8))
+    clock: Clock = field(default_factory=SystemClock)
+    limits: Limits = field(default_factory=Limits)
+    registry: Registry = field(default_factory=installed_registry)
+    metrics: Metrics = field(default_factory=Metrics)
+    garbage: Garbage = field(default_factory=Garbage)

@@ -47,7 +47,7 @@ def test_a_node_publishes_what_it_has() -> None:
         "cpu": 3920,
         "memory": 8 * 2**30,
         "pods": 110,
-        "ephemeral-storage": 10 * 2**30 * 1000,
+        "ephemeral-storage": 10 * 2**30,
         "nvidia.com/gpu": 8000,
     }
     assert dict(found.capacity) == {"cpu": 4000}

@@ -86,7 +86,7 @@ def test_what_the_pod_asks_for_as_a_whole_replaces_the_sum() -> None:
     assert requests_of(spec) == {
         "cpu": 3250,
         "memory": GI + 64 * MI,
-        "hugepages-2Mi": 4 * MI * 1000,
+        "hugepages-2Mi": 4 * MI,
         "x.y/gpu": 1000,
     }
 

@@ -24,6 +24,8 @@ EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 HUGE_PAGES_PREFIX: Final = "hugepages-"
 ATTACHABLE_VOLUMES_PREFIX: Final = "attachable-volumes-"
 
+_COUNTED_WHOLE: Final = (ATTACHABLE_VOLUMES_PREFIX, HUGE_PAGES_PREFIX)
+
 # A resource list as a manifest has it, and the same in billionths.
 ResourceList = Mapping[str, Quantity]
 Billionths = Mapping[str, int]
@@ -82,10 +84,12 @@ def _not_negative(
 
 @lru_cache(maxsize=4096)
 def _conversion(name: str) -> Callable[[int], int] | None:
-    # Volcano counts volumes that can be attached by the piece, whatever a node publishes.
-    if name in {MEMORY, PODS} or name.startswith(ATTACHABLE_VOLUMES_PREFIX):
+    # Volcano counts volumes that can be attached by the piece, whatever a node publishes. It counts
+    # storage and huge pages in thousandths of a byte, which no decision depends on and which would
+    # put a disk of nine terabytes beyond exact arithmetic.
+    if name in {MEMORY, PODS, EPHEMERAL_STORAGE} or name.startswith(_COUNTED_WHOLE):
         return whole
-    if name in {CPU, EPHEMERAL_STORAGE} or is_scalar(name):
+    if name == CPU or is_scalar(name):
         return thousandths
     return None
 

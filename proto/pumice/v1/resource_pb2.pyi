@@ -23,10 +23,9 @@ class ResourceList(_message.Message):
     """Amounts. Everywhere in this package a map from resource names to int64 holds, unless its name
     ends in `_milli`:
       * `cpu` in thousandths of a core,
-      * `memory` in bytes,
+      * `memory`, `ephemeral-storage` and `hugepages-*` in bytes,
       * `pods` and `attachable-volumes-*` as counts,
-      * everything else in thousandths of its unit (one GPU is 1000, one byte of ephemeral storage
-        is 1000).
+      * everything else in thousandths of its unit (one GPU is 1000).
     Amounts are not negative. Amounts of pods and nodes are below 2^53, so that a double holds them
     exactly; an object with a larger one is set aside.
 

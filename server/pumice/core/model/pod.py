@@ -91,8 +91,8 @@ class PodResourceClaim:
 class PodSpec:
     """All that decides where a pod may go; pods with equal specs share a task class."""
 
-    # Resource name -> amount: cpu in millicores, memory in bytes, pods as a count (always 1),
-    # everything else in thousandths of its unit.
+    # Resource name -> amount: cpu in millicores; memory, storage and huge pages in bytes; pods
+    # (always 1) and attachable volumes as counts; everything else in thousandths of its unit.
     requests: tuple[tuple[str, int], ...] = ()
     # Containers that ask for no cpu or memory count 100 m and 200 MiB in these two.
     non_zero_milli_cpu: int = 0

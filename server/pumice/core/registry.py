@@ -9,6 +9,9 @@ from typing import ClassVar, Protocol
 from pumice.core.actions.allocate import AllocateAction
 from pumice.core.actions.backfill import BackfillAction
 from pumice.core.actions.enqueue import EnqueueAction
+from pumice.core.actions.preempt import PreemptAction
+from pumice.core.actions.reclaim import ReclaimAction
+from pumice.core.actions.shuffle import ShuffleAction
 from pumice.core.configuration import Arguments, ArgumentSchema, Catalog, PluginOptions
 from pumice.core.errors import InputError
 from pumice.core.plugins.binpack import BinpackPlugin
@@ -82,7 +85,14 @@ class PluginNameTakenError(PluginRefusedError):
         super().__init__(name, f"has a name that is taken by {whose}; give it another")
 
 
-BUILT_IN_ACTIONS: tuple[type[Action], ...] = (EnqueueAction, AllocateAction, BackfillAction)
+BUILT_IN_ACTIONS: tuple[type[Action], ...] = (
+    EnqueueAction,
+    AllocateAction,
+    BackfillAction,
+    PreemptAction,
+    ReclaimAction,
+    ShuffleAction,
+)
 BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     BinpackPlugin,
     ConformancePlugin,

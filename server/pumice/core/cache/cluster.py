@@ -9,6 +9,7 @@ from typing import TypeVar
 from pumice.core.cache.assumptions import Assumptions
 from pumice.core.cache.broken import BrokenGangs
 from pumice.core.cache.classes import ClassRegistry
+from pumice.core.cache.evictable import EvictableTasks
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.labels import NodeLabels
 from pumice.core.cache.nodes import NodeTable
@@ -52,7 +53,7 @@ class ClusterCache:
     def __init__(self, settings: CacheSettings | None = None) -> None:
         self.settings = settings or CacheSettings()
         self.table = NodeTable()
-        self.labels = NodeLabels(self.table)
+        self.labels, self.evictable = NodeLabels(self.table), EvictableTasks(self.table)
         self.classes = ClassRegistry(self)
         self.assumptions = Assumptions()
         self.totals = QueueTotals()

@@ -139,6 +139,11 @@ class Queue:
     state: QueueState = QueueState.NONE
     allocated: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def lets_go(self) -> bool:
+        """Whether others may reclaim from it."""
+        return self.reclaimable is not False
+
 
 @dataclass(frozen=True, slots=True)
 class PriorityClass:

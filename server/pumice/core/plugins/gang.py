@@ -18,7 +18,7 @@ from pumice.core.session.closing import (
     is_quiet,
     with_condition,
 )
-from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.hooks import PERMIT, REJECT, VictimBound
 from pumice.core.session.session import Session
 
 
@@ -47,6 +47,14 @@ class GangPlugin:
         hooks.sub_job_order[self.name] = self._unready_first
         hooks.preemptable[self.name] = self._surplus
         hooks.reclaimable[self.name] = self._surplus
+        surplus = VictimBound(
+            lambda job: job.index.ready_count - job.min_available,
+            lambda _: 0,
+            keeps_first=True,
+            counts=True,
+        )
+        hooks.preemptable_bound[self.name] = surplus
+        hooks.reclaimable_bound[self.name] = surplus
         # The gang actions see to the minima themselves.
         hooks.unified_evictable[self.name] = lambda _action, _job, tasks: (tasks, PERMIT)
 

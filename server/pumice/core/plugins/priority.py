@@ -7,7 +7,7 @@ from typing import ClassVar
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
-from pumice.core.session.hooks import PERMIT
+from pumice.core.session.hooks import PERMIT, VictimBound
 from pumice.core.session.session import Session
 
 
@@ -28,6 +28,11 @@ class PriorityPlugin:
         hooks.job_order[self.name] = lambda left, right: right.priority - left.priority
         hooks.sub_job_order[self.name] = lambda left, right: right.priority - left.priority
         hooks.preemptable[self.name] = self._lower
+        hooks.preemptable_bound[self.name] = VictimBound(
+            lambda job: -job.priority,
+            lambda preemptor: -self._jobs[preemptor.job_id].priority,
+            keeps_first=True,
+        )
         hooks.unified_evictable[self.name] = self._lower_jobs
         hooks.job_starving[self.name] = lambda job: (
             job.index.ready_count + job.index.waiting_count < len(job.index)

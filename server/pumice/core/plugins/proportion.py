@@ -12,7 +12,7 @@ from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.session.accounts import Ceilings, QueueAccount
-from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
+from pumice.core.session.hooks import PERMIT, REJECT, EventHandler, VictimBound
 from pumice.core.session.session import Session
 
 
@@ -34,12 +34,17 @@ class ProportionPlugin:
             queue = session.queues[name]
             self._queues[name] = QueueAccount(queue, totals.of(name), ceilings.of(queue))
         divide(session.total, list(self._queues.values()))
+        session.accounts = self._queues
         hooks = session.hooks
         hooks.queue_order[self.name] = self._queue_order
         hooks.overused[self.name] = self._overused
         hooks.allocatable[self.name] = lambda queue, task: self._allowed(queue, task.request)
         hooks.preemptive[self.name] = self._may_reclaim
         hooks.reclaimable[self.name] = self._above_deserved
+        hooks.reclaimable_bound[self.name] = VictimBound(
+            lambda job: not self._within_deserved(job.queue), lambda _: 0, by_queue=True
+        )
+        hooks.simulation[self.name] = lambda _task, _row: _Simulation(self._session, self._queues)
         hooks.job_enqueueable[self.name] = self._enqueueable
         hooks.job_enqueued[self.name] = self._enqueued
         hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
@@ -81,6 +86,10 @@ class ProportionPlugin:
                 victims.append(task)
         return victims, PERMIT
 
+    def _within_deserved(self, queue: str) -> bool:
+        state = self._queues.get(queue)
+        return state is None or state.allocated.less_equal(state.deserved)
+
     def _enqueueable(self, job: Job) -> int:
         queue = self._session.queue_of(job)
         if queue.state is not QueueState.OPEN:
@@ -114,6 +123,48 @@ class ProportionPlugin:
         state = self._state_of(task)
         if state is not None:
             state.give_back(task.request)
+
+
+class _Simulation:
+    """What queues would hold; whether they are open is not asked again."""
+
+    def __init__(self, session: Session, queues: dict[str, QueueAccount]) -> None:
+        self._session = session
+        self._queues = queues
+        self._allocated: dict[str, Resources] = {}
+
+    def remove(self, task: Task) -> str | None:
+        held = self._held_by_queue_of(task)
+        if held is None:
+            return f"proportion: no queue for {task.key}"
+        held.subtract(task.request)
+        return None
+
+    def add(self, task: Task) -> str | None:
+        held = self._held_by_queue_of(task)
+        if held is None:
+            return f"proportion: no queue for {task.key}"
+        held.add(task.request)
+        return None
+
+    def _held_by_queue_of(self, task: Task) -> Resources | None:
+        job = self._session.jobs.get(task.job_id)
+        return None if job is None else self._held_by(job.queue)
+
+    def _held_by(self, queue: str) -> Resources | None:
+        """What the queue holds, copied when first asked for."""
+        if queue not in self._allocated and queue in self._queues:
+            self._allocated[queue] = self._queues[queue].allocated.clone()
+        return self._allocated.get(queue)
+
+    def is_allocatable(self, queue: Queue, task: Task) -> bool:
+        held = self._held_by(queue.name)
+        return held is not None and held.has_room_for(
+            task.request, self._queues[queue.name].deserved
+        )
+
+    def why_not(self, task: Task) -> str | None:
+        return None
 
 
 def divide(total: Resources, queues: list[QueueAccount]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class Feasibility:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._remembered: dict[int, tuple[int, FitErrors]] = {}
+        self._filters: list[tuple[str, Any, Any, Any]] | None = None
 
     def why_not_anywhere(self, task: Task) -> str | None:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
@@ -87,6 +88,44 @@ class Feasibility:
             if found:
                 result.append(found)
         return result
+
+    def refused_by(self, task: Task, view: ClassView, row: int) -> list[Refusal] | str:
+        """Why one node refuses the task, by the first plugin that does; nothing: it does not.
+
+        A text is not a refusal but a plugin's error.
+        """
+        rows = NodeRows(self._session.table, np.array([row], dtype=np.intp))
+        static = dict(view.static)
+        for name, by_row, by_task, by_node in self._predicates():
+            found = [r for r in by_row(view.class_, rows) if r.rows[0]] if by_row else []
+            found += [r for r in static.get(name, ()) if r.rows[row]]
+            if by_task is not None:
+                found += [r for r in by_task(task) or () if r.rows[row]]
+            if by_node is not None:
+                answer = by_node(task, self._session.table.names[row])
+                if isinstance(answer, Refusal):
+                    found.append(answer)
+                elif answer is not None and not found:
+                    return str(answer)
+            if found:
+                return found
+        return []
+
+    def _predicates(self) -> list[tuple[str, Any, Any, Any]]:
+        """The plugins that filter, in order, with what each asks by row, task and node."""
+        if self._filters is None:
+            chains = self._session.chains
+            points = [
+                dict(chains.named(point))
+                for point in ("row_predicate", "task_predicate", "node_predicate")
+            ]
+            static = {name for name, _ in chains.named("class_predicate")}
+            self._filters = [
+                (name, *(point.get(name) for point in points))
+                for name in self._session.plugin_names
+                if name in static or any(name in point for point in points)
+            ]
+        return self._filters
 
     def preempt_style(self, task: Task, view: ClassView) -> Mask:
         """Nodes where at most such predicates fail as an eviction could cure."""

@@ -47,6 +47,8 @@ class VictimBound:
     by_queue: bool = False
     # The first candidate of every job within the bound is always among the victims.
     keeps_first: bool = False
+    # Of one job, no more than ``mark(job) - limit(preemptor)`` are ever among them.
+    counts: bool = False
 
 
 class Simulation(Protocol):

@@ -24,6 +24,8 @@ class Moves:
         # in this session. A pod whose eviction was undone stays out of it.
         self._kube_added: dict[str, Task] = {}
         self._kube_hidden: dict[str, tuple[Task, int]] = {}
+        # Every task that was moved, in order: who keeps sums follows it.
+        self.log: list[Task] = []
         self.bound: dict[str, Task] = {}
         self.evicted: dict[str, Task] = {}
 
@@ -35,6 +37,7 @@ class Moves:
         self._session.jobs[task.job_id].set_status(task, status)
         task.node_name = node_name
         self._session.table.add_task(task)
+        self.log.append(task)
         problems = []
         for handler in self._session.hooks.handlers:
             problem = handler.allocated(task)
@@ -45,6 +48,7 @@ class Moves:
     def unplace(self, task: Task) -> None:
         self._session.jobs[task.job_id].set_status(task, TaskStatus.PENDING)
         self._session.table.remove_task(task)
+        self.log.append(task)
         self._tell_deallocated(task)
         task.node_name = ""
 
@@ -62,6 +66,7 @@ class Moves:
     def _restate(self, task: Task, status: TaskStatus) -> None:
         self._session.jobs[task.job_id].set_status(task, status)
         self._session.table.restate_task(task)
+        self.log.append(task)
 
     def _tell_deallocated(self, task: Task) -> None:
         for handler in self._session.hooks.handlers:

@@ -151,6 +151,11 @@ class ClassView:
             mask &= amounts[column] >= need
         return mask
 
+    @property
+    def needs(self) -> list[tuple[int, float]]:
+        """Column and amount of all that must be there for the class to fit."""
+        return list(zip(self._columns, self._needs, strict=True))
+
     def first_short(self) -> NDArray[np.intp]:
         """By row, the first asked resource that even the future lacks; -1: none."""
         table = self._table

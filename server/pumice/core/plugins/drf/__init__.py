@@ -10,7 +10,7 @@ from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.drf.hierarchy import ShareTree
-from pumice.core.session.hooks import PERMIT, EventHandler
+from pumice.core.session.hooks import PERMIT, EventHandler, VictimBound
 from pumice.core.session.session import Session
 
 # Shares closer than this are equal when victims are chosen.
@@ -37,6 +37,9 @@ class DrfPlugin:
         hooks = session.hooks
         hooks.job_order[self.name] = self._job_order
         hooks.preemptable[self.name] = self._preemptable
+        hooks.preemptable_bound[self.name] = VictimBound(
+            self._share_without_one, lambda preemptor: self._share_with(preemptor) - 2 * _CLOSE
+        )
         if self._hierarchical:
             hooks.queue_order[self.name] = self._queue_order
             hooks.reclaimable[self.name] = self._reclaimable
@@ -58,6 +61,21 @@ class DrfPlugin:
     def _job_order(self, left: Job, right: Job) -> int:
         mine, other = self._share(left), self._share(right)
         return (mine > other) - (mine < other)
+
+    def _share_with(self, preemptor: Task) -> float:
+        """The share that the preemptor's job would have."""
+        held = self._held(self._session.jobs[preemptor.job_id]).clone().add(preemptor.request)
+        return held.dominant_share(self._total)
+
+    def _share_without_one(self, job: Job) -> float:
+        """The most that the job's share can be with a task gone."""
+        least = Resources()
+        requests = list({task.class_.number: task.request for task in job.index}.values())
+        if requests:
+            least = requests[0].clone()
+            for request in requests[1:]:
+                least.lower_to(request, missing_is_zero=True)
+        return self._held(job).clone().subtract(least).dominant_share(self._total)
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Those whose jobs stay at least as well off as the preemptor's would be.

@@ -1,0 +1,94 @@
+"""preempt: makes room for starving jobs by evicting tasks of their own queue."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.actions.preempt.attempt import Attempt, Rivals
+from pumice.core.actions.preempt.settings import PreemptSettings
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.heap import LiveHeap
+from pumice.core.session.session import Session
+
+
+class PreemptAction:
+    """Queue by queue: first jobs take from other jobs, then each from its own lesser tasks."""
+
+    name: ClassVar[str] = "preempt"
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {
+            "predicateErrorCacheEnable": ArgumentType.BOOL,
+            "enableTopologyAwarePreemption": ArgumentType.BOOL,
+            # How many nodes are tried out at once: here one after the other, whatever it says.
+            "topologyAwarePreemptWorkerNum": ArgumentType.INT,
+            "minCandidateNodesPercentage": ArgumentType.INT,
+            "minCandidateNodesAbsolute": ArgumentType.INT,
+            "maxCandidateNodesAbsolute": ArgumentType.INT,
+        }
+    )
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._settings = PreemptSettings.of(arguments)
+
+    def execute(self, session: Session) -> None:
+        starving = [job for job in session.jobs.values() if _may_preempt(session, job)]
+        if not starving:
+            return
+        jobs: dict[str, LiveHeap[Job]] = {}
+        tasks = {}
+        for job in starving:
+            if job.queue not in jobs:
+                jobs[job.queue] = LiveHeap(session.orders.job_first)
+            jobs[job.queue].push(job)
+            tasks[job.id] = _pending(session, job)
+        attempt = Attempt(session, self.name, self._settings)
+        queues = LiveHeap(
+            session.orders.queue_first, (session.queues[name] for name in sorted(jobs))
+        )
+        while queues:
+            queue = queues.pop()
+            heap = jobs[queue.name]
+            while heap:
+                job = heap.pop()
+                self._from_other_jobs(session, attempt, job, tasks[job.id])
+            for job in starving:
+                if job.queue == queue.name:
+                    self._from_itself(session, attempt, job)
+
+    def _from_other_jobs(
+        self, session: Session, attempt: Attempt, job: Job, tasks: list[Task]
+    ) -> None:
+        statement = session.statement()
+        for task in tasks:
+            if not session.votes.is_starving(job):
+                break
+            attempt.make_room(statement, job, task, Rivals.OTHER_JOBS)
+        if session.votes.is_pipelined(job):
+            statement.commit(job.id)
+        else:
+            statement.discard()
+
+    def _from_itself(self, session: Session, attempt: Attempt, job: Job) -> None:
+        for task in _pending(session, job):
+            statement = session.statement()
+            if not attempt.make_room(statement, job, task, Rivals.SAME_JOB):
+                statement.discard()
+                return
+            statement.commit(job.id)
+
+
+def _may_preempt(session: Session, job: Job) -> bool:
+    return (
+        not job.is_pending
+        and session.votes.is_starving(job)
+        and session.votes.why_not_valid(job) is None
+        and not job.has_network_topology
+    )
+
+
+def _pending(session: Session, job: Job) -> list[Task]:
+    pending = job.index.with_status(TaskStatus.PENDING).values()
+    return session.orders.tasks(task for task in pending if not task.gated)

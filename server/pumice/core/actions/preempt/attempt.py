@@ -1,0 +1,242 @@
+"""Makes room for one task: on the best node where its rivals give way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from pumice.core.actions.preempt.dry_run import DryRuns
+from pumice.core.actions.preempt.eligibility import why_not_eligible
+from pumice.core.actions.preempt.settings import PreemptSettings
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask
+from pumice.core.model.reasons import NodeCount, Reason, ReasonCode
+from pumice.core.model.status import EVICTABLE
+from pumice.core.session.candidates import EvictionNodes, frees_enough
+from pumice.core.session.session import Session
+from pumice.core.session.statement import Statement
+from pumice.core.session.victims import VictimSearch
+from pumice.core.session.views import ClassView
+
+
+class Rivals(Enum):
+    """Whom a task may take room from."""
+
+    OTHER_JOBS = 1
+    SAME_JOB = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A task that wants room, from whom, and where it may look."""
+
+    job: Job
+    task: Task
+    view: ClassView
+    rivals: Rivals
+    # Nodes whose refusals an eviction could cure.
+    nodes: Mask
+    # Those of them where evictions might free enough.
+    hopeful: Mask
+
+
+class Attempt:
+    """Preemption for task after task, in one run of the action."""
+
+    def __init__(self, session: Session, author: str, settings: PreemptSettings) -> None:
+        self._session = session
+        self._author = author
+        self._settings = settings
+        self._nodes = EvictionNodes(session, remembers_errors=settings.remembers_errors)
+        self._search = VictimSearch(session, "preemptable")
+        self._explained: set[str] = set()
+        # What failed, by all that the outcome depends on, and where the log of moves stood then.
+        self._failed: dict[tuple[object, ...], int] = {}
+
+    def make_room(self, statement: Statement, job: Job, task: Task, rivals: Rivals) -> bool:
+        """Evicts for the task and pipelines it; false: nothing was changed."""
+        session = self._session
+        session.count("preemptors_tried")
+        view = session.view(task)
+        problem = why_not_eligible(session, task, view)
+        problem = problem or session.feasibility.why_not_anywhere(task)
+        if problem is not None:
+            self._explain(job, task, subjects=(problem,))
+            return False
+        nodes = self._nodes.nodes_for(task, view)
+        before = len(session.moves.log)
+        key = _key(task, rivals, nodes)
+        if self._failed.get(key) == before:
+            return False
+        hopeful = nodes & self._promising(job, task, view, rivals)
+        search = self._by_dry_run if self._settings.topology_aware else self._by_score
+        if search(statement, _Question(job, task, view, rivals, nodes, hopeful)):
+            return True
+        after = len(session.moves.log)
+        # Evictions that were undone leave traces in Kubernetes' view; only tasks whose
+        # predicates look at no other node are sure to find the same again.
+        if after == before or session.feasibility.is_static(task):
+            self._failed[key] = after
+        self._explain_nodes(job, task, nodes, hopeful)
+        return False
+
+    # Who could go, and where that might be enough.
+
+    def _promising(self, job: Job, task: Task, view: ClassView, rivals: Rivals) -> Mask:
+        if rivals is Rivals.OTHER_JOBS:
+            wanted = self._search.in_queue(job.queue, job, best_effort_only=task.best_effort)
+            rows = self._search.promising(task, view, wanted)
+        else:
+            rows = self._rows_of(job, task)
+        if not self._settings.topology_aware:
+            # Where there will be room anyway nobody has to go.
+            rows |= view.fits_future
+        return rows
+
+    def _rows_of(self, job: Job, task: Task) -> Mask:
+        """Nodes with rivals within the job."""
+        table = self._session.table
+        rows = np.zeros(len(table), dtype=np.bool_)
+        for status in sorted(EVICTABLE):
+            for other in job.index.with_status(status).values():
+                row = table.row_of(other.node_name)
+                if row is not None and self._is_rival(job, task, other, Rivals.SAME_JOB):
+                    rows[row] = True
+        return rows
+
+    def _is_rival(self, job: Job, task: Task, other: Task, rivals: Rivals) -> bool:
+        if other.status not in EVICTABLE or not other.pod.preemptable:
+            return False
+        if task.best_effort and not other.best_effort:
+            return False
+        if rivals is Rivals.SAME_JOB:
+            return other.job_id == task.job_id
+        other_job = self._session.jobs.get(other.job_id)
+        return other_job is not None and other_job.queue == job.queue and other_job is not job
+
+    def _rivals_on(self, row: int, question: _Question) -> list[Task]:
+        job, task, rivals = question.job, question.task, question.rivals
+        tasks = self._session.table.rows[row].tasks_in_order()
+        return [other for other in tasks if self._is_rival(job, task, other, rivals)]
+
+    # The usual way: nodes by score, the first on which it works out.
+
+    def _by_score(self, statement: Statement, question: _Question) -> bool:
+        hopeful = question.hopeful
+        if not hopeful.any():
+            return False
+        rows = np.flatnonzero(question.nodes)
+        # Scores are normalised over all candidates, the hopeless ones among them.
+        scores = self._session.choice.scores(question.task, question.view, rows)
+        left = np.where(hopeful[rows], scores, -np.inf)
+        for _ in range(int(np.count_nonzero(hopeful))):
+            best = int(np.argmax(left))
+            left[best] = -np.inf
+            if self._try_node(statement, question, int(rows[best])):
+                return True
+        return False
+
+    def _try_node(self, statement: Statement, question: _Question, row: int) -> bool:
+        session, task = self._session, question.task
+        session.count("nodes_tried_for_victims")
+        victims = session.votes.preemptable(task, self._rivals_on(row, question))
+        if not frees_enough(session, question.view, row, victims):
+            return False
+        trial = session.statement()
+        occurred = False
+        fits = self._fits(question, row)
+        if not fits:
+            waiting = session.orders.victims(victims, task)
+            while waiting and not fits:
+                victim = waiting.pop()
+                trial.evict(victim, self._author)
+                # Best-effort victims alone do not count: no node is nominated then.
+                occurred = occurred or not victim.best_effort
+                fits = self._fits(question, row)
+        node = session.table.names[row]
+        if fits and trial.pipeline(task, node, eviction_occurred=occurred):
+            statement.merge(trial)
+            return True
+        trial.discard()
+        return False
+
+    def _fits(self, question: _Question, row: int) -> bool:
+        session, task, view = self._session, question.task, question.view
+        return (
+            session.votes.is_allocatable(session.queue_of(question.job), task)
+            and frees_enough(session, view, row, ())
+            and not session.feasibility.refused_by(task, view, row)
+        )
+
+    # The way of Kubernetes' own scheduler: try nodes out first, then choose among them.
+
+    def _by_dry_run(self, statement: Statement, question: _Question) -> bool:
+        session, task = self._session, question.task
+        wanted = self._settings.candidates_among(int(question.nodes.sum()))
+        runs = DryRuns(session, question.job, task, question.view)
+        for row in np.flatnonzero(question.hopeful).tolist():
+            if runs.found >= wanted:
+                break
+            session.count("nodes_tried_for_victims")
+            runs.try_node(row, self._rivals_on(row, question))
+        choice = runs.best()
+        if choice is None:
+            return False
+        trial = session.statement()
+        for victim in choice.victims:
+            trial.evict(victim, self._author)
+        node = session.table.names[choice.row]
+        if not trial.pipeline(task, node, eviction_occurred=True):
+            trial.discard()
+            return False
+        statement.merge(trial)
+        return True
+
+    # Why not, once a job.
+
+    def _explain_nodes(self, job: Job, task: Task, nodes: Mask, hopeful: Mask) -> None:
+        open_, tried = int(np.count_nonzero(nodes)), int(np.count_nonzero(hopeful))
+        counts = (
+            NodeCount("node(s) that no eviction could open", len(nodes) - open_),
+            NodeCount("node(s) with too little to evict", open_ - tried),
+            NodeCount("node(s) where evictions were not enough", tried),
+        )
+        self._explain(job, task, nodes=tuple(count for count in counts if count.nodes))
+
+    def _explain(
+        self,
+        job: Job,
+        task: Task,
+        subjects: tuple[str, ...] = (),
+        nodes: tuple[NodeCount, ...] = (),
+    ) -> None:
+        if job.id in self._explained:
+            return
+        self._explained.add(job.id)
+        reason = Reason(
+            self._author,
+            ReasonCode.NO_VICTIMS,
+            task=task.name,
+            have=job.index.ready_count + job.index.waiting_count,
+            need=job.min_available,
+            subjects=subjects,
+            nodes=nodes,
+        )
+        self._session.explain(job, reason)
+
+
+def _key(task: Task, rivals: Rivals, nodes: Mask) -> tuple[object, ...]:
+    """All of a task that the outcome depends on."""
+    pod = task.pod
+    return (
+        task.job_id,
+        task.class_.number,
+        task.priority,
+        pod.preemptable,
+        pod.revocable_zone,
+        rivals,
+        nodes.tobytes(),
+    )

@@ -1,0 +1,185 @@
+"""reclaim: takes room back for queues that have less than their due, from queues with more."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
+from pumice.core.model.group import Queue
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.candidates import EvictionNodes, frees_enough
+from pumice.core.session.heap import LiveHeap
+from pumice.core.session.session import Session
+from pumice.core.session.statement import Statement
+from pumice.core.session.victims import VictimSearch
+from pumice.core.session.views import ClassView
+
+
+class ReclaimAction:
+    """Queues in their order, all starving jobs of one before the next; nodes by name, unscored."""
+
+    name: ClassVar[str] = "reclaim"
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        # Nothing depends on it: what is remembered would be forgotten after each task.
+        {"predicateErrorCacheEnable": ArgumentType.BOOL}
+    )
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def execute(self, session: Session) -> None:
+        run = _Run(session, self.name)
+        for job in session.jobs.values():
+            run.enlist(job)
+        run.visit_all()
+
+
+class _Run:
+    """One run of the action."""
+
+    def __init__(self, session: Session, author: str) -> None:
+        self._session = session
+        self._author = author
+        self._queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
+        self._jobs: dict[str, LiveHeap[Job]] = {}
+        self._tasks: dict[str, list[Task]] = {}
+        self._nodes = EvictionNodes(session, remembers_errors=False)
+        self._explained: set[str] = set()
+        self._failed: dict[tuple[object, ...], int] = {}
+
+    def enlist(self, job: Job) -> None:
+        """Every queue with a sound job takes part; of jobs only those that starve."""
+        session = self._session
+        pending = job.index.with_status(TaskStatus.PENDING).values()
+        if job.is_pending or (not pending and job.queue in self._jobs):
+            return
+        starving = bool(pending) and session.votes.is_starving(job)
+        if not starving and job.queue in self._jobs:
+            return
+        if session.votes.why_not_valid(job) is not None:
+            return
+        if job.queue not in self._jobs:
+            self._jobs[job.queue] = LiveHeap(session.orders.job_first)
+            self._queues.push(session.queue_of(job))
+        if starving:
+            self._jobs[job.queue].push(job)
+            self._tasks[job.id] = session.orders.tasks(task for task in pending if not task.gated)
+
+    def visit_all(self) -> None:
+        if not self._tasks:
+            return
+        self._search = VictimSearch(self._session, "reclaimable")
+        while self._queues:
+            queue = self._queues.pop()
+            jobs = self._jobs[queue.name]
+            if self._session.votes.is_overused(queue):
+                self._explain_overused(queue, jobs)
+                continue
+            while jobs:
+                job = jobs.pop()
+                self._reclaim_for(queue, job, self._tasks[job.id])
+                if jobs:
+                    # The reference puts the queue back after each job: it shapes the heap.
+                    self._queues.push(queue)
+
+    def _explain_overused(self, queue: Queue, jobs: LiveHeap[Job]) -> None:
+        while jobs:
+            self._explain(jobs.pop(), None, ReasonCode.QUEUE_OVERUSED, (queue.name,))
+
+    def _reclaim_for(self, queue: Queue, job: Job, tasks: list[Task]) -> None:
+        session = self._session
+        statement = session.statement()
+        for task in tasks:
+            if not session.votes.is_starving(job):
+                break
+            if task.class_.spec.never_preempts:
+                self._explain(job, task, ReasonCode.NO_VICTIMS, ("preemption policy is Never",))
+                continue
+            if not session.votes.may_reclaim(queue, [task]):
+                self._explain(job, task, ReasonCode.QUEUE_QUOTA, (queue.name,))
+                continue
+            problem = session.feasibility.why_not_anywhere(task)
+            if problem is not None:
+                self._explain(job, task, ReasonCode.NO_VICTIMS, (problem,))
+            elif not self._make_room(statement, job, task):
+                self._explain(job, task, ReasonCode.NO_VICTIMS)
+        if session.votes.is_pipelined(job):
+            statement.commit(job.id)
+        else:
+            statement.discard()
+
+    # One task: nodes by name, the first on which it works out.
+
+    def _make_room(self, statement: Statement, job: Job, task: Task) -> bool:
+        session = self._session
+        session.count("reclaimers_tried")
+        view = session.view(task)
+        nodes = self._nodes.nodes_for(task, view)
+        key = (job.id, task.class_.number, task.priority, nodes.tobytes())
+        before = len(session.moves.log)
+        if self._failed.get(key) == before:
+            return False
+        wanted = self._search.in_other_queues(job.queue)
+        # Room that is free anyway counts only beside a candidate.
+        enough = self._search.promising(task, view, wanted) | view.fits_future
+        hopeful = nodes & self._search.holders(wanted) & enough
+        for row in np.flatnonzero(hopeful).tolist():
+            if self._try_node(statement, job, task, view, row):
+                return True
+        if len(session.moves.log) == before:
+            self._failed[key] = before
+        return False
+
+    def _try_node(
+        self, statement: Statement, job: Job, task: Task, view: ClassView, row: int
+    ) -> bool:
+        session = self._session
+        session.count("nodes_tried_for_victims")
+        candidates = self._candidates_on(row, job)
+        if not candidates:
+            return False
+        victims = session.votes.reclaimable(task, candidates)
+        if not frees_enough(session, view, row, victims):
+            return False
+        trial = session.statement()
+        waiting = session.orders.victims(victims, task)
+        # Predicates and quota are not asked about again: the reference looks at room alone.
+        while waiting and not frees_enough(session, view, row, ()):
+            trial.evict(waiting.pop(), self._author)
+        node = session.table.names[row]
+        if trial.pipeline(task, node, eviction_occurred=trial.has_evictions):
+            statement.merge(trial)
+            return True
+        trial.discard()
+        return False
+
+    def _candidates_on(self, row: int, job: Job) -> list[Task]:
+        session = self._session
+        found = []
+        for task in session.table.rows[row].tasks_in_order():
+            if task.status is not TaskStatus.RUNNING or not task.pod.preemptable:
+                continue
+            other = session.jobs.get(task.job_id)
+            if other is None or other.queue == job.queue:
+                continue
+            if session.queues[other.queue].lets_go:
+                found.append(task)
+        return found
+
+    def _explain(
+        self, job: Job, task: Task | None, code: ReasonCode, subjects: tuple[str, ...] = ()
+    ) -> None:
+        """Why not, once a job."""
+        if job.id not in self._explained:
+            self._explained.add(job.id)
+            name = task.name if task is not None else ""
+            have = job.index.ready_count + job.index.waiting_count
+            reason = Reason(
+                self._author, code, name, have=have, need=job.min_available, subjects=subjects
+            )
+            self._session.explain(job, reason)

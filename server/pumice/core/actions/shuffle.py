@@ -1,0 +1,29 @@
+"""shuffle: evicts what plugins want moved, so that it is placed better."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.configuration import Arguments, ArgumentSchema
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.session import Session
+
+
+class ShuffleAction:
+    """Asks about all running tasks; nobody is asked whether a gang breaks."""
+
+    name: ClassVar[str] = "shuffle"
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def execute(self, session: Session) -> None:
+        running = [
+            task for job in session.jobs.values() for task in job.index.in_order(TaskStatus.RUNNING)
+        ]
+        for victim in session.votes.victim_tasks(running):
+            statement = session.statement()
+            statement.evict(victim, self.name)
+            # For nobody's sake, so each is applied by itself.
+            statement.commit("")

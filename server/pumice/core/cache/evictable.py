@@ -1,0 +1,126 @@
+"""Every task that an eviction could remove, in arrays, node by node.
+
+The search for victims sums over these instead of walking nodes. They are kept across sessions and
+follow the node table's log; a task that was not there when they were made has them made anew.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.status import TaskStatus
+
+if TYPE_CHECKING:
+    from pumice.core.cache.nodes import NodeTable
+
+GONE, BOUND, RUNNING = 0, 1, 2
+_CODES = {TaskStatus.BOUND: BOUND, TaskStatus.RUNNING: RUNNING}
+
+Whole = NDArray[np.int64]
+
+
+class EvictableTasks:
+    """Tasks that are bound or running, may be preempted and belong to a job; sorted by row."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._layout = -1
+        self._position = -1
+        # Grows when the arrays are made anew: everything kept by their positions is void.
+        self.generation = 0
+        self._make()
+
+    def sync(self) -> None:
+        """Brings the states up to date; call before reading."""
+        table = self._table
+        touched = table.touched_since(self._position)
+        if self._layout != table.layout or touched is None:
+            self._make()
+            return
+        for row in dict.fromkeys(touched):
+            if not self._refresh(row):
+                self._make()
+                return
+        self._position = table.log_end
+
+    def _make(self) -> None:
+        table = self._table
+        self.tasks: list[Task] = []
+        self.job_ids: dict[str, int] = {}
+        starts, jobs, states = [0], [], []
+        for entry in table.rows:
+            found = [
+                (self.job_ids.setdefault(task.job_id, len(self.job_ids)), task)
+                for task in entry.tasks.values()
+                if task.status in _CODES and task.pod.preemptable and task.job_id
+            ]
+            found.sort(key=itemgetter(0))
+            for job, task in found:
+                self.tasks.append(task)
+                jobs.append(job)
+                states.append(_CODES[task.status])
+            starts.append(len(self.tasks))
+        self.starts = starts
+        self.job: Whole = np.array(jobs, dtype=np.int64)
+        self.row: Whole = np.repeat(np.arange(len(table)), np.diff(np.array(starts)))
+        self.state = np.array(states, dtype=np.int8)
+        self.best_effort = np.array([task.best_effort for task in self.tasks], dtype=np.bool_)
+        self.request = self._requests()
+        self._pair_up()
+        self._layout, self._position = table.layout, table.log_end
+        self.generation += 1
+
+    def _pair_up(self) -> None:
+        """Gathers the tasks of one job on one node, which are neighbours, under one number."""
+        first = np.ones(len(self.tasks), dtype=np.bool_)
+        first[1:] = (np.diff(self.row) != 0) | (np.diff(self.job) != 0)
+        heads = np.flatnonzero(first)
+        self.pair: Whole = np.cumsum(first) - 1
+        self.pair_row, self.pair_job = self.row[heads], self.job[heads]
+        # The largest request of any of them, by column.
+        self.pair_most: Whole = (
+            np.maximum.reduceat(self.request, heads, axis=1) if len(heads) else self.request
+        )
+        self.pair_starts: list[int] = np.searchsorted(heads, self.starts).tolist()
+        # How many tasks a job has on one node at most.
+        self.job_most: Whole = np.zeros(len(self.job_ids), dtype=np.int64)
+        np.maximum.at(self.job_most, self.pair_job, np.bincount(self.pair, minlength=len(heads)))
+        # Rows by job: those of job number j are job_rows[job_starts[j] : job_starts[j + 1]].
+        self.job_rows: Whole = self.pair_row[np.argsort(self.pair_job, kind="stable")]
+        counts = np.bincount(self.pair_job, minlength=len(self.job_ids))
+        self.job_starts: Whole = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+
+    def _requests(self) -> Whole:
+        """What each task would free, by column and task; whole numbers, so sums are exact."""
+        numbers: dict[int, int] = {}
+        vectors = [np.zeros(len(self._table.columns))]
+        which = []
+        for task in self.tasks:
+            number = numbers.get(task.class_.number)
+            if number is None:
+                number = numbers[task.class_.number] = len(vectors)
+                vectors.append(self._table.vector(task.class_))
+            which.append(number)
+        stacked = np.stack(vectors).astype(np.int64)
+        return np.ascontiguousarray(stacked[np.array(which, dtype=np.intp)].T)
+
+    def _refresh(self, row: int) -> bool:
+        """Takes over the states of a row's tasks; false when there is one not known here."""
+        held = self._table.rows[row].tasks
+        evictable = 0
+        for task in held.values():
+            if task.status in _CODES and task.pod.preemptable and task.job_id:
+                evictable += 1
+        for position in range(self.starts[row], self.starts[row + 1]):
+            task = self.tasks[position]
+            code = GONE
+            if held.get(task.key) is task:
+                code = _CODES.get(task.status, GONE)
+                evictable -= code != GONE
+            self.state[position] = code
+        return evictable == 0

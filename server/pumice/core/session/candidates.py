@@ -1,0 +1,57 @@
+"""The nodes on which evictions are tried for a task, and what they would have to free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+    from pumice.core.session.views import ClassView
+
+
+class EvictionNodes:
+    """Nodes whose refusals, if any, an eviction could cure.
+
+    With ``remembers_errors`` a node that once refused a task of some job and role is not asked
+    again for that role: the reference does so even when evictions have changed its mind since.
+    """
+
+    def __init__(self, session: Session, *, remembers_errors: bool) -> None:
+        self._session = session
+        self._remembers = remembers_errors
+        self._refused: dict[tuple[str, str], Mask] = {}
+
+    def nodes_for(self, task: Task, view: ClassView) -> Mask:
+        session = self._session
+        nodes = session.feasibility.preempt_style(task, view)
+        asked = self._not_known_hopeless(task)
+        if self._remembers and task.role:
+            key = (task.job_id, task.role)
+            known = self._refused.get(key)
+            if known is not None:
+                nodes = nodes & ~known
+            refused = ~nodes if asked is None else ~nodes & asked
+            self._refused[key] = refused if known is None else known | refused
+        return nodes if asked is None else nodes & asked
+
+    def _not_known_hopeless(self, task: Task) -> Mask | None:
+        """Nodes not yet found beyond cure when the task was tried earlier in this session."""
+        errors = self._session.jobs[task.job_id].fit_errors.get(task.uid)
+        if errors is None or errors.unresolvable is None:
+            return None
+        asked: Mask = ~errors.unresolvable
+        return asked
+
+
+def frees_enough(session: Session, view: ClassView, row: int, victims: Iterable[Task]) -> bool:
+    """Whether the task would fit the node with these victims gone."""
+    table = session.table
+    freed = table.future[:, row].tolist()
+    for victim in victims:
+        for column, amount in enumerate(table.vector(victim.class_).tolist()):
+            freed[column] += amount
+    return all(freed[column] >= need for column, need in view.needs)

@@ -15,6 +15,7 @@ from pumice.core.actions.shuffle import ShuffleAction
 from pumice.core.configuration import Arguments, ArgumentSchema, Catalog, PluginOptions
 from pumice.core.errors import InputError
 from pumice.core.plugins.binpack import BinpackPlugin
+from pumice.core.plugins.capacity import CapacityPlugin
 from pumice.core.plugins.conformance import ConformancePlugin
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.gang import GangPlugin
@@ -95,6 +96,7 @@ BUILT_IN_ACTIONS: tuple[type[Action], ...] = (
 )
 BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     BinpackPlugin,
+    CapacityPlugin,
     ConformancePlugin,
     DrfPlugin,
     GangPlugin,
@@ -116,7 +118,13 @@ _PLUGIN_NAME = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 class Registry:
     """Names to classes: what is built in, and what others add."""
 
-    def __init__(self, extra_plugins: Iterable[type[Plugin]] = ()) -> None:
+    def __init__(
+        self,
+        extra_plugins: Iterable[type[Plugin]] = (),
+        refused: Mapping[str, str] | None = None,
+    ) -> None:
+        # Names of plugins that were offered and could not be used, and why.
+        self.refused: Mapping[str, str] = dict(refused or {})
         self.actions: Mapping[str, type[Action]] = {a.name: a for a in BUILT_IN_ACTIONS}
         self._built_in: Mapping[str, type[Plugin]] = {p.name: p for p in BUILT_IN_PLUGINS}
         plugins = dict(self._built_in)
@@ -139,6 +147,7 @@ class Registry:
                 name: getattr(plugin, "arguments", ArgumentSchema())
                 for name, plugin in self.plugins.items()
             },
+            self.refused,
         )
 
 

@@ -7,7 +7,7 @@ compute again only what was touched since.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,10 @@ class NodeTable:
         # Grows when a node's labels, taints or amounts change.
         self.objects_version = 0
         self.log: list[int] = []
+        # Hears of every pod that enters (1) or leaves (-1) Kubernetes' view of a row.
+        self.watcher: Callable[[int, Task, int], None] | None = None
         self.log_start = 0
+        self._scalar_names: tuple[int, list[str]] = (-1, [])
         self._wanted_columns: set[str] = set(_FIXED_COLUMNS)
         self._moved = False
         self._allocate_arrays(0)
@@ -196,10 +199,14 @@ class NodeTable:
     def kube_add(self, row: int, task: Task) -> None:
         self.amounts[:, row] += self.weights(task.class_).kube
         self.log.append(row)
+        if self.watcher is not None:
+            self.watcher(row, task, 1)
 
     def kube_remove(self, row: int, task: Task) -> None:
         self.amounts[:, row] -= self.weights(task.class_).kube
         self.log.append(row)
+        if self.watcher is not None:
+            self.watcher(row, task, -1)
 
     def weights(self, class_: TaskClass) -> ClassWeights:
         """What a task of the class does to ``amounts``, by status."""
@@ -289,6 +296,15 @@ class NodeTable:
         if position < self.log_start:
             return None
         return self.log[position - self.log_start :]
+
+    def scalar_names(self) -> list[str]:
+        """Every resource beside cpu and memory that some node lists, be it with nothing of it."""
+        version, names = self._scalar_names
+        if version != self.objects_version:
+            found = {name for entry in self.rows for name in entry.allocatable().scalars}
+            names = sorted(found)
+            self._scalar_names = (self.objects_version, names)
+        return names
 
     def sum_allocatable(self) -> Resources:
         """All there is, exact whatever its size."""

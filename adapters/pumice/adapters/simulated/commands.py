@@ -1,0 +1,152 @@
+"""`pumice adapter simulated`: a simulated cluster that a core schedules."""
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from pumice.adapters.runtime.connect import TlsFiles, channel_factory
+from pumice.adapters.runtime.errors import AdapterError
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.simulated.options import SimulationOptions, Trouble
+from pumice.adapters.simulated.report import SimulationReport
+from pumice.adapters.simulated.run import Simulation
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_DEFAULTS = SimulationOptions()
+
+
+def _read_trouble(
+    _context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]
+) -> Trouble:
+    try:
+        return Trouble.parse(words)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command("simulated")
+@click.option("--core", "address", required=True, help="The core: unix:/path or host:port.")
+@click.option("--cluster", default="simulated", show_default=True, help="The cluster's name.")
+@click.option("--adapter-id", default="", help="Default: the cluster's name.")
+@click.option("--seed", default=_DEFAULTS.seed, show_default=True, help="Decides everything.")
+@click.option("--nodes", default=_DEFAULTS.nodes, show_default=True, type=click.IntRange(1))
+@click.option("--jobs", default=_DEFAULTS.jobs, show_default=True, type=click.IntRange(0))
+@click.option(
+    "--duration",
+    default=_DEFAULTS.duration,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Simulated seconds after which it ends at the latest; 0: when all jobs are done.",
+)
+@click.option(
+    "--speed",
+    default=_DEFAULTS.speed,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Simulated seconds in one second.",
+)
+@click.option(
+    "--trouble",
+    multiple=True,
+    callback=_read_trouble,
+    help="What goes wrong: all, or a name such as lost-answers, or with its rate lost-answers=0.2.",
+)
+@click.option("--refuse-job", "refused", multiple=True, help="Refuse this job's binds for ever.")
+@click.option("--scheduler-conf", type=_FILE, help="Scheduler configuration; else the default.")
+@click.option("--schedule-period", default=0.0, type=click.FloatRange(0), help="Seconds.")
+@click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority.")
+@click.option("--tls-cert", type=_FILE, help="This adapter's certificate.")
+@click.option("--tls-key", type=_FILE, help="This adapter's key.")
+@click.option("--tls-server-name", default="", help="The name in the core's certificate.")
+@click.option("--insecure", is_flag=True, help="Speak to another machine without TLS.")
+@click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")
+@click.option("--verbose", is_flag=True, help="Say what happens.")
+def simulated_command(
+    address: str,
+    cluster: str,
+    adapter_id: str,
+    seed: int,
+    nodes: int,
+    jobs: int,
+    duration: float,
+    speed: float,
+    trouble: Trouble,
+    refused: tuple[str, ...],
+    scheduler_conf: Path | None,
+    schedule_period: float,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_server_name: str,
+    insecure: bool,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Runs a simulated cluster that a core schedules, until its jobs are done.
+
+    Exits with 0 when the cluster ended by itself or was interrupted, with 1 when the core refused
+    this adapter or another one took over.
+    """
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.ERROR,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    if (tls_cert or tls_key) and not tls_ca:
+        raise click.UsageError("--tls-cert and --tls-key need --tls-ca")
+    tls = TlsFiles(tls_ca, tls_cert, tls_key, tls_server_name) if tls_ca else None
+    try:
+        open_channel = channel_factory(address, tls, insecure=insecure)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    options = SimulationOptions(
+        seed=seed,
+        nodes=nodes,
+        jobs=jobs,
+        duration=duration,
+        speed=speed,
+        trouble=trouble,
+        refused_jobs=frozenset(refused),
+        scheduler_conf=scheduler_conf.read_text(encoding="utf-8") if scheduler_conf else "",
+        schedule_period=schedule_period,
+    )
+    runtime = RuntimeOptions(cluster=cluster, adapter_id=adapter_id or cluster)
+    try:
+        report = asyncio.run(_run(lambda: Simulation(open_channel, options, runtime)))
+    except AdapterError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    click.echo(json.dumps(report.as_dict()) if as_json else _shown(report))
+
+
+async def _run(make: Callable[[], Simulation]) -> SimulationReport:
+    """Runs until the end, or until somebody asks the process to end."""
+    simulation = make()
+    work = asyncio.create_task(simulation.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, work.cancel)
+    try:
+        await work
+    except asyncio.CancelledError:
+        click.echo("interrupted", err=True)
+    return simulation.world.report()
+
+
+def _shown(report: SimulationReport) -> str:
+    lines = [
+        f"jobs      {report.jobs_done} of {report.jobs} done, {report.gangs_whole} gangs whole,"
+        f" {report.gangs_short} short, {report.jobs_waiting} waiting",
+        f"pods      {report.pods_bound} bound, {report.pods_evicted} evicted",
+        f"nodes     {report.node_deaths} died",
+        f"trouble   {report.conflicting_binds} conflicting binds,"
+        f" {report.overcommits} overcommitted nodes",
+        f"time      {report.simulated_seconds:g} simulated seconds",
+        "calls     " + ", ".join(f"{count} {verb}" for verb, count in sorted(report.calls.items())),
+    ]
+    return "\n".join(lines)

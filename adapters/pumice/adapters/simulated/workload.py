@@ -1,0 +1,148 @@
+"""The jobs of a simulated cluster: planned from the seed, made as wire messages."""
+
+import hashlib
+import random
+from dataclasses import dataclass
+
+from pumice.adapters.simulated.furniture import (
+    GIB,
+    GPU,
+    NAMESPACE,
+    PRIORITY_CLASSES,
+    QUEUES,
+    shape_of,
+    time_ns,
+)
+from pumice.adapters.simulated.options import SimulationOptions
+from pumice.v1.group_pb2 import POD_GROUP_PHASE_PENDING, PodGroup, PodGroupStatus
+from pumice.v1.object_pb2 import ClusterObject
+from pumice.v1.pod_pb2 import POD_PHASE_PENDING, Pod, PodSpec
+from pumice.v1.resource_pb2 import ResourceList
+
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+ROLE_ANNOTATION = "volcano.sh/task-spec"
+ROLE = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """A gang: when it comes, what it asks for, how long it runs."""
+
+    name: str
+    arrival: float
+    run_seconds: float
+    queue: str
+    priority_class: str
+    pods: int
+    min_member: int
+    milli_cpu: int
+    memory_bytes: int
+    gpus: int
+
+    @property
+    def key(self) -> str:
+        return f"{NAMESPACE}/{self.name}"
+
+    def requests(self) -> dict[str, int]:
+        amounts = {"cpu": self.milli_cpu, "memory": self.memory_bytes, "pods": 1}
+        if self.gpus:
+            amounts[GPU] = self.gpus * 1000
+        return amounts
+
+
+def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
+    """By arrival."""
+    shapes = [shape_of(number) for number in range(options.nodes)]
+    total_cpu = sum(shape.milli_cpu for shape in shapes)
+    total_gpus = sum(shape.gpus for shape in shapes)
+    last_arrival = max(options.duration, 10.0) * options.arrival_share
+    arrivals = sorted(rng.uniform(0, last_arrival) for _ in range(options.jobs))
+    plans = []
+    for number, arrival in enumerate(arrivals):
+        pods = rng.choices((1, 2, 4, 8, 16), (2, 4, 4, 3, 1))[0]
+        milli_cpu = rng.choice((500, 1000, 2000, 4000))
+        gpus = rng.choice((1, 2)) if total_gpus and rng.random() < 0.25 else 0
+        # A gang of more than half the cluster would wait for ever while others come.
+        pods = min(pods, max(1, total_cpu // 2 // milli_cpu))
+        if gpus:
+            pods = min(pods, max(1, total_gpus // 2 // gpus))
+        elastic = pods > 2 and rng.random() < 0.3
+        plans.append(
+            JobPlan(
+                name=f"job-{number:04d}",
+                arrival=arrival,
+                run_seconds=rng.uniform(options.shortest_run, options.longest_run),
+                queue=rng.choice(tuple(QUEUES)),
+                priority_class=rng.choices(tuple(PRIORITY_CLASSES), (3, 5, 2))[0],
+                pods=pods,
+                min_member=pods // 2 if elastic else pods,
+                milli_cpu=milli_cpu,
+                memory_bytes=rng.choice((1, 2, 4)) * GIB,
+                gpus=gpus,
+            )
+        )
+    return plans
+
+
+def pod_group(plan: JobPlan) -> ClusterObject:
+    needed = {name: plan.min_member * amount for name, amount in plan.requests().items()}
+    group = PodGroup(
+        uid=f"group.{plan.name}",
+        namespace=NAMESPACE,
+        name=plan.name,
+        creation_time_ns=time_ns(plan.arrival),
+        queue=plan.queue,
+        min_member=plan.min_member,
+        min_task_member={ROLE: plan.min_member},
+        min_resources=ResourceList(amounts=needed),
+        priority_class_name=plan.priority_class,
+    )
+    group.spec_hash = spec_hash(group)
+    group.status.CopyFrom(PodGroupStatus(phase=POD_GROUP_PHASE_PENDING))
+    return ClusterObject(pod_group=group)
+
+
+def spec_hash(group: PodGroup) -> str:
+    """Over what scheduling reads, never over the status."""
+    read = PodGroup()
+    read.CopyFrom(group)
+    for field in ("uid", "creation_time_ns", "status", "spec_hash"):
+        read.ClearField(field)
+    encoded = read.SerializeToString(deterministic=True)
+    return hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+
+def pod_name(plan: JobPlan, index: int) -> str:
+    return f"{plan.name}-{ROLE}-{index}"
+
+
+def pod(plan: JobPlan, index: int, life: int, second: float) -> ClusterObject:
+    """A pod in its nth life: one that was evicted comes back with its name and another uid."""
+    name = pod_name(plan, index)
+    spec = PodSpec(
+        requests=plan.requests(),
+        non_zero_milli_cpu=plan.milli_cpu,
+        non_zero_memory_bytes=plan.memory_bytes,
+        scheduler_name="volcano",
+        priority_class_name=plan.priority_class,
+        images=["simulated/worker:1"],
+        container_count=1,
+    )
+    return ClusterObject(
+        pod=Pod(
+            uid=f"{name}.{life}",
+            namespace=NAMESPACE,
+            name=name,
+            spec=spec,
+            creation_time_ns=time_ns(second),
+            labels={"job": plan.name},
+            annotations={GROUP_ANNOTATION: plan.name, ROLE_ANNOTATION: ROLE},
+            phase=POD_PHASE_PENDING,
+            group_name=plan.name,
+            role=ROLE,
+            priority=PRIORITY_CLASSES[plan.priority_class],
+            controller_uid=f"job.{plan.name}",
+            controller_kind="Job",
+            controller_name=plan.name,
+        )
+    )

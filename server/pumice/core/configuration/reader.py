@@ -212,7 +212,7 @@ class _Reader:
             self.found.problem(("metrics",), "must be a mapping of texts")
             return ()
         texts = {str(key): scalar_text(value) for key, value in data.items()}
-        self.found.arguments(("metrics",), texts, volcano.METRICS, texts=True)
+        self.found.arguments(("metrics",), data, volcano.METRICS, texts=True)
         source = texts.get("type")
         if source in volcano.SOURCES_WITH_ADDRESS and not texts.get("address"):
             self.found.problem(("metrics",), f"the source {source!r} needs an address")

@@ -1,11 +1,10 @@
-"""Durations as configurations write them: ``1h2m3.5s``."""
+"""Durations as Go writes them: 300ms, 1.5h, 2h45m."""
 
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
-_UNIT_NS = {
+_UNITS_NS = {
     "ns": 1,
     "us": 1_000,
     "\u00b5s": 1_000,
@@ -15,28 +14,35 @@ _UNIT_NS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
-_TERM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)", re.ASCII)
-_LONGEST_TEXT = 64
-_LONGEST_NS = (1 << 63) - 1
+_TERM = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)", re.ASCII)
+_LARGEST_NS = 2**63 - 1
+# More digits than this are beyond what any duration can hold, or show.
+_MOST_DIGITS = 19
 
 
 def parse_duration_ns(text: str) -> int | None:
-    """Nanoseconds; None for what Go would not read as a duration."""
-    negative = text.startswith("-")
-    rest = text[1:] if text.startswith(("-", "+")) else text
+    """What ``time.ParseDuration`` makes of the text, in nanoseconds; None where it refuses."""
+    rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
-    if not rest or len(rest) > _LONGEST_TEXT:
-        return None
-    total, position = 0, 0
+    total = position = 0
     while position < len(rest):
         term = _TERM.match(rest, position)
-        if term is None:
+        amount = None if term is None else _term_ns(*term.groups(default=""))
+        if term is None or amount is None:
             return None
-        number, unit = term.groups()
-        # What is left below a nanosecond is cut off.
-        total += int(Fraction(f"0{number}") * _UNIT_NS[unit])
+        total += amount
         position = term.end()
-    if total > _LONGEST_NS:
+    if not rest or total > _LARGEST_NS:
         return None
-    return -total if negative else total
+    return -total if text.startswith("-") else total
+
+
+def _term_ns(whole: str, decimals: str, unit_name: str) -> int | None:
+    unit = _UNITS_NS.get(unit_name)
+    if unit is None or not (whole or decimals) or len(whole.lstrip("0")) > _MOST_DIGITS:
+        return None
+    decimals = decimals[:_MOST_DIGITS]
+    # Go multiplies floats here and cuts off what is left below a nanosecond; so do we.
+    fraction = int(float(int(decimals)) * (unit / 10.0 ** len(decimals))) if decimals else 0
+    return int(whole or "0") * unit + fraction

@@ -115,15 +115,16 @@ class Feasibility:
         """The plugins that filter, in order, with what each asks by row, task and node."""
         if self._filters is None:
             chains = self._session.chains
-            points = [
-                dict(chains.named(point))
-                for point in ("row_predicate", "task_predicate", "node_predicate")
-            ]
             static = {name for name, _ in chains.named("class_predicate")}
+            by_row, by_task = (
+                dict(chains.named("row_predicate")),
+                dict(chains.named("task_predicate")),
+            )
+            by_node = dict(chains.named("node_predicate"))
             self._filters = [
-                (name, *(point.get(name) for point in points))
+                (name, by_row.get(name), by_task.get(name), by_node.get(name))
                 for name in self._session.plugin_names
-                if name in static or any(name in point for point in points)
+                if name in {*static, *by_row, *by_task, *by_node}
             ]
         return self._filters
 

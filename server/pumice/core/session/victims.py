@@ -15,6 +15,7 @@ import numpy as np
 
 from pumice.core.cache.evictable import EvictableTasks, Whole
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.session.evictable_sums import EvictableSums
@@ -126,8 +127,8 @@ class VictimSearch:
                 possible |= apart & self._fits(view, self._sums("", wanted.jobs, wanted))
         return possible
 
-    def _caps(self, most: Whole, caps: Whole | None) -> Whole:
-        """How many tasks of each job one answer may name; as many as a node has is as good as any."""
+    def _caps(self, most: Floats, caps: Whole | None) -> Whole:
+        """How many tasks of each job one answer may name, as far as any node has them."""
         clipped: Whole = np.minimum(most, self._tasks.job_most).astype(np.int64)
         return clipped if caps is None else np.minimum(caps, clipped)
 

@@ -19,6 +19,9 @@ from pumice.core.session.rows import NodeRows
 
 # A larger part of the rows than this is computed in one go for all of them.
 _REFRESH_ALL_ABOVE = 4
+# So few touched rows are first looked for among those already seen, of which so many are kept.
+_FEW_ROWS = 4
+_MOST_SEEN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class ClassView:
         "_needs",
         "_objects",
         "_position",
+        "_seen",
         "_table",
         "_work",
         "batch",
@@ -71,6 +75,8 @@ class ClassView:
         """A new session: the same questions to plugins that were opened anew."""
         self._chains = chains
         self._work = work
+        # What was computed for a row, by all that it follows from: most nodes are like others.
+        self._seen: dict[tuple[object, ...], tuple[bool, bool, bool, float, float]] = {}
 
     def sync(self) -> None:
         table = self._table
@@ -80,14 +86,39 @@ class ClassView:
         touched = table.touched_since(self._position)
         if touched is not None and not touched:
             return
-        if touched is None or len(touched) * _REFRESH_ALL_ABOVE > len(table):
+        rows = None if touched is None else sorted(set(touched))
+        if rows is None or len(rows) * _REFRESH_ALL_ABOVE > len(table):
             self._refresh(None)
+        elif len(rows) <= _FEW_ROWS:
+            for row in rows:
+                self._recall(row)
         else:
-            self._refresh(np.unique(np.array(touched, dtype=np.intp)))
+            self._refresh(np.array(rows, dtype=np.intp))
         self._position = table.log_end
+
+    def _recall(self, row: int) -> None:
+        """Refreshes a row from one that was just like it, if there was any."""
+        table = self._table
+        key = (
+            table.amounts[:, row].tobytes(),
+            table.offered[:, row].tobytes(),
+            bool(self.static_ok[row]),
+            float(self.static_order[row]),
+        )
+        parts = (self.fits_idle, self.fits_future, self.open, self.order, self.batch)
+        known = self._seen.get(key)
+        if known is not None:
+            for part, value in zip(parts, known, strict=True):
+                part[row] = value
+            return
+        self._refresh(np.array([row], dtype=np.intp))
+        if len(self._seen) < _MOST_SEEN:
+            fits_idle, fits_future, open_, order, batch = (part[row].item() for part in parts)
+            self._seen[key] = (fits_idle, fits_future, open_, order, batch)
 
     def _start(self) -> None:
         table, class_ = self._table, self.class_
+        self._seen.clear()
         self._layout, self._objects = table.layout, table.objects_version
         count = len(table)
         vector = table.vector(class_)

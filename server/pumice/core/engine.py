@@ -174,7 +174,7 @@ class Engine:
     def schedule(self, now_ns: int) -> SessionResult:
         """Runs one session. A plugin that raises is left out, and the session starts over."""
         self.session += 1
-        self.cache.table.settle()
+        self.cache.settle()
         self.cache.classes.prune()
         left_out: dict[str, PluginFault] = {}
         while True:

@@ -51,6 +51,7 @@ class ClassRegistry:
         self._made += 1
         class_ = TaskClass(self._made, spec, (*spec.requests, *extra))
         self._cache.table.want_class(class_)
+        self._cache.pods.notice(class_)
         return class_
 
     def _volume_counts(self, pod: Pod) -> tuple[tuple[str, int], ...]:
@@ -68,9 +69,9 @@ class ClassRegistry:
         claim = cache.claims.get(claim_key)
         if claim is None:
             return ""
-        if claim.volume_name:
-            volume = cache.volumes.get(claim.volume_name)
-            return volume.csi_driver if volume is not None else ""
+        volume = cache.volumes.get(claim.volume_name) if claim.volume_name else None
+        if volume is not None:
+            return volume.csi_driver
         storage_class = cache.storage_classes.get(claim.storage_class_name or "")
         if storage_class is None:
             return ""

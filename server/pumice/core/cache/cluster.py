@@ -13,11 +13,14 @@ from pumice.core.cache.evictable import EvictableTasks
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.labels import NodeLabels
 from pumice.core.cache.nodes import NodeTable
+from pumice.core.cache.pods import PodIndex
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.store import ObjectStore
 from pumice.core.cache.tasks import Task
 from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.validation import check_node, check_pod_group, check_queue
+from pumice.core.cache.volumes import VolumeLedger, VolumeUsers
+from pumice.core.cache.workloads import WorkloadSelectors
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import (
     Namespace,
@@ -43,7 +46,6 @@ from pumice.core.model.storage import (
 )
 from pumice.core.model.topology import HyperNode, NodeShard, NumaTopology
 
-
 T = TypeVar("T", bound=ClusterObject)
 
 
@@ -54,6 +56,8 @@ class ClusterCache:
         self.settings = settings or CacheSettings()
         self.table = NodeTable()
         self.labels, self.evictable = NodeLabels(self.table), EvictableTasks(self.table)
+        self.pods = PodIndex(self.table)
+        self.table.watcher = self.pods.change
         self.classes = ClassRegistry(self)
         self.assumptions = Assumptions()
         self.totals = QueueTotals()
@@ -73,15 +77,8 @@ class ClusterCache:
         self.workloads: ObjectStore[Workload] = ObjectStore(
             lambda o: f"{o.kind}/{o.namespace}/{o.name}"
         )
-        self.volumes: ObjectStore[PersistentVolume] = ObjectStore(lambda o: o.name)
-        self.claims: ObjectStore[PersistentVolumeClaim] = ObjectStore(lambda o: o.key)
-        self.storage_classes: ObjectStore[StorageClass] = ObjectStore(lambda o: o.name)
-        self.csi_nodes: ObjectStore[CsiNode] = ObjectStore(lambda o: o.name)
-        self.csi_drivers: ObjectStore[CsiDriver] = ObjectStore(lambda o: o.name)
-        self.storage_capacities: ObjectStore[CsiStorageCapacity] = ObjectStore(
-            lambda o: f"{o.namespace}/{o.name}"
-        )
-        self.attachments: ObjectStore[VolumeAttachment] = ObjectStore(lambda o: o.name)
+        self.workload_selectors = WorkloadSelectors(self.workloads)
+        self._make_storage()
         self.hyper_nodes: ObjectStore[HyperNode] = ObjectStore(lambda o: o.name)
         self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
         self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
@@ -91,6 +88,19 @@ class ClusterCache:
         # Grows with every change after which something could be placed that could not be before;
         # the cluster's echo of our own decisions is none.
         self.stirred = 0
+
+    def _make_storage(self) -> None:
+        self.volumes: ObjectStore[PersistentVolume] = ObjectStore(lambda o: o.name)
+        self.claims: ObjectStore[PersistentVolumeClaim] = ObjectStore(lambda o: o.key)
+        self.storage_classes: ObjectStore[StorageClass] = ObjectStore(lambda o: o.name)
+        self.csi_nodes: ObjectStore[CsiNode] = ObjectStore(lambda o: o.name)
+        self.csi_drivers: ObjectStore[CsiDriver] = ObjectStore(lambda o: o.name)
+        self.storage_capacities: ObjectStore[CsiStorageCapacity] = ObjectStore(
+            lambda o: f"{o.namespace}/{o.name}"
+        )
+        self.attachments: ObjectStore[VolumeAttachment] = ObjectStore(lambda o: o.name)
+        self.ledger = VolumeLedger()
+        self._volume_users = VolumeUsers()
 
     # Upserts.
 
@@ -111,15 +121,24 @@ class ClusterCache:
             case CsiNode():
                 self._put(self.csi_nodes, item)
                 self.table.set_csi_limits(item.name, item.driver_limits)
+            case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
+                if self._put(self._store_of(type(item)), item):
+                    self._storage_told(item)
             case _:
                 self._put(self._store_of(type(item)), item)
 
-    def _put(self, store: ObjectStore[T], item: T) -> None:
+    def _put(self, store: ObjectStore[T], item: T) -> bool:
         before = store.version
         store.put(item)
-        if store.version != before:
+        changed = store.version != before
+        if changed:
             self.version += 1
             self.stirred += 1
+        return changed
+
+    def _storage_told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+        self.ledger.told(item)
+        self._volume_users.told(item)
 
     def _upsert_queue(self, queue: Queue) -> None:
         check_queue(queue)
@@ -211,6 +230,8 @@ class ClusterCache:
             self._kube(task, 1)
         if task.job_id:
             self._job(task.job_id).add(task)
+        if task.class_.spec.volumes:
+            self._volume_users.add(task)
 
     def _forget(self, task: Task) -> None:
         del self.tasks[task.uid]
@@ -220,6 +241,8 @@ class ClusterCache:
             entry = self.table.entries.get(task.node_name)
             if entry is not None:
                 self.table.forget_if_empty(entry)
+        if task.class_.spec.volumes:
+            self._volume_users.remove(task)
         if task.job_id:
             job = self.jobs[task.job_id]
             job.remove(task)
@@ -250,6 +273,7 @@ class ClusterCache:
         if kind is Pod:
             self.foreign.pop(uid, None)
             self.assumptions.pod_gone(uid)
+            self.ledger.failed(uid)
             task = self.tasks.get(uid)
             if task is not None:
                 self._forget(task)
@@ -272,6 +296,21 @@ class ClusterCache:
                 self._drop_if_done(job)
             case PriorityClass():
                 self._reprioritise()
+            case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
+                self._storage_told(gone)
+
+    # Before a session.
+
+    def settle(self) -> None:
+        """Puts in order what deltas left open, so that a session may look."""
+        for task in self._volume_users.take_outdated():
+            class_ = self.classes.class_of(task.pod)
+            if class_ is not task.class_:
+                self._forget(task)
+                again = Task(task.pod, class_, task.job_id)
+                again.status, again.node_name = task.status, task.node_name
+                self._enter(again)
+        self.table.settle()
 
     # Priorities.
 
@@ -309,6 +348,7 @@ class ClusterCache:
         """An assumption fell: the task is again what its pod says."""
         self._forget(task)
         self._enter(Task(task.pod, task.class_, task.job_id))
+        self.ledger.failed(task.uid)
         self.version += 1
         self.stirred += 1
 

@@ -7,9 +7,18 @@ from numpy.typing import NDArray
 
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.model.fit import Mask
-from pumice.core.model.selectors import NodeSelectorTerm, Operator, Requirement, Taint
+from pumice.core.model.pod import PodSpec
+from pumice.core.model.selectors import (
+    NodeSelectorTerm,
+    Operator,
+    Requirement,
+    Taint,
+    TaintEffect,
+    Toleration,
+)
 
 _ABSENT = -1
+_REPELLING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 
 class LabelColumn:
@@ -101,3 +110,24 @@ class NodeLabels:
             column = self.column(key)
             mask &= column.codes == column.values.get(value, _ABSENT - 1)
         return mask
+
+    def admits(self, spec: PodSpec) -> Mask:
+        """Nodes that the pod's node selector and its required node affinity let it go to."""
+        mask = self.matches_pairs(spec.node_selector)
+        if spec.required_node_terms is not None:
+            mask &= self.matches_any(spec.required_node_terms)
+        return mask
+
+    def repels(self, tolerations: tuple[Toleration, ...]) -> Mask:
+        """Nodes with a taint that keeps out pods with no more than these tolerations."""
+        codes, sets = self.taint_sets()
+        if not sets:
+            return np.zeros(0, dtype=np.bool_)
+        refused = [
+            any(
+                taint.effect in _REPELLING and not any(t.tolerates(taint) for t in tolerations)
+                for taint in taints
+            )
+            for taints in sets
+        ]
+        return np.array(refused, dtype=np.bool_)[codes]

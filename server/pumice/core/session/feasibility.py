@@ -25,10 +25,10 @@ class Feasibility:
 
     def why_not_anywhere(self, task: Task) -> str | None:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
-        for name, function in self._session.chains.named("pre_predicate"):
-            problem = function(task)
+        for function in self._session.chains.flat("pre_predicate"):
+            problem: str | None = function(task)
             if problem is not None:
-                return f"plugin {name} pre-predicates failed {problem}"
+                return problem
         return None
 
     def allows(self, task: Task, view: ClassView) -> Mask:

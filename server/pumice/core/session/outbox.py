@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task
-from pumice.core.decisions import Bind, Decision, Event, Evict, Gang
+from pumice.core.decisions import Bind, Decision, Event, Evict, Gang, VolumeChoice
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -28,6 +28,7 @@ class Outbox:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._orders: list[_Order] = []
+        self._volumes: dict[str, tuple[VolumeChoice, ...]] = {}
 
     def bind(self, task: Task) -> None:
         self._orders.append(_Order(task, task.node_name, "", task.job_id))
@@ -41,6 +42,13 @@ class Outbox:
         self._session.events.append(
             Event("Pod", pod.namespace, pod.name, pod.uid, True, "Evict", reason)
         )
+
+    def attach_volumes(self, task: Task, volumes: tuple[VolumeChoice, ...]) -> None:
+        """What becomes of the task's claims if it is bound; nothing takes it back."""
+        if volumes:
+            self._volumes[task.uid] = volumes
+        else:
+            self._volumes.pop(task.uid, None)
 
     def decisions(self) -> tuple[Decision, ...]:
         sizes = Counter(order.for_job for order in self._orders)
@@ -57,7 +65,8 @@ class Outbox:
             return Evict(
                 id_, pod.namespace, pod.name, pod.uid, order.node, order.reason, order.for_job, gang
             )
-        return Bind(id_, pod.namespace, pod.name, pod.uid, order.node, gang)
+        volumes = self._volumes.get(pod.uid, ())
+        return Bind(id_, pod.namespace, pod.name, pod.uid, order.node, gang, volumes=volumes)
 
     def _gang(self, job_id: str, size: int) -> Gang | None:
         job = self._session.jobs.get(job_id)

@@ -23,6 +23,7 @@ from pumice.core.session.hooks import Chains, Hooks
 from pumice.core.session.moves import Moves
 from pumice.core.session.orders import Orders
 from pumice.core.session.outbox import Outbox
+from pumice.core.session.pods import SessionPods
 from pumice.core.session.statement import Statement
 from pumice.core.session.topology import Topology
 from pumice.core.session.views import ClassView, ClassViews
@@ -63,7 +64,7 @@ class Session:
         self.votes = Votes(self)
         self.feasibility = Feasibility(self)
         self.choice = NodeChoice(self)
-        self.moves = Moves(self)
+        self.moves, self.pods = Moves(self), SessionPods(self)
         self.topology = Topology(self)
         self.outbox = Outbox(self)
         self.events: list[Event] = []

@@ -1,0 +1,300 @@
+"""Pods on nodes as other pods' rules count them: by labels, by their own terms, by their ports.
+
+This is Kubernetes' view of the nodes: the node table tells of every pod that enters or leaves it.
+Most pods have no rules and nobody's rules ask for them; they cost one look at their class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.labels import LabelColumn
+from pumice.core.cache.nodes import NodeTable
+from pumice.core.cache.selectorbook import SelectorBook, demanded
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.pod import HostPort, PodAffinityTerm, PodSpec
+from pumice.core.model.selectors import LabelSelector
+
+Counts = NDArray[np.int64]
+
+# Beyond so many the ones without pods, or without questions in recent sessions, are let go.
+_MANY_TERMS = 2_000
+_MANY_TALLIES = 500
+_KEPT_SESSIONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PodQuestion:
+    """Which pods are meant; terminating ones may be left out."""
+
+    # None: all namespaces.
+    namespaces: frozenset[str] | None
+    selector: LabelSelector
+    alive: bool
+
+    def means(self, task: Task) -> bool:
+        pod = task.pod
+        return (
+            (self.namespaces is None or pod.namespace in self.namespaces)
+            and not (self.alive and pod.terminating)
+            and self.selector.matches(pod.labels)
+        )
+
+
+class PodTally:
+    """How many pods of one kind there are, by row and by value of a node label."""
+
+    __slots__ = ("_by_value", "age", "counts", "question", "total")
+
+    def __init__(self, question: PodQuestion, rows: int) -> None:
+        self.question = question
+        self.counts: Counts = np.zeros(rows, dtype=np.int64)
+        self.total = 0
+        self.age = 0
+        self._by_value: dict[str, tuple[LabelColumn, Counts]] = {}
+
+    def change(self, row: int, sign: int) -> None:
+        self.counts[row] += sign
+        self.total += sign
+        for column, values in self._by_value.values():
+            code = column.codes[row]
+            if code >= 0:
+                values[code] += sign
+
+    def by_value(self, key: str, column: LabelColumn) -> Counts:
+        """By the column's codes; one more entry, always 0, answers for code -1."""
+        known = self._by_value.get(key)
+        if known is None or known[0] is not column:
+            present = column.codes >= 0
+            sums = np.bincount(
+                column.codes[present],
+                weights=self.counts[present],
+                minlength=len(column.values) + 1,
+            )
+            known = self._by_value[key] = (column, sums.astype(np.int64))
+        return known[1]
+
+
+class ExistingTerm:
+    """A term of pods that are on nodes already, and where these are."""
+
+    __slots__ = ("namespaces", "rows", "term", "weight")
+
+    def __init__(self, term: PodAffinityTerm, owner_namespace: str, weight: int) -> None:
+        self.term = term
+        self.namespaces = frozenset(term.namespaces)
+        if not term.namespaces and term.namespace_selector is None:
+            self.namespaces = frozenset((owner_namespace,))
+        # Below zero for anti-affinity; 0 for required terms.
+        self.weight = weight
+        self.rows: dict[int, int] = {}
+
+    def change(self, row: int, sign: int) -> None:
+        count = self.rows.get(row, 0) + sign
+        if count:
+            self.rows[row] = count
+        else:
+            self.rows.pop(row, None)
+
+
+_TermKey = tuple[PodAffinityTerm, str, int]
+
+
+class TermBook:
+    """The terms of one sort that pods on nodes have."""
+
+    def __init__(self) -> None:
+        self._terms: dict[_TermKey, ExistingTerm] = {}
+        self._book: SelectorBook[ExistingTerm] = SelectorBook()
+
+    def change(
+        self, task: Task, terms: tuple[tuple[PodAffinityTerm, int], ...], row: int, sign: int
+    ) -> None:
+        for term, weight in terms:
+            key = (term, task.pod.namespace, weight)
+            known = self._terms.get(key)
+            if known is None:
+                known = self._terms[key] = ExistingTerm(term, task.pod.namespace, weight)
+                self._book.add(term.selector, known)
+            known.change(row, sign)
+
+    def find(self, task: Task) -> list[ExistingTerm]:
+        """The terms whose selector selects the task; namespaces are the caller's to compare."""
+        if not self._terms:
+            return []
+        return [term for term in self._book.find(task.pod.labels) if term.rows]
+
+    def prune(self) -> None:
+        if len(self._terms) <= _MANY_TERMS:
+            return
+        self._terms = {key: term for key, term in self._terms.items() if term.rows}
+        self._book = SelectorBook()
+        for (spec, _, _), term in self._terms.items():
+            self._book.add(spec.selector, term)
+
+
+def has_affinity(spec: PodSpec) -> bool:
+    """Whether Kubernetes lists it among its node's pods with affinity."""
+    return bool(
+        spec.required_anti_affinity
+        or spec.preferred_anti_affinity
+        or spec.required_affinity
+        or spec.preferred_affinity
+    )
+
+
+class PodIndex:
+    """All that rules about other pods look up; follows the node table."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._layout = -1
+        # Classes whose tasks have terms, ports or volumes, by number.
+        self._special: set[int] = set()
+        self._age = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        rows = len(self._table)
+        self.affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
+        self.anti_affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
+        self.required_anti = TermBook()
+        self.preferred = TermBook()
+        # Used ports: (protocol, port) -> address -> pods by row.
+        self._ports: dict[tuple[str, int], dict[str, Counts]] = {}
+        # Pods with volumes: row -> uid -> task.
+        self.with_volumes: dict[int, dict[str, Task]] = {}
+        # What happened to them in this session: row, task, entered (1) or left (-1).
+        self.volume_log: list[tuple[int, Task, int]] = []
+        self._tallies: dict[PodQuestion, PodTally] = {}
+        self._asked: SelectorBook[PodTally] = SelectorBook()
+        # Label -> value -> uid -> (task, row), for labels that questions have named.
+        self._by_label: dict[str, dict[str, dict[str, tuple[Task, int]]]] = {}
+
+    # Keeping up.
+
+    def notice(self, class_: TaskClass) -> None:
+        """A class was made; some have to be watched wherever their tasks go."""
+        spec = class_.spec
+        if has_affinity(spec) or spec.host_ports or spec.volumes:
+            self._special.add(class_.number)
+
+    def settle(self) -> None:
+        """A session begins: what nodes hold and what Kubernetes sees is the same."""
+        self._age += 1
+        if self._layout != self._table.layout:
+            self._layout = self._table.layout
+            self._reset()
+            if self._special:
+                for row, entry in enumerate(self._table.rows):
+                    for task in entry.tasks.values():
+                        if task.class_.number in self._special:
+                            self._change_special(row, task, 1)
+        self.volume_log.clear()
+        self._prune()
+
+    def _prune(self) -> None:
+        self.required_anti.prune()
+        self.preferred.prune()
+        if len(self._tallies) > _MANY_TALLIES:
+            oldest = self._age - _KEPT_SESSIONS
+            self._tallies = {q: t for q, t in self._tallies.items() if t.age > oldest}
+            self._asked = SelectorBook()
+            for question, tally in self._tallies.items():
+                self._asked.add(question.selector, tally)
+
+    def change(self, row: int, task: Task, sign: int) -> None:
+        """A pod entered (1) or left (-1) Kubernetes' view of a node."""
+        if self._layout != self._table.layout:
+            return
+        if task.class_.number in self._special:
+            self._change_special(row, task, sign)
+        if self._tallies:
+            for tally in self._asked.find(task.pod.labels):
+                if tally.question.means(task):
+                    tally.change(row, sign)
+        for key, values in self._by_label.items():
+            value = task.pod.labels.get(key)
+            if value is None:
+                continue
+            if sign > 0:
+                values.setdefault(value, {})[task.uid] = (task, row)
+            else:
+                values.get(value, {}).pop(task.uid, None)
+
+    def _change_special(self, row: int, task: Task, sign: int) -> None:
+        spec = task.class_.spec
+        if has_affinity(spec):
+            self.affinity_pods[row] += sign
+            if spec.required_anti_affinity:
+                self.anti_affinity_pods[row] += sign
+                terms = tuple((term, 0) for term in spec.required_anti_affinity)
+                self.required_anti.change(task, terms, row, sign)
+            weighted = (
+                *((t.term, t.weight) for t in spec.preferred_affinity),
+                *((t.term, -t.weight) for t in spec.preferred_anti_affinity),
+            )
+            if weighted:
+                self.preferred.change(task, weighted, row, sign)
+        for port in spec.host_ports:
+            self._port(port)[row] += sign
+        if spec.volumes:
+            self.volume_log.append((row, task, sign))
+            here = self.with_volumes.setdefault(row, {})
+            if sign > 0:
+                here[task.uid] = task
+            else:
+                here.pop(task.uid, None)
+
+    def _port(self, port: HostPort) -> Counts:
+        by_ip = self._ports.setdefault((port.protocol, port.port), {})
+        counts = by_ip.get(port.ip)
+        if counts is None:
+            counts = by_ip[port.ip] = np.zeros(len(self._table), dtype=np.int64)
+        return counts
+
+    # Answering.
+
+    def users_of_port(self, port: HostPort) -> dict[str, Counts]:
+        """Pods by row that use the port with the same protocol, by the address they use it on."""
+        return self._ports.get((port.protocol, port.port), {})
+
+    def tally(self, question: PodQuestion, sees: Callable[[Task], bool]) -> PodTally:
+        """Kept up from now on; ``sees`` says whether a task on a node is in the view now."""
+        tally = self._tallies.get(question)
+        if tally is None:
+            tally = PodTally(question, len(self._table))
+            for task, row in self._candidates(question.selector, sees):
+                if question.means(task):
+                    tally.change(row, 1)
+            self._tallies[question] = tally
+            self._asked.add(question.selector, tally)
+        tally.age = self._age
+        return tally
+
+    def _candidates(
+        self, selector: LabelSelector, sees: Callable[[Task], bool]
+    ) -> Iterator[tuple[Task, int]]:
+        demand = demanded(selector)
+        if demand is None:
+            yield from self._all(sees)
+            return
+        values = self._by_label.get(demand.key)
+        if values is None:
+            values = self._by_label[demand.key] = {}
+            for task, row in self._all(sees):
+                value = task.pod.labels.get(demand.key)
+                if value is not None:
+                    values.setdefault(value, {})[task.uid] = (task, row)
+        for value in dict.fromkeys(demand.values):
+            yield from values.get(value, {}).values()
+
+    def _all(self, sees: Callable[[Task], bool]) -> Iterator[tuple[Task, int]]:
+        for row, entry in enumerate(self._table.rows):
+            for task in entry.tasks.values():
+                if sees(task):
+                    yield task, row

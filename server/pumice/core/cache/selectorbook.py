@@ -1,0 +1,53 @@
+"""Label selectors, found by the labels that they match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from pumice.core.model.selectors import LabelSelector, Operator, Requirement
+
+T = TypeVar("T")
+
+_Entry = tuple[LabelSelector, T]
+
+
+class SelectorBook(Generic[T]):
+    """Who selects given labels, without asking every selector there is.
+
+    Most selectors demand one value of some label: they lie under that value, all others are asked
+    each time. What is found comes in no particular order.
+    """
+
+    def __init__(self) -> None:
+        self._by_pair: dict[tuple[str, str], list[_Entry[T]]] = {}
+        self._others: list[_Entry[T]] = []
+
+    def add(self, selector: LabelSelector | None, item: T) -> None:
+        """An absent selector selects nothing and is not kept."""
+        if selector is None:
+            return
+        entry = (selector, item)
+        demand = demanded(selector)
+        if demand is None:
+            self._others.append(entry)
+            return
+        for value in dict.fromkeys(demand.values):
+            self._by_pair.setdefault((demand.key, value), []).append(entry)
+
+    def find(self, labels: Mapping[str, str]) -> list[T]:
+        found = [item for selector, item in self._others if selector.matches(labels)]
+        if self._by_pair:
+            for pair in labels.items():
+                for selector, item in self._by_pair.get(pair, ()):
+                    if selector.matches(labels):
+                        found.append(item)
+        return found
+
+
+def demanded(selector: LabelSelector) -> Requirement | None:
+    """A requirement that names all the values a label may have, if there is one."""
+    for requirement in selector.requirements:
+        if requirement.operator is Operator.IN:
+            return requirement
+    return None

@@ -1,0 +1,132 @@
+"""Who uses which claim, and what decisions have taken that the cluster does not show yet."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+
+
+@dataclass(frozen=True, slots=True)
+class TakenVolume:
+    """A volume that a decision gives to a claim."""
+
+    name: str
+    claim_key: str
+    claim_uid: str
+
+
+class VolumeLedger:
+    """Volumes given to claims, and nodes chosen for claims that shall get a new volume.
+
+    What a session takes is its own until the session's decisions are kept; then it lasts until
+    the cluster tells something new about the volume or claim, or the decision failed.
+    """
+
+    def __init__(self) -> None:
+        self._volumes: dict[str, tuple[TakenVolume, str]] = {}
+        self._nodes: dict[str, tuple[str, str]] = {}
+        # Pods of the running session that took something.
+        self._open: dict[str, None] = {}
+        # Grows with every change.
+        self.version = 0
+
+    def taken(self, volume_name: str) -> TakenVolume | None:
+        known = self._volumes.get(volume_name)
+        return None if known is None else known[0]
+
+    def node_for(self, claim_key: str) -> str:
+        """The node at which the claim's volume shall be made; empty: not decided."""
+        known = self._nodes.get(claim_key)
+        return "" if known is None else known[0]
+
+    def take(
+        self, pod_uid: str, volumes: Iterable[TakenVolume], claims: Iterable[str], node: str
+    ) -> None:
+        """What another pod took before for the same claim stays that pod's."""
+        for volume in volumes:
+            self._volumes.setdefault(volume.name, (volume, pod_uid))
+        for claim in claims:
+            self._nodes.setdefault(claim, (node, pod_uid))
+        self._open[pod_uid] = None
+        self.version += 1
+
+    def give_back(self, pod_uid: str) -> None:
+        self._volumes = {k: v for k, v in self._volumes.items() if v[1] != pod_uid}
+        self._nodes = {k: v for k, v in self._nodes.items() if v[1] != pod_uid}
+        self._open.pop(pod_uid, None)
+        self.version += 1
+
+    def is_open(self, pod_uid: str) -> bool:
+        return pod_uid in self._open
+
+    def close(self, decided: Container[str]) -> None:
+        """The session is over: only what belongs to pods that were decided on is kept."""
+        for pod_uid in list(self._open):
+            if pod_uid not in decided:
+                self.give_back(pod_uid)
+        self._open.clear()
+
+    def failed(self, pod_uid: str) -> None:
+        """The pod's decision came to nothing, or the pod is gone."""
+        if self._volumes or self._nodes:
+            self.give_back(pod_uid)
+
+    def told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+        """The cluster's own word ends what we assumed."""
+        match item:
+            case PersistentVolume():
+                self._volumes.pop(item.name, None)
+            case PersistentVolumeClaim():
+                self._nodes.pop(item.key, None)
+            case StorageClass():
+                pass
+        self.version += 1
+
+
+class VolumeUsers:
+    """Tasks by the claims they name: how many volumes they attach depends on these."""
+
+    def __init__(self) -> None:
+        self._by_claim: dict[str, dict[str, Task]] = {}
+        self._claim_of_volume: dict[str, str] = {}
+        self._outdated: dict[str, None] = {}
+
+    def add(self, task: Task) -> None:
+        for key in _claims(task):
+            self._by_claim.setdefault(key, {})[task.uid] = task
+
+    def remove(self, task: Task) -> None:
+        for key in _claims(task):
+            users = self._by_claim.get(key, {})
+            users.pop(task.uid, None)
+            if not users:
+                self._by_claim.pop(key, None)
+
+    def told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+        match item:
+            case PersistentVolume():
+                for key in (item.claim_key, self._claim_of_volume.get(item.name, "")):
+                    self._outdated[key] = None
+            case PersistentVolumeClaim():
+                self._outdated[item.key] = None
+                if item.volume_name:
+                    self._claim_of_volume[item.volume_name] = item.key
+            case StorageClass():
+                self._outdated.update(dict.fromkeys(self._by_claim))
+
+    def take_outdated(self) -> Iterator[Task]:
+        """The tasks whose claims, or what these stand on, have changed since the last call."""
+        if not self._outdated:
+            return
+        claims, self._outdated = self._outdated, {}
+        found = {uid: task for key in claims for uid, task in self._by_claim.get(key, {}).items()}
+        for uid in sorted(found):
+            yield found[uid]
+
+
+def _claims(task: Task) -> list[str]:
+    pod = task.pod
+    return [f"{pod.namespace}/{volume.claim_name}" for volume in pod.spec.volumes]

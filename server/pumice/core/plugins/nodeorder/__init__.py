@@ -1,0 +1,88 @@
+"""nodeorder: Kubernetes' own scores, weighted."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.plugins.nodeorder.amounts import AmountScores
+from pumice.core.plugins.nodeorder.images import ImageLocality
+from pumice.core.plugins.nodeorder.interpod import InterPodPreferences
+from pumice.core.plugins.nodeorder.preferences import NodePreferences
+from pumice.core.plugins.nodeorder.spread import SpreadPreferences
+from pumice.core.session.hooks import Rows, Scores
+from pumice.core.session.session import Session
+
+_LEAST = "leastrequested.weight"
+_MOST = "mostrequested.weight"
+_BALANCED = "balancedresource.weight"
+_NODE_AFFINITY = "nodeaffinity.weight"
+_POD_AFFINITY = "podaffinity.weight"
+_TAINTS = "tainttoleration.weight"
+_IMAGES = "imagelocality.weight"
+_SPREAD = "podtopologyspread.weight"
+_DEFAULT_WEIGHTS = {
+    _LEAST: 1,
+    _MOST: 0,
+    _BALANCED: 1,
+    _NODE_AFFINITY: 2,
+    _POD_AFFINITY: 2,
+    _TAINTS: 3,
+    _IMAGES: 1,
+    _SPREAD: 2,
+}
+
+
+class NodeOrderPlugin:
+    """Adds up scores of 0 to 100, each times its weight; whole numbers at every step.
+
+    A weight of 0 switches a score off; below 0 it counts against a node.
+    """
+
+    name: ClassVar[str] = "nodeorder"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        dict.fromkeys(_DEFAULT_WEIGHTS, ArgumentType.INT)
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._weight = {k: options.arguments.integer(k, v) for k, v in _DEFAULT_WEIGHTS.items()}
+
+    def open(self, session: Session) -> None:
+        weight, hooks = self._weight, session.hooks
+        if weight[_LEAST] or weight[_MOST] or weight[_BALANCED]:
+            amounts = AmountScores(session, weight[_LEAST], weight[_MOST], weight[_BALANCED])
+            hooks.row_batch_score[self.name] = amounts.score
+        if weight[_IMAGES]:
+            self._images = ImageLocality(session)
+            hooks.class_score[self.name] = self._by_images
+        self._nodes = NodePreferences(session, weight[_NODE_AFFINITY], weight[_TAINTS])
+        self._pods = InterPodPreferences(session) if weight[_POD_AFFINITY] else None
+        self._spread = SpreadPreferences(session) if weight[_SPREAD] else None
+        hooks.task_batch_score[self.name] = self._by_candidates
+        hooks.is_plain[self.name] = self._is_plain
+
+    def _by_images(self, class_: TaskClass) -> Scores:
+        return self._weight[_IMAGES] * self._images.score(class_)
+
+    def _is_plain(self, task: Task) -> bool:
+        if self._nodes.concerns(task.class_):
+            return False
+        if self._pods is not None and self._pods.concerns(task):
+            return False
+        return self._spread is None or not self._spread.constraints(task)
+
+    def _by_candidates(self, task: Task, rows: Rows) -> Scores | None:
+        total = self._nodes.score(task.class_, rows)
+        if self._pods is not None and self._pods.concerns(task):
+            total = _plus(total, self._weight[_POD_AFFINITY], self._pods.score(task, rows))
+        if self._spread is not None:
+            total = _plus(total, self._weight[_SPREAD], self._spread.score(task, rows))
+        return total
+
+
+def _plus(total: Scores | None, weight: int, scores: Scores | None) -> Scores | None:
+    if scores is None:
+        return total
+    return weight * scores if total is None else total + weight * scores

@@ -1,0 +1,89 @@
+"""Preferred affinity between pods: the incoming pod's own, and that of pods on nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pumice.core.cache.pods import Counts, ExistingTerm, PodTally
+from pumice.core.cache.tasks import Task
+from pumice.core.model.pod import PodSpec
+from pumice.core.session.hooks import Rows, Scores
+from pumice.core.session.session import Session
+
+_FULL = 100.0
+
+# Topology key, weight, and the pods that the term speaks of.
+_OwnTerm = tuple[str, int, PodTally]
+
+
+def has_preferred_terms(spec: PodSpec) -> bool:
+    return bool(spec.preferred_affinity or spec.preferred_anti_affinity)
+
+
+class InterPodPreferences:
+    """Weights summed by topology value, scaled between the best and the worst candidate."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._own: dict[tuple[int, str], list[_OwnTerm]] = {}
+
+    def concerns(self, task: Task) -> bool:
+        if has_preferred_terms(task.class_.spec):
+            return True
+        return self._session.pods.had_affinity is not None and bool(self._others(task))
+
+    def _others(self, task: Task) -> list[ExistingTerm]:
+        """Preferences of pods on nodes. Unless the task has its own, Kubernetes looks only at
+        nodes on its list of those with such pods, which Volcano makes when a session opens.
+        """
+        found = self._session.pods.preferring(task)
+        if not found or has_preferred_terms(task.class_.spec):
+            return found
+        had = self._session.pods.had_affinity
+        return [e for e in found if had is not None and any(had[row] for row in e.rows)]
+
+    def score(self, task: Task, rows: Rows) -> Scores | None:
+        raw: Counts = np.zeros(len(rows), dtype=np.int64)
+        for key, weight, pods in self._own_terms(task):
+            if pods.total:
+                column = self._session.labels.column(key)
+                raw += weight * pods.by_value(key, column)[column.codes[rows]]
+        own = has_preferred_terms(task.class_.spec)
+        for existing in self._others(task):
+            raw += self._weigh(existing, rows, everywhere=own)
+        lowest, highest = int(raw.min(initial=0)), int(raw.max(initial=0))
+        if len(rows):
+            lowest, highest = int(raw.min()), int(raw.max())
+        if lowest == highest:
+            return None
+        scaled: Scores = np.trunc(_FULL * ((raw - lowest) / float(highest - lowest)))
+        return scaled
+
+    def _own_terms(self, task: Task) -> list[_OwnTerm]:
+        key = (task.class_.number, task.pod.namespace)
+        known = self._own.get(key)
+        if known is None:
+            known = self._own[key] = []
+            spec = task.class_.spec
+            for sign, terms in ((1, spec.preferred_affinity), (-1, spec.preferred_anti_affinity)):
+                for weighted in terms:
+                    pods = self._session.pods.matching_all(task.pod.namespace, (weighted.term,))
+                    if pods is not None:
+                        known.append((weighted.term.topology_key, sign * weighted.weight, pods))
+        return known
+
+    def _weigh(self, existing: ExistingTerm, rows: Rows, *, everywhere: bool) -> Counts:
+        had = self._session.pods.had_affinity
+        column = self._session.labels.column(existing.term.topology_key)
+        where = [
+            (row, count)
+            for row, count in existing.rows.items()
+            if everywhere or (had is not None and had[row])
+        ]
+        # The last entry answers for nodes without the label: code -1 reads it.
+        by_value: Counts = np.zeros(len(column.values) + 1, dtype=np.int64)
+        for row, count in where:
+            by_value[column.codes[row]] += count * existing.weight
+        by_value[-1] = 0
+        weighed: Counts = by_value[column.codes[rows]]
+        return weighed

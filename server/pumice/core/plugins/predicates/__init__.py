@@ -1,0 +1,203 @@
+"""predicates: where Kubernetes itself would let a pod run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pumice.core.cache.nodes import PODS_COLUMN
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.model.fit import Refusal
+from pumice.core.model.status import TaskStatus
+from pumice.core.plugins.predicates.attachments import VolumeLimits
+from pumice.core.plugins.predicates.binding import VolumeBinding
+from pumice.core.plugins.predicates.equivalence import EquivalenceCache
+from pumice.core.plugins.predicates.interpod import InterPodAffinity, has_required_terms
+from pumice.core.plugins.predicates.ports import port_refusal
+from pumice.core.plugins.predicates.spread import TopologySpread
+from pumice.core.plugins.predicates.stable import StableFilters
+from pumice.core.plugins.predicates.zones import VolumeZones
+from pumice.core.session.hooks import EventHandler
+from pumice.core.session.rows import NodeRows
+from pumice.core.session.session import Session
+
+POD_COUNT = "node(s) pod number exceeded"
+
+_NODE_AFFINITY = "predicate.NodeAffinityEnable"
+_PORTS = "predicate.NodePortsEnable"
+_TAINTS = "predicate.TaintTolerationEnable"
+_POD_AFFINITY = "predicate.PodAffinityEnable"
+_LIMITS = "predicate.NodeVolumeLimitsEnable"
+_ZONES = "predicate.VolumeZoneEnable"
+_SPREAD = "predicate.PodTopologySpreadEnable"
+_BINDING = "predicate.VolumeBindingEnable"
+_CACHE = "predicate.CacheEnable"
+_SWITCHES = (_NODE_AFFINITY, _PORTS, _TAINTS, _POD_AFFINITY, _LIMITS, _ZONES, _SPREAD, _BINDING)
+
+
+@dataclass(frozen=True, slots=True)
+class _Concerns:
+    """Which filters beyond the stable ones have anything to do for a class."""
+
+    ports: bool
+    pod_affinity: bool
+    spread: bool
+    volumes: bool
+
+    @property
+    def any(self) -> bool:
+        return self.ports or self.pod_affinity or self.spread or self.volumes
+
+
+class PredicatesPlugin:
+    """Kubernetes' filters in its order, and the handlers that keep its view of the nodes."""
+
+    name: ClassVar[str] = "predicates"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {
+            **dict.fromkeys(_SWITCHES, ArgumentType.BOOL),
+            _CACHE: ArgumentType.BOOL,
+            # Volcano knows this key and never reads it.
+            "predicate.DynamicResourceAllocationEnable": ArgumentType.BOOL,
+            # For those who carry binds out, and for scores that need a gate which is off.
+            "volumebinding.bindTimeoutSeconds": ArgumentType.INT,
+            "volumebinding.weight": ArgumentType.INT,
+            "volumebinding.shape": ArgumentType.LIST,
+            "dynamicresources.filterTimeoutSeconds": ArgumentType.INT,
+        }
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._on = {key: options.arguments.boolean(key, default=True) for key in _SWITCHES}
+        self._caches = options.arguments.boolean(_CACHE, default=False)
+        self._concerns: dict[int, _Concerns] = {}
+        # Tasks whose volumes could not be taken: they never came into Kubernetes' view.
+        self._refused: set[str] = set()
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._moves = session.moves
+        self._stable = StableFilters(
+            session, affinity=self._on[_NODE_AFFINITY], taints=self._on[_TAINTS]
+        )
+        self._cache = EquivalenceCache(self._stable) if self._caches else None
+        self._pods = InterPodAffinity(session) if self._on[_POD_AFFINITY] else None
+        self._spread = TopologySpread(session)
+        self._limits = VolumeLimits(session)
+        self._zones = VolumeZones(session)
+        # What a session that was given up had taken is free again.
+        session.cache.ledger.close(())
+        self._volumes = VolumeBinding(session)
+        hooks = session.hooks
+        hooks.pre_predicate[self.name] = self._why_not_anywhere
+        hooks.row_predicate[self.name] = self._pod_count
+        hooks.class_predicate[self.name] = self._of_class
+        hooks.task_predicate[self.name] = self._of_task
+        hooks.is_plain[self.name] = self._is_plain
+        hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
+
+    def close(self, session: Session) -> None:
+        session.cache.ledger.close(session.moves.bound)
+
+    # What there is to look at.
+
+    def _concerns_of(self, class_: TaskClass) -> _Concerns:
+        known = self._concerns.get(class_.number)
+        if known is None:
+            spec, on = class_.spec, self._on
+            known = self._concerns[class_.number] = _Concerns(
+                bool(spec.host_ports) and on[_PORTS],
+                has_required_terms(spec) and on[_POD_AFFINITY],
+                bool(self._spread.constraints(class_)) and on[_SPREAD],
+                bool(spec.volumes),
+            )
+        return known
+
+    def _is_plain(self, task: Task) -> bool:
+        if self._cache is not None or self._concerns_of(task.class_).any:
+            return False
+        return not self._meets_objections(task)
+
+    def _meets_objections(self, task: Task) -> bool:
+        """Whether pods on nodes may object to a task that has no terms of its own."""
+        if self._pods is None or self._session.pods.had_anti_affinity is None:
+            return False
+        return self._pods.concerns(task)
+
+    # The filters.
+
+    def _why_not_anywhere(self, task: Task) -> str | None:
+        problem = self._stable.why_not_anywhere(task.class_.spec)
+        if problem is not None:
+            return _failed("NodeAffinity", problem)
+        if self._cache is not None:
+            self._cache.consider(task)
+        if self._pods is not None:
+            self._pods.consider(task)
+        return self._why_volumes_prevent(task) if task.class_.spec.volumes else None
+
+    def _why_volumes_prevent(self, task: Task) -> str | None:
+        problem = self._zones.why_not_anywhere(task) if self._on[_ZONES] else None
+        if problem is not None:
+            return _failed("VolumeZone", problem)
+        problem = self._volumes.why_not_anywhere(task) if self._on[_BINDING] else None
+        return None if problem is None else _failed("VolumeBinding", problem)
+
+    def _pod_count(self, _class: TaskClass, rows: NodeRows) -> Iterable[Refusal]:
+        full = rows.allocatable[PODS_COLUMN] <= rows.kube_pods
+        return (Refusal(POD_COUNT, full, unresolvable=False),)
+
+    def _of_class(self, class_: TaskClass) -> Iterable[Refusal]:
+        # With the cache, pods of one class may get different answers: each is asked for itself.
+        return () if self._cache is not None else self._stable.refusals(class_)
+
+    def _of_task(self, task: Task) -> Iterable[Refusal] | None:
+        concerns = self._concerns_of(task.class_)
+        objected = concerns.pod_affinity or self._meets_objections(task)
+        if self._cache is None and not concerns.any and not objected:
+            return None
+        found: list[Refusal] = []
+        if self._cache is not None:
+            found += self._cache.refusals(task)
+        if concerns.ports:
+            found.append(port_refusal(self._session, task.class_.spec.host_ports))
+        if objected and self._pods is not None:
+            found += self._pods.refusals(task)
+        if concerns.volumes and self._on[_LIMITS]:
+            found += self._limits.refusals(task)
+        if concerns.volumes and self._on[_ZONES]:
+            found += self._zones.refusals(task)
+        if concerns.spread:
+            found += self._spread.refusals(task)
+        if concerns.volumes and self._on[_BINDING]:
+            found += self._volumes.refusals(task)
+        return found
+
+    # Kubernetes' view of the nodes, and what placements take.
+
+    def _allocated(self, task: Task) -> str | None:
+        # Volcano reserves for the node in the pod's spec, which pipelining does not fill in: a
+        # task that waits for room takes no volumes.
+        if self._on[_BINDING] and task.class_.spec.volumes and task.status is TaskStatus.ALLOCATED:
+            row = self._session.table.row_of(task.node_name)
+            problem = None if row is None else self._volumes.reserve(task, row)
+            if problem is not None:
+                self._refused.add(task.uid)
+                return problem
+        self._moves.kube_add(task)
+        return None
+
+    def _deallocated(self, task: Task) -> None:
+        if task.class_.spec.volumes:
+            self._volumes.give_back(task)
+        if task.uid in self._refused:
+            self._refused.discard(task.uid)
+        else:
+            self._moves.kube_remove(task)
+
+
+def _failed(filter_name: str, problem: str) -> str:
+    return f"plugin {filter_name} pre-predicates failed {problem}"

@@ -1,0 +1,133 @@
+"""How many volumes of a CSI driver a node may still attach."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pumice.core.cache.pods import Counts
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.storage import PersistentVolumeClaim
+from pumice.core.session.session import Session
+
+EXCEEDED = "node(s) exceed max volume count"
+
+# A driver and a volume's name there.
+_Handle = tuple[str, str]
+
+
+class VolumeLimits:
+    """What is attached where, by driver; made when a pod with volumes first asks."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._limits: dict[str, Counts] = {}
+        self._attached: dict[str, Counts] = {}
+        # Volumes of pods on nodes: handle -> row -> pods that use it there.
+        self._users: dict[_Handle, dict[int, int]] = {}
+        # Volumes that are attached, whether or not a pod there uses them.
+        self._attachments: dict[_Handle, set[int]] = {}
+        self._position = -1
+
+    def refusals(self, task: Task) -> list[Refusal]:
+        rows = len(self._session.table)
+        everywhere = np.ones(rows, dtype=np.bool_)
+        wanted: dict[_Handle, None] = {}
+        pod = task.pod
+        for volume in pod.spec.volumes:
+            key = f"{pod.namespace}/{volume.claim_name}"
+            claim = self._session.cache.claims.get(key)
+            if claim is None:
+                missing = f'persistentvolumeclaim "{volume.claim_name}" not found'
+                return [Refusal(f"looking up PVC {key}: {missing}", everywhere, unresolvable=True)]
+            if volume.ephemeral and claim.owner_uid != pod.uid:
+                return [Refusal(not_owner(claim, task), everywhere, unresolvable=True)]
+            handle = self._handle(claim)
+            if handle is not None:
+                wanted[handle] = None
+        return [Refusal(EXCEEDED, self._over(wanted), unresolvable=False)] if wanted else []
+
+    def _over(self, wanted: dict[_Handle, None]) -> Mask:
+        self._sync()
+        over = np.zeros(len(self._session.table), dtype=np.bool_)
+        for driver in dict.fromkeys(driver for driver, _ in wanted):
+            limits = self._limits.get(driver)
+            if limits is None:
+                continue
+            new = np.zeros(len(over), dtype=np.int64)
+            for handle in wanted:
+                if handle[0] == driver:
+                    new += 1
+                    # What a pod on the node uses already is attached once for both.
+                    new[list(self._users.get(handle, ()))] -= 1
+            attached = self._counts(self._attached, driver)
+            over |= (new > 0) & (limits >= 0) & (attached + new > limits)
+        return over
+
+    def _sync(self) -> None:
+        pods = self._session.cache.pods
+        if self._position < 0:
+            self._build()
+            for row, tasks in pods.with_volumes.items():
+                for task in tasks.values():
+                    self._change(row, task, 1)
+        else:
+            for row, task, sign in pods.volume_log[self._position :]:
+                self._change(row, task, sign)
+        self._position = len(pods.volume_log)
+
+    def _build(self) -> None:
+        cache, table = self._session.cache, self._session.table
+        for node in cache.csi_nodes:
+            row = table.row_of(node.name)
+            if row is not None:
+                for driver, limit in node.driver_limits:
+                    self._counts(self._limits, driver, -1)[row] = limit
+        for attachment in cache.attachments:
+            row = table.row_of(attachment.node_name)
+            volume = cache.volumes.get(attachment.volume_name)
+            if row is None or volume is None or not volume.csi_driver or not attachment.attacher:
+                continue
+            rows = self._attachments.setdefault((attachment.attacher, volume.csi_handle), set())
+            if row not in rows:
+                rows.add(row)
+                self._counts(self._attached, attachment.attacher)[row] += 1
+
+    def _counts(self, of: dict[str, Counts], driver: str, empty: int = 0) -> Counts:
+        counts = of.get(driver)
+        if counts is None:
+            counts = of[driver] = np.full(len(self._session.table), empty, dtype=np.int64)
+        return counts
+
+    def _change(self, row: int, task: Task, sign: int) -> None:
+        pod = task.pod
+        for volume in pod.spec.volumes:
+            claim = self._session.cache.claims.get(f"{pod.namespace}/{volume.claim_name}")
+            handle = None if claim is None else self._handle(claim)
+            if handle is None:
+                continue
+            users = self._users.setdefault(handle, {})
+            before = users.get(row, 0)
+            users[row] = before + sign
+            if not users[row]:
+                del users[row]
+            first_or_last = not before or row not in users
+            if first_or_last and row not in self._attachments.get(handle, ()):
+                self._counts(self._attached, handle[0])[row] += sign
+
+    def _handle(self, claim: PersistentVolumeClaim) -> _Handle | None:
+        """Where a claim's volume is attached, or will be; None: not by a CSI driver."""
+        cache = self._session.cache
+        volume = cache.volumes.get(claim.volume_name) if claim.volume_name else None
+        if volume is not None:
+            known = volume.csi_driver and volume.csi_handle
+            return (volume.csi_driver, volume.csi_handle) if known else None
+        storage_class = cache.storage_classes.get(claim.storage_class_name or "")
+        if storage_class is None or not storage_class.provisioner:
+            return None
+        # Handles of real volumes never begin like this.
+        return storage_class.provisioner, f"\0{claim.key}"
+
+
+def not_owner(claim: PersistentVolumeClaim, task: Task) -> str:
+    return f"PVC {claim.key} was not created for pod {task.key} (pod is not owner)"

@@ -1,0 +1,196 @@
+"""Volumes that a pod's claims have, can be given, or can have made for them on a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.tasks import Task
+from pumice.core.cache.volumes import TakenVolume
+from pumice.core.decisions import VolumeChoice
+from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.storage import PersistentVolumeClaim, VolumePhase
+from pumice.core.plugins.predicates.attachments import not_owner
+from pumice.core.plugins.predicates.supply import VolumeSupply
+from pumice.core.session.session import Session
+
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
+NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What each node could do for the claims of a task; masks are by row."""
+
+    node_conflict: Mask
+    no_volume: Mask
+    nothing_to_bind: Mask
+    no_space: Mask
+    # Claims in the order of choosing, each with the number of the volume it would get by row;
+    # -1 where one has to be made.
+    choices: list[tuple[PersistentVolumeClaim, NDArray[np.intp]]] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+class VolumeBinding:
+    """Plans over all nodes at once; what a placement takes, later plans do not have."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._ledger = session.cache.ledger
+        self._supply = VolumeSupply(session)
+        self._last: tuple[str, int, _Plan] | None = None
+
+    # Before nodes are looked at.
+
+    def why_not_anywhere(self, task: Task) -> str | None:
+        cache, pod = self._session.cache, task.pod
+        for volume in pod.spec.volumes:
+            claim = cache.claims.get(f"{pod.namespace}/{volume.claim_name}")
+            if claim is None:
+                if volume.ephemeral:
+                    waiting = "waiting for ephemeral volume controller to create the"
+                    return f'{waiting} persistentvolumeclaim "{volume.claim_name}"'
+                return f'persistentvolumeclaim "{volume.claim_name}" not found'
+            if claim.phase is VolumePhase.LOST:
+                lost = f'bound to non-existent persistentvolume "{claim.volume_name}"'
+                return f'persistentvolumeclaim "{claim.name}" {lost}'
+            if claim.terminating:
+                return f'persistentvolumeclaim "{claim.name}" is being deleted'
+            if volume.ephemeral and claim.owner_uid != pod.uid:
+                return not_owner(claim, task)
+        if any(not (is_bound(c) or self._supply.waits(c)) for c in self._claims(task)):
+            return UNBOUND_IMMEDIATE
+        return None
+
+    def _claims(self, task: Task) -> list[PersistentVolumeClaim]:
+        keys = (f"{task.pod.namespace}/{v.claim_name}" for v in task.pod.spec.volumes)
+        found = (self._session.cache.claims.get(key) for key in keys)
+        return [claim for claim in found if claim is not None]
+
+    # Node by node, all at once.
+
+    def refusals(self, task: Task) -> list[Refusal]:
+        plan = self._plan(task)
+        found = []
+        for first in (plan.node_conflict, plan.no_volume, None):
+            for second in (plan.nothing_to_bind, plan.no_space, None):
+                rows = self._both(plan, first, second)
+                if rows is not None and rows.any():
+                    found.append(Refusal(_text(plan, first, second), rows, unresolvable=True))
+        return found
+
+    def _both(self, plan: _Plan, first: Mask | None, second: Mask | None) -> Mask | None:
+        """Nodes with exactly these two faults."""
+        if first is None and second is None:
+            return None
+        one = ~(plan.node_conflict | plan.no_volume) if first is None else first
+        two = ~(plan.nothing_to_bind | plan.no_space) if second is None else second
+        return one & two
+
+    def _plan(self, task: Task) -> _Plan:
+        known = self._last
+        version = self._ledger.version
+        if known is not None and known[:2] == (task.uid, version):
+            return known[2]
+        none = np.zeros(len(self._session.table), dtype=np.bool_)
+        plan = _Plan(none, none.copy(), none.copy(), none.copy())
+        claims = self._claims(task)
+        self._check_bound([c for c in claims if is_bound(c)], plan)
+        self._find_unbound([c for c in claims if not is_bound(c)], plan)
+        self._last = (task.uid, version, plan)
+        return plan
+
+    def _check_bound(self, claims: list[PersistentVolumeClaim], plan: _Plan) -> None:
+        """A node speaks of the first bound claim that it cannot serve, and of no other."""
+        asked = np.ones(len(self._session.table), dtype=np.bool_)
+        for claim in claims:
+            volume = self._session.cache.volumes.get(claim.volume_name)
+            if volume is None:
+                plan.no_volume |= asked
+                return
+            reached = self._supply.reached_by(volume)
+            if reached is not None:
+                plan.node_conflict |= asked & ~reached
+                asked &= reached
+
+    def _find_unbound(self, claims: list[PersistentVolumeClaim], plan: _Plan) -> None:
+        if not claims:
+            return
+        table = self._session.table
+        asked = np.ones(len(table), dtype=np.bool_)
+        chosen, free = [], []
+        for claim in claims:
+            node = self._ledger.node_for(claim.key) or claim.selected_node
+            if not node:
+                free.append(claim)
+                continue
+            chosen.append(claim)
+            elsewhere = np.ones(len(table), dtype=np.bool_)
+            row = table.row_of(node)
+            if row is not None:
+                elsewhere[row] = False
+            plan.nothing_to_bind |= asked & elsewhere
+            asked &= ~elsewhere
+        everywhere = np.ones(len(table), dtype=np.bool_)
+        to_make = [(claim, everywhere) for claim in chosen]
+        nothing = np.full(len(table), -1, dtype=np.intp)
+        plan.choices = [(claim, nothing) for claim in chosen]
+        for claim in sorted(free, key=lambda c: c.request_bytes):
+            rows = self._supply.match(claim, asked, plan.choices, plan.numbers)
+            plan.choices.append((claim, rows))
+            to_make.append((claim, rows < 0))
+        for claim, where in to_make:
+            here = asked & where
+            unfit, full = self._supply.why_not_made(claim, here)
+            plan.nothing_to_bind |= unfit
+            plan.no_space |= full
+            asked &= ~(unfit | full)
+
+    # Taking and giving back.
+
+    def reserve(self, task: Task, row: int) -> str | None:
+        """Takes what the task needs on the node; a text when that is no longer there."""
+        plan = self._plan(task)
+        if any(mask[row] for mask in (plan.node_conflict, plan.no_volume)):
+            return NODE_CONFLICT
+        if plan.nothing_to_bind[row] or plan.no_space[row]:
+            return NOTHING_TO_BIND
+        if not plan.choices:
+            return None
+        names = list(plan.numbers)
+        picked = [(c, names[r[row]] if r[row] >= 0 else "") for c, r in plan.choices]
+        taken = [TakenVolume(name, claim.key, claim.uid) for claim, name in picked if name]
+        made = [claim.key for claim, name in picked if not name]
+        self._ledger.take(task.uid, taken, made, self._session.table.names[row])
+        choices = tuple(VolumeChoice(claim.name, name) for claim, name in picked)
+        self._session.outbox.attach_volumes(task, choices)
+        return None
+
+    def give_back(self, task: Task) -> None:
+        if self._ledger.is_open(task.uid):
+            self._ledger.give_back(task.uid)
+            self._session.outbox.attach_volumes(task, ())
+
+
+def is_bound(claim: PersistentVolumeClaim) -> bool:
+    return bool(claim.volume_name) and claim.bind_completed
+
+
+def _text(plan: _Plan, first: Mask | None, second: Mask | None) -> str:
+    """The faults of a node are one reason; their order is Kubernetes'."""
+    parts = []
+    if first is plan.node_conflict:
+        parts.append(NODE_CONFLICT)
+    if second is plan.nothing_to_bind:
+        parts.append(NOTHING_TO_BIND)
+    if second is plan.no_space:
+        parts.append(NO_SPACE)
+    if first is plan.no_volume:
+        parts.append(NO_VOLUME)
+    return ", ".join(parts)

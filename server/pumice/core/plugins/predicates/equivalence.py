@@ -1,0 +1,48 @@
+"""Remembers, for pods made from one template, which nodes passed the stable filters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask, Refusal
+from pumice.core.plugins.predicates.stable import StableFilters
+
+TEMPLATE = "volcano.sh/template-uid"
+FAILED = "plugin equivalence cache predicates failed"
+
+
+class EquivalenceCache:
+    """The first pod of a template is looked at; the others get its verdict, without a reason.
+
+    Volcano believes the annotation: pods with equal templates and different specs share a verdict.
+    """
+
+    def __init__(self, filters: StableFilters) -> None:
+        self._filters = filters
+        # By class: the stable filters' own answers.
+        self._fresh: dict[int, list[Refusal]] = {}
+        self._verdicts: dict[str, Mask] = {}
+        # Tasks whose turn it is to be looked at themselves.
+        self._first: dict[str, str] = {}
+
+    def consider(self, task: Task) -> None:
+        """Before nodes are looked at: decides whether this round asks the filters."""
+        template = task.pod.annotations.get(TEMPLATE, "")
+        self._first.pop(task.uid, None)
+        if template and template not in self._verdicts:
+            self._first[task.uid] = template
+            refused = [refusal.rows for refusal in self._ask(task)]
+            self._verdicts[template] = np.logical_or.reduce(refused)
+
+    def refusals(self, task: Task) -> list[Refusal]:
+        template = task.pod.annotations.get(TEMPLATE, "")
+        if not template or template not in self._verdicts or task.uid in self._first:
+            return self._ask(task)
+        return [Refusal(FAILED, self._verdicts[template], unresolvable=True)]
+
+    def _ask(self, task: Task) -> list[Refusal]:
+        known = self._fresh.get(task.class_.number)
+        if known is None:
+            known = self._fresh[task.class_.number] = self._filters.refusals(task.class_)
+        return known

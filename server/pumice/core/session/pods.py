@@ -1,0 +1,93 @@
+"""What a session's rules about other pods ask: who is where, and who objects to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pumice.core.cache.pods import ExistingTerm, PodQuestion, PodTally, TermBook
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask
+from pumice.core.model.pod import PodAffinityTerm
+from pumice.core.model.selectors import LabelSelector
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+
+
+class SessionPods:
+    """Answers for one session; made when it opens, as some answers are frozen there."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._index = session.cache.pods
+        self._index.settle()
+        # Rows that had pods with (required anti-)affinity when the session opened; None: no row.
+        # Kubernetes lists these nodes once, and Volcano keeps the list for the whole session.
+        self.had_affinity = _where(self._index.affinity_pods > 0)
+        self.had_anti_affinity = _where(self._index.anti_affinity_pods > 0)
+
+    def tally(
+        self, namespaces: frozenset[str] | None, selector: LabelSelector, *, alive: bool
+    ) -> PodTally:
+        """Pods by row that a selector selects, kept up with every placement."""
+        question = PodQuestion(namespaces, selector, alive)
+        return self._index.tally(question, self._session.moves.kube_sees)
+
+    def matching_all(self, owner: str, terms: Iterable[PodAffinityTerm]) -> PodTally | None:
+        """Pods that all terms of an incoming pod speak of; None: there can be none.
+
+        The owner is the incoming pod's namespace.
+        """
+        selectors: list[LabelSelector] = []
+        spaces: list[frozenset[str]] = []
+        for term in terms:
+            if term.selector is None:
+                return None
+            selectors.append(term.selector)
+            named = self.namespaces_of(owner, term)
+            if named is not None:
+                spaces.append(named)
+        requirements = tuple(r for selector in selectors for r in selector.requirements)
+        namespaces = reduce(frozenset.intersection, spaces) if spaces else None
+        return self.tally(namespaces, LabelSelector(requirements), alive=False)
+
+    def namespaces_of(self, owner: str, term: PodAffinityTerm) -> frozenset[str] | None:
+        """The namespaces that a term of an incoming pod speaks of; None: all."""
+        selector = term.namespace_selector
+        if selector is None:
+            return frozenset(term.namespaces or (owner,))
+        if not selector.requirements:
+            return None
+        selected = (n.name for n in self._session.cache.namespaces if selector.matches(n.labels))
+        return frozenset((*term.namespaces, *selected))
+
+    def objecting(self, task: Task) -> list[ExistingTerm]:
+        """Required anti-affinity of pods on nodes that speaks of the task."""
+        return self._speaking_of(self._index.required_anti, task)
+
+    def preferring(self, task: Task) -> list[ExistingTerm]:
+        """Preferred (anti-)affinity of pods on nodes that speaks of the task."""
+        return self._speaking_of(self._index.preferred, task)
+
+    def _speaking_of(self, book: TermBook, task: Task) -> list[ExistingTerm]:
+        found = book.find(task)
+        if not found:
+            return []
+        namespace = task.pod.namespace
+        known = self._session.cache.namespaces.get(namespace)
+        labels = known.labels if known is not None else {}
+        return [
+            existing
+            for existing in found
+            if namespace in existing.namespaces
+            or (
+                existing.term.namespace_selector is not None
+                and existing.term.namespace_selector.matches(labels)
+            )
+        ]
+
+
+def _where(mask: Mask) -> Mask | None:
+    return mask if mask.any() else None

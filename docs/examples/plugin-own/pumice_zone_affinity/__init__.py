@@ -1,0 +1,74 @@
+"""zone-affinity: the pods of a job stay in the zone where its first ones are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+import numpy as np
+
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.model.fit import Refusal, node_refusal
+from pumice.core.session.hooks import Rows, Scores
+from pumice.core.session.session import Session
+
+__all__ = ["ZoneAffinityPlugin"]
+
+_LABEL = "zone-affinity.label"
+_WEIGHT = "zone-affinity.weight"
+_STRICT = "zone-affinity.strict"
+_FULL_SCORE = 100
+
+
+class ZoneAffinityPlugin:
+    """Prefers, or with ``zone-affinity.strict`` demands, the zone where a job already has pods."""
+
+    name: ClassVar[str] = "zone-affinity"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {
+            _LABEL: ArgumentType.STRING,
+            _WEIGHT: ArgumentType.INT,
+            _STRICT: ArgumentType.BOOL,
+        },
+        limits={_WEIGHT: Limit(at_least=0)},
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._label = options.arguments.text(_LABEL, "topology.kubernetes.io/zone")
+        self._weight = options.arguments.integer(_WEIGHT, 1)
+        self._strict = options.arguments.boolean(_STRICT, default=False)
+
+    def open(self, session: Session) -> None:
+        """Called when a session begins: says what the plugin has an opinion about."""
+        self._session = session
+        nodes = (session.cache.nodes.get(name) for name in session.table.names)
+        self._zones = [node.labels.get(self._label, "") if node else "" for node in nodes]
+        self._codes = np.array(self._zones, dtype=object)
+        if self._weight:
+            session.hooks.task_score[self.name] = self._scores
+        if self._strict:
+            session.hooks.node_predicate[self.name] = self._why_not
+
+    def _zone_of_job(self, task: Task) -> str:
+        """The zone with most of the job's pods; among equals the name decides."""
+        job = self._session.jobs[task.job_id]
+        rows = (self._session.table.row_of(member.node_name) for member in job.index)
+        zones = Counter(self._zones[row] for row in rows if row is not None)
+        zones.pop("", None)
+        return min(zones, key=lambda zone: (-zones[zone], zone), default="")
+
+    def _scores(self, task: Task, rows: Rows) -> Scores | None:
+        """One number a candidate; None: all of them are equally good."""
+        zone = self._zone_of_job(task)
+        if not zone:
+            return None
+        return np.where(self._codes[rows] == zone, float(_FULL_SCORE * self._weight), 0.0)
+
+    def _why_not(self, task: Task, node: str) -> Refusal | None:
+        """Asked node by node. The other pods may move, so the refusal is not final."""
+        zone, row = self._zone_of_job(task), self._session.table.row_of(node)
+        if not zone or row is None or self._zones[row] == zone:
+            return None
+        return node_refusal("node(s) outside the zone of the job", unresolvable=False)

@@ -163,10 +163,11 @@ class Moves:
             if task.status is not status:
                 self._restate(task, status)
             return
+        # The two ledgers are put back each for itself: a plugin may have raised in between.
+        row = table.row_of(task.node_name)
+        if row is not None and task.uid in self._kube_added:
+            table.kube_remove(row, task)
         if task.ledger_status is not None:
-            row = table.row_of(task.node_name)
-            if row is not None and task.uid in self._kube_added:
-                table.kube_remove(row, task)
             table.remove_task(task)
         if task.status is not status:
             job.set_status(task, status)

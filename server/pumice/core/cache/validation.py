@@ -14,11 +14,19 @@ LARGEST_AMOUNT = 2**53
 
 
 def check_amounts(kind: str, key: str, field: str, amounts: Iterable[tuple[str, int]]) -> None:
+    """For amounts that go into the node table."""
     for name, amount in amounts:
         if not 0 <= amount < LARGEST_AMOUNT:
             raise ObjectError(
                 kind, key, f"{field}[{name}]", f"{amount} is not between 0 and 2^53 - 1"
             )
+
+
+def check_not_negative(kind: str, key: str, field: str, amounts: Iterable[tuple[str, int]]) -> None:
+    """For amounts of queues and jobs: totals have no upper limit."""
+    for name, amount in amounts:
+        if amount < 0:
+            raise ObjectError(kind, key, f"{field}[{name}]", f"{amount} is negative; use 0 or more")
 
 
 def check_identity(kind: str, uid: str, name: str) -> None:
@@ -47,7 +55,7 @@ def check_pod(pod: Pod) -> None:
 
 def check_pod_group(group: PodGroup) -> None:
     check_identity("PodGroup", group.uid, group.name)
-    check_amounts("PodGroup", group.key, "min_resources", group.min_resources or ())
+    check_not_negative("PodGroup", group.key, "min_resources", group.min_resources or ())
     if group.min_member < 0:
         problem = f"{group.min_member} is negative; use 0 or more"
         raise ObjectError("PodGroup", group.key, "min_member", problem)
@@ -56,6 +64,6 @@ def check_pod_group(group: PodGroup) -> None:
 def check_queue(queue: Queue) -> None:
     check_identity("Queue", queue.uid, queue.name)
     for field in ("capability", "deserved", "guarantee"):
-        check_amounts("Queue", queue.name, field, getattr(queue, field) or ())
+        check_not_negative("Queue", queue.name, field, getattr(queue, field) or ())
     if queue.weight < 1:
         raise ObjectError("Queue", queue.name, "weight", f"{queue.weight} is not 1 or more")

@@ -27,7 +27,10 @@ class AllocateAction:
 
     name: ClassVar[str] = "allocate"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {"predicateErrorCacheEnable": ArgumentType.BOOL}
+        {"predicateErrorCacheEnable": ArgumentType.BOOL},
+        without_effect={
+            "predicateErrorCacheEnable": "what is known of equal pods is always remembered"
+        },
     )
 
     def __init__(self, arguments: Arguments) -> None:

@@ -22,7 +22,8 @@ class BackfillAction:
 
     name: ClassVar[str] = "backfill"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {"predicateErrorCacheEnable": ArgumentType.BOOL}
+        {"predicateErrorCacheEnable": ArgumentType.BOOL},
+        without_effect={"predicateErrorCacheEnable": "Volcano forgets it after each task"},
     )
 
     def __init__(self, arguments: Arguments) -> None:

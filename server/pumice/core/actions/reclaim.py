@@ -25,8 +25,8 @@ class ReclaimAction:
 
     name: ClassVar[str] = "reclaim"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        # Nothing depends on it: what is remembered would be forgotten after each task.
-        {"predicateErrorCacheEnable": ArgumentType.BOOL}
+        {"predicateErrorCacheEnable": ArgumentType.BOOL},
+        without_effect={"predicateErrorCacheEnable": "Volcano forgets it after each task"},
     )
 
     def __init__(self, arguments: Arguments) -> None:

@@ -22,12 +22,12 @@ class PreemptAction:
         {
             "predicateErrorCacheEnable": ArgumentType.BOOL,
             "enableTopologyAwarePreemption": ArgumentType.BOOL,
-            # How many nodes are tried out at once: here one after the other, whatever it says.
             "topologyAwarePreemptWorkerNum": ArgumentType.INT,
             "minCandidateNodesPercentage": ArgumentType.INT,
             "minCandidateNodesAbsolute": ArgumentType.INT,
             "maxCandidateNodesAbsolute": ArgumentType.INT,
-        }
+        },
+        without_effect={"topologyAwarePreemptWorkerNum": "nodes are tried one after the other"},
     )
 
     def __init__(self, arguments: Arguments) -> None:

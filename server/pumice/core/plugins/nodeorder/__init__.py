@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
 from pumice.core.plugins.nodeorder.amounts import AmountScores
 from pumice.core.plugins.nodeorder.images import ImageLocality
 from pumice.core.plugins.nodeorder.interpod import InterPodPreferences
@@ -32,6 +32,9 @@ _DEFAULT_WEIGHTS = {
     _IMAGES: 1,
     _SPREAD: 2,
 }
+_NOT_NEGATIVE = Limit(
+    at_least=0, lenient=True, otherwise="below zero it avoids what it should prefer"
+)
 
 
 class NodeOrderPlugin:
@@ -43,7 +46,8 @@ class NodeOrderPlugin:
     name: ClassVar[str] = "nodeorder"
     api: ClassVar[int] = 1
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        dict.fromkeys(_DEFAULT_WEIGHTS, ArgumentType.INT)
+        dict.fromkeys(_DEFAULT_WEIGHTS, ArgumentType.INT),
+        limits=dict.fromkeys(_DEFAULT_WEIGHTS, _NOT_NEGATIVE),
     )
 
     def __init__(self, options: PluginOptions) -> None:

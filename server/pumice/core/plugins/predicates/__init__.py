@@ -51,6 +51,10 @@ class _Concerns:
         return self.ports or self.pod_affinity or self.spread or self.volumes
 
 
+_NO_CAPACITY_SCORES = "free storage is no score, as without the gate StorageCapacityScoring"
+_MOVED_TO_STRATEGY = "Volcano moved it to the plugin resource-strategy-fit"
+
+
 class PredicatesPlugin:
     """Kubernetes' filters in its order, and the handlers that keep its view of the nodes."""
 
@@ -67,7 +71,17 @@ class PredicatesPlugin:
             "volumebinding.weight": ArgumentType.INT,
             "volumebinding.shape": ArgumentType.LIST,
             "dynamicresources.filterTimeoutSeconds": ArgumentType.INT,
-        }
+        },
+        without_effect={
+            "predicate.DynamicResourceAllocationEnable": "Volcano never reads it either",
+            "volumebinding.bindTimeoutSeconds": "the adapter bounds how long a bind may take",
+            "volumebinding.weight": _NO_CAPACITY_SCORES,
+            "volumebinding.shape": _NO_CAPACITY_SCORES,
+            "dynamicresources.filterTimeoutSeconds": "device claims are not looked at yet",
+            "predicate.GPUSharingEnable": "Volcano moved it to the plugin deviceshare",
+            "predicate.ProportionalEnable": _MOVED_TO_STRATEGY,
+            "predicate.resources*": _MOVED_TO_STRATEGY,
+        },
     )
 
     def __init__(self, options: PluginOptions) -> None:

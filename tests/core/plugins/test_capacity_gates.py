@@ -1,0 +1,60 @@
+"""capacity: room is kept for tasks that passed the gate of their queue."""
+
+from __future__ import annotations
+
+from pumice.core.cache.settings import CacheSettings
+from tests.core.builders import pod
+from tests.core.plugins.opened import Opened, asking
+from tests.core.plugins.queues import allocatable, capacity, holding, with_cores
+
+GATE = "scheduling.volcano.sh/queue-allocation-gate"
+
+
+def gated_cluster(*, on: bool) -> Opened:
+    passed = asking(pod("passed", "red", 3, 0, annotations={GATE: "true"}), (("cpu", 3000),))
+    return capacity(
+        with_cores("red", capability=10),
+        *holding("red", 5),
+        passed,
+        pod("other", "red", 3, 0),
+        pod("small", "red", 2, 0),
+        settings=CacheSettings(feature_gates=("SchedulingGatesQueueAdmission",) if on else ()),
+    )
+
+
+def test_tasks_that_passed_the_gate_keep_their_room() -> None:
+    session = gated_cluster(on=True)
+    assert not allocatable(session, "red", "other")
+    assert allocatable(session, "red", "small")
+    # Its own reservation does not count against a task.
+    assert allocatable(session, "red", "passed")
+
+
+def test_without_the_feature_nothing_is_kept() -> None:
+    assert allocatable(gated_cluster(on=False), "red", "other")
+
+
+def test_a_reservation_ends_with_the_placement_and_returns_with_its_undoing() -> None:
+    session = gated_cluster(on=True)
+    statement = session.session.statement()
+    statement.allocate(session.task("passed"), "n1")
+    assert not allocatable(session, "red", "other")
+    assert allocatable(session, "red", "small")
+    statement.discard()
+    assert not allocatable(session, "red", "other")
+
+
+def test_a_task_with_the_gate_reserves_once_it_is_allowed() -> None:
+    marked = pod(
+        "gated", "red", 3, 0, annotations={GATE: "true"}, spec={"scheduling_gates": (GATE,)}
+    )
+    session = capacity(
+        with_cores("red", capability=10),
+        *holding("red", 5),
+        marked,
+        pod("other", "red", 3, 0),
+        settings=CacheSettings(feature_gates=("SchedulingGatesQueueAdmission",)),
+    )
+    assert allocatable(session, "red", "other")
+    assert allocatable(session, "red", "gated")
+    assert not allocatable(session, "red", "other")

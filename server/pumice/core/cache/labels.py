@@ -43,6 +43,7 @@ class NodeLabels:
         self._table = table
         self._columns: dict[str, LabelColumn] = {}
         self._taint_sets: tuple[NDArray[np.int32], list[tuple[Taint, ...]]] | None = None
+        self._unschedulable: Mask | None = None
         self._version = (-1, -1)
 
     def _refresh(self) -> None:
@@ -50,6 +51,7 @@ class NodeLabels:
         if version != self._version:
             self._columns.clear()
             self._taint_sets = None
+            self._unschedulable = None
             self._version = version
 
     def column(self, key: str) -> LabelColumn:
@@ -76,6 +78,14 @@ class NodeLabels:
                 codes[row] = known.setdefault(taints, len(known))
             self._taint_sets = (codes, list(known))
         return self._taint_sets
+
+    def unschedulable(self) -> Mask:
+        """Nodes that are closed to new pods."""
+        self._refresh()
+        if self._unschedulable is None:
+            closed = [bool(e.node and e.node.unschedulable) for e in self._table.rows]
+            self._unschedulable = np.array(closed, dtype=np.bool_)
+        return self._unschedulable
 
     def matches(self, requirement: Requirement) -> Mask:
         column = self.column(requirement.key)

@@ -37,11 +37,10 @@ class PodQuestion:
     alive: bool
 
     def means(self, task: Task) -> bool:
+        """Whether a pod that the selector selects is meant."""
         pod = task.pod
-        return (
-            (self.namespaces is None or pod.namespace in self.namespaces)
-            and not (self.alive and pod.terminating)
-            and self.selector.matches(pod.labels)
+        return (self.namespaces is None or pod.namespace in self.namespaces) and not (
+            self.alive and pod.terminating
         )
 
 
@@ -269,7 +268,7 @@ class PodIndex:
         if tally is None:
             tally = PodTally(question, len(self._table))
             for task, row in self._candidates(question.selector, sees):
-                if question.means(task):
+                if question.means(task) and question.selector.matches(task.pod.labels):
                     tally.change(row, 1)
             self._tallies[question] = tally
             self._asked.add(question.selector, tally)

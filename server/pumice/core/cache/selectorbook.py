@@ -9,7 +9,8 @@ from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 
 T = TypeVar("T")
 
-_Entry = tuple[LabelSelector, T]
+# What is left to ask once an entry is found, and the item.
+_Entry = tuple[LabelSelector | None, T]
 
 
 class SelectorBook(Generic[T]):
@@ -27,21 +28,24 @@ class SelectorBook(Generic[T]):
         """An absent selector selects nothing and is not kept."""
         if selector is None:
             return
-        entry = (selector, item)
         demand = demanded(selector)
         if demand is None:
-            self._others.append(entry)
+            self._others.append((selector, item))
             return
+        rest = tuple(r for r in selector.requirements if r is not demand)
+        entry = (LabelSelector(rest) if rest else None, item)
         for value in dict.fromkeys(demand.values):
             self._by_pair.setdefault((demand.key, value), []).append(entry)
 
     def find(self, labels: Mapping[str, str]) -> list[T]:
-        found = [item for selector, item in self._others if selector.matches(labels)]
+        found = [item for rest, item in self._others if rest is None or rest.matches(labels)]
         if self._by_pair:
             for pair in labels.items():
-                for selector, item in self._by_pair.get(pair, ()):
-                    if selector.matches(labels):
-                        found.append(item)
+                entries = self._by_pair.get(pair)
+                if entries is not None:
+                    found += [
+                        item for rest, item in entries if rest is None or rest.matches(labels)
+                    ]
         return found
 
 

@@ -21,6 +21,9 @@ class NodePreferences:
         self._affinity_weight = affinity_weight
         self._taint_weight = taint_weight
         self._raw: dict[int, tuple[Counts | None, Counts | None]] = {}
+        # By class and highest raw number among the candidates: all nodes on the scale it makes.
+        self._scaled: dict[tuple[int, int], Scores] = {}
+        self._scaled_down: dict[tuple[int, int], Scores] = {}
 
     def of(self, class_: TaskClass) -> tuple[Counts | None, Counts | None]:
         known = self._raw.get(class_.number)
@@ -40,12 +43,20 @@ class NodePreferences:
         if wanted is not None:
             highest = int(wanted[rows].max(initial=0))
             if highest:
-                total = (self._affinity_weight * (wanted[rows] * _FULL // highest)).astype(float)
+                scale = self._scaled.get((class_.number, highest))
+                if scale is None:
+                    scale = (self._affinity_weight * (wanted * _FULL // highest)).astype(float)
+                    self._scaled[class_.number, highest] = scale
+                total = scale[rows]
         if discouraging is not None:
             highest = int(discouraging[rows].max(initial=0))
             if highest:
-                less = (_FULL - discouraging[rows] * _FULL // highest) * self._taint_weight
-                total = less.astype(float) if total is None else total + less
+                scale = self._scaled_down.get((class_.number, highest))
+                if scale is None:
+                    less = _FULL - discouraging * _FULL // highest
+                    scale = (self._taint_weight * less).astype(float)
+                    self._scaled_down[class_.number, highest] = scale
+                total = scale[rows] if total is None else total + scale[rows]
         return total
 
     def _wanted(self, class_: TaskClass) -> Counts | None:

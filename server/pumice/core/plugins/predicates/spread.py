@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from pumice.core.cache.pods import Counts
+from pumice.core.cache.labels import LabelColumn
+from pumice.core.cache.pods import Counts, PodTally
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.pod import SpreadConstraint
@@ -14,14 +17,39 @@ TOO_UNEVEN = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = f"{TOO_UNEVEN} (missing required label)"
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A constraint of a class in one namespace, with all that does not change in a session."""
+
+    constraint: SpreadConstraint
+    column: LabelColumn
+    present: Mask
+    # Nodes that count; None: all that have the label.
+    counting: Mask | None
+    # Values of the label that nodes which count have, by code; the last entry stands for none.
+    domains: Mask
+    # None: a selector that counts nobody.
+    tally: PodTally | None
+
+    def matching(self) -> Counts:
+        """Pods that match, by the column's codes."""
+        size = len(self.column.values) + 1
+        if self.tally is None:
+            return np.zeros(size, dtype=np.int64)
+        if self.counting is None:
+            return self.tally.by_value(self.constraint.topology_key, self.column)
+        matching: Counts = np.zeros(size, dtype=np.int64)
+        np.add.at(matching, self.column.codes[self.counting], self.tally.counts[self.counting])
+        return matching
+
+
 class TopologySpread:
     """Only constraints that forbid; the ones that prefer are scores."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._constraints: dict[int, tuple[SpreadConstraint, ...]] = {}
-        # By class: which nodes count, one mask a constraint.
-        self._counting: dict[int, list[Mask]] = {}
+        self._prepared: dict[tuple[int, str], list[_Prepared]] = {}
 
     def constraints(self, class_: TaskClass) -> tuple[SpreadConstraint, ...]:
         known = self._constraints.get(class_.number)
@@ -31,55 +59,63 @@ class TopologySpread:
         return known
 
     def refusals(self, task: Task) -> list[Refusal]:
-        constraints = self.constraints(task.class_)
-        asked: Mask = np.ones(len(self._session.table), dtype=np.bool_)
-        unlabelled, uneven = np.zeros_like(asked), np.zeros_like(asked)
-        for constraint, counting in zip(constraints, self._nodes(task.class_), strict=True):
-            present = self._session.labels.column(constraint.topology_key).present
-            unlabelled |= asked & ~present
+        key = (task.class_.number, task.pod.namespace)
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            prepared = self._prepared[key] = self._prepare(task)
+        unlabelled, uneven = ~prepared[0].present, _too_many(task, prepared[0])
+        for part in prepared[1:]:
             # A node is asked about a constraint only if it met all before it.
-            asked &= present
-            too_many = asked & self._too_many(task, constraint, counting)
-            uneven |= too_many
-            asked &= ~too_many
+            asked = ~(unlabelled | uneven)
+            unlabelled |= asked & ~part.present
+            uneven |= asked & _too_many(task, part)
         return [
             Refusal(NO_LABEL, unlabelled, unresolvable=True),
             Refusal(TOO_UNEVEN, uneven, unresolvable=False),
         ]
 
-    def _nodes(self, class_: TaskClass) -> list[Mask]:
-        """The nodes that count: with all keys, and admitted by the constraint's policies."""
-        known = self._counting.get(class_.number)
-        if known is None:
-            labels, spec = self._session.labels, class_.spec
-            constraints = self.constraints(class_)
-            keyed: Mask = np.ones(len(self._session.table), dtype=np.bool_)
-            for constraint in constraints:
-                keyed &= labels.column(constraint.topology_key).present
-            known = []
-            for constraint in constraints:
-                counting = keyed.copy()
-                if constraint.honor_node_affinity:
-                    counting &= labels.admits(spec)
-                if constraint.honor_node_taints:
-                    counting &= ~labels.repels(spec.tolerations)
-                known.append(counting)
-            self._counting[class_.number] = known
-        return known
+    def _prepare(self, task: Task) -> list[_Prepared]:
+        constraints = self.constraints(task.class_)
+        columns = [self._session.labels.column(c.topology_key) for c in constraints]
+        keyed: Mask = np.ones(len(self._session.table), dtype=np.bool_)
+        for column in columns:
+            keyed &= column.present
+        return [
+            self._prepare_one(task, constraint, column, keyed)
+            for constraint, column in zip(constraints, columns, strict=True)
+        ]
 
-    def _too_many(self, task: Task, constraint: SpreadConstraint, counting: Mask) -> Mask:
-        column = self._session.labels.column(constraint.topology_key)
-        codes, size = column.codes[counting], len(column.values) + 1
-        matching: Counts = np.zeros(size, dtype=np.int64)
-        selector = constraint.selector
+    def _prepare_one(
+        self, task: Task, constraint: SpreadConstraint, column: LabelColumn, keyed: Mask
+    ) -> _Prepared:
+        """Nodes count that have all keys and are admitted by the constraint's policies."""
+        labels, spec = self._session.labels, task.class_.spec
+        counting = keyed.copy()
+        if constraint.honor_node_affinity:
+            counting &= labels.admits(spec)
+        if constraint.honor_node_taints:
+            counting &= ~labels.repels(spec.tolerations)
+        domains = np.zeros(len(column.values) + 1, dtype=np.bool_)
+        domains[column.codes[counting]] = True
+        present, selector = column.present, constraint.selector
+        tally = None
         # A selector without requirements counts nobody, though it selects the task itself.
         if selector is not None and selector.requirements:
-            tally = self._session.pods.tally(frozenset((task.pod.namespace,)), selector, alive=True)
-            np.add.at(matching, codes, tally.counts[counting])
-        domains = np.bincount(codes, minlength=size) > 0
-        lowest = 0
-        if int(domains.sum()) >= max(constraint.min_domains, 1):
-            lowest = int(matching[domains].min())
-        itself = selector is not None and selector.matches(task.pod.labels)
-        too_many: Mask = matching[column.codes] + itself - lowest > constraint.max_skew
-        return too_many
+            namespaces = frozenset((task.pod.namespace,))
+            tally = self._session.pods.tally(namespaces, selector, alive=True)
+        whole = bool((counting == present).all())
+        return _Prepared(constraint, column, present, None if whole else counting, domains, tally)
+
+
+def _too_many(task: Task, part: _Prepared) -> Mask:
+    constraint = part.constraint
+    matching = part.matching()
+    present = matching[part.domains]
+    lowest = int(present.min()) if len(present) >= max(constraint.min_domains, 1) else 0
+    selector = constraint.selector
+    itself = int(selector is not None and selector.matches(task.pod.labels))
+    full = matching > constraint.max_skew + lowest - itself
+    # Nodes without the label have another fault.
+    full[-1] = False
+    too_many: Mask = full[part.column.codes]
+    return too_many

@@ -37,10 +37,9 @@ class StableFilters:
         return found
 
     def _unschedulable(self, spec: PodSpec) -> Mask:
-        rows = self._session.table.rows
         if any(t.tolerates(_UNSCHEDULABLE_TAINT) for t in spec.tolerations):
-            return np.zeros(len(rows), dtype=np.bool_)
-        return np.array([bool(e.node and e.node.unschedulable) for e in rows], dtype=np.bool_)
+            return np.zeros(len(self._session.table), dtype=np.bool_)
+        return self._session.labels.unschedulable()
 
     def why_not_anywhere(self, spec: PodSpec) -> str | None:
         """Every term names a node, and none of them could be that node."""

@@ -10,12 +10,14 @@ import numpy as np
 from pumice.core.configuration import Arguments, ArgumentSchema, Configuration, PluginOptions
 from pumice.core.decisions import SessionResult
 from pumice.core.engine import DEFAULT_CONFIGURATION, Engine
+from pumice.core.model.pod import PodVolume
 from pumice.core.model.resources import Resources
+from pumice.core.model.storage import PersistentVolumeClaim, StorageClass, VolumePhase
 from pumice.core.registry import Registry
 from pumice.core.session.hooks import Hooks
 from pumice.core.session.rows import NodeRows
 from pumice.core.session.session import Session
-from tests.core.builders import NOW_NS, fill, job, node, queue
+from tests.core.builders import NOW_NS, fill, job, node, pod, pod_group, queue
 
 POINTS = [point.name for point in fields(Hooks) if point.name != "handlers"]
 BOUNDS = ("preemptable_bound", "reclaimable_bound")
@@ -136,6 +138,12 @@ def engine_with(plugin: type[StrangerPlugin] | None, *actions: str, point: str =
         *job("fits", 3),
         *job("grows", 3, minimum=1, queue_name="other"),
         *job("wide", 9),
+        StorageClass("uid-late", "late", "rancher.io/local-path", wait_for_first_consumer=True),
+        PersistentVolumeClaim(
+            "uid-claim", "ns", "claim", VolumePhase.PENDING, storage_class_name="late"
+        ),
+        pod_group("stores"),
+        pod("stores-0", "stores", spec={"volumes": (PodVolume("claim"),)}),
     )
 
 
@@ -165,6 +173,7 @@ def state_of(engine: Engine) -> dict[str, object]:
             for id_, j in sorted(cache.jobs.items())
         },
         "queues": {q.name: q.allocated for q in cache.queues},
+        "volumes": (dict(cache.ledger._volumes), dict(cache.ledger._nodes)),
         "held": {
             name: (held(total.allocated), held(total.request), held(total.inqueue))
             for name in cache.totals.queues()

@@ -44,6 +44,15 @@ def test_a_plugin_that_raises_in_a_method_is_left_out(method: str) -> None:
     assert result.faults[0].error == "ValueError: out of cheese"
 
 
+def test_volumes_that_a_given_up_session_took_are_free_again() -> None:
+    engine = engine_with(stranger(close=explode, required=True))
+    engine.schedule(NOW_NS)
+    assert state_of(engine)["volumes"] == ({}, {})
+    without = engine_with(None)
+    without.schedule(NOW_NS)
+    assert state_of(without)["volumes"] == ({}, {"ns/claim": ("n2", "uid-stores-0")})
+
+
 @pytest.mark.parametrize("point", [p for p in POINTS if p not in (*BOUNDS, "simulation")])
 def test_a_plugin_that_raises_at_a_point_is_left_out(point: str) -> None:
     plugin = registering(point, explode)
@@ -95,7 +104,7 @@ def test_a_plugin_that_raises_late_leaves_nothing_of_what_came_before(calls_befo
 
 
 @pytest.mark.parametrize("end", ["allocated", "deallocated"])
-@pytest.mark.parametrize("calls_before", range(4))
+@pytest.mark.parametrize("calls_before", range(3))
 def test_a_handler_that_raises_amid_a_move_leaves_no_half_of_it(
     end: str, calls_before: int
 ) -> None:
@@ -154,7 +163,7 @@ def test_no_half_done_gang_comes_out() -> None:
         assert decision.gang is not None
         bound[decision.gang.job] = bound.get(decision.gang.job, 0) + 1
         assert bound[decision.gang.job] <= decision.gang.size
-    assert bound == {"ns/fits": 3, "ns/grows": 3}
+    assert bound == {"ns/fits": 3, "ns/grows": 3, "ns/stores": 1}
 
 
 def test_a_plugin_that_recovers_takes_part_again() -> None:
@@ -229,7 +238,7 @@ def test_without_the_plugin_that_keeps_gangs_nothing_is_decided(
     assert (result.decisions, result.statuses, result.events) == ((), (), ())
     assert [f.author for f in result.faults] == ["gang"]
     assert {w.job: [r.code for r in w.reasons] for w in result.waits} == {
-        f"ns/{name}": [ReasonCode.PLUGIN_FAULT] for name in ("fits", "grows", "wide")
+        f"ns/{name}": [ReasonCode.PLUGIN_FAULT] for name in ("fits", "grows", "stores", "wide")
     }
     assert state_of(engine) == before
     monkeypatch.undo()

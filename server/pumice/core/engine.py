@@ -285,6 +285,7 @@ class Engine:
         decisions = session.outbox.decisions()
         touched = session.moves.touched_jobs
         session.moves.finish()
+        self.cache.ledger.close(session.moves.bound)
         for decision in decisions:
             task = self.cache.tasks[decision.uid]
             binding = isinstance(decision, Bind)

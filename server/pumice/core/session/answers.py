@@ -23,10 +23,9 @@ def wrong(wanted: str, answer: object) -> TypeError:
 
 def real(answer: object) -> float:
     """A number that can be compared."""
-    number = isinstance(answer, (int, float, np.integer, np.floating))
-    if not number or isnan(answer):  # type: ignore[arg-type]
-        raise wrong("a number", answer)
-    return answer  # type: ignore[return-value]
+    if isinstance(answer, (int, float, np.integer, np.floating)) and not isnan(answer):
+        return float(answer) if isinstance(answer, (np.integer, np.floating)) else answer
+    raise wrong("a number", answer)
 
 
 def truth(answer: object) -> bool:
@@ -79,10 +78,9 @@ def _victims(offered: Iterable[Task], answer: object) -> tuple[list[Task], int]:
 
 def _array(length: int, answer: object) -> Any:
     """A finite number for every row that was asked about."""
-    fits = isinstance(answer, np.ndarray) and answer.shape == (length,)
-    if not fits or not np.issubdtype(answer.dtype, np.number):  # type: ignore[union-attr]
+    if not isinstance(answer, np.ndarray) or answer.shape != (length,):
         raise wrong(f"an array of {length} numbers", answer)
-    if not np.isfinite(answer).all():  # type: ignore[arg-type]
+    if not np.issubdtype(answer.dtype, np.number) or not np.isfinite(answer).all():
         raise wrong("finite numbers", answer)
     return answer
 
@@ -107,10 +105,11 @@ def _hyper_node_scores(known: Iterable[str], answer: object) -> dict[str, float]
 
 
 def _gradient(answer: object) -> list[list[str]]:
-    lists = isinstance(answer, list) and all(isinstance(tier, list) for tier in answer)
-    if not lists or not all(isinstance(n, str) for t in answer for n in t):  # type: ignore[attr-defined]
+    if not isinstance(answer, list) or not all(isinstance(tier, list) for tier in answer):
         raise wrong("lists of HyperNode names", answer)
-    return answer  # type: ignore[return-value]
+    if not all(isinstance(name, str) for tier in answer for name in tier):
+        raise wrong("lists of HyperNode names", answer)
+    return answer
 
 
 class Answers:

@@ -147,6 +147,7 @@ class Session:
         """Takes everything back, as if the session had never been."""
         touched = self.moves.touched_jobs
         self.moves.abort()
+        self.cache.ledger.close(())
         for job in self.jobs.values():
             job.fit_errors.clear()
             if job.id in touched:

@@ -102,8 +102,6 @@ class PredicatesPlugin:
         self._spread = TopologySpread(session)
         self._limits = VolumeLimits(session)
         self._zones = VolumeZones(session)
-        # What a session that was given up had taken is free again.
-        session.cache.ledger.close(())
         self._volumes = VolumeBinding(session)
         hooks = session.hooks
         hooks.pre_predicate[self.name] = self._why_not_anywhere
@@ -112,9 +110,6 @@ class PredicatesPlugin:
         hooks.task_predicate[self.name] = self._of_task
         hooks.is_plain[self.name] = self._is_plain
         hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
-
-    def close(self, session: Session) -> None:
-        session.cache.ledger.close(session.moves.bound)
 
     # What there is to look at.
 

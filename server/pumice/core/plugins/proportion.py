@@ -11,7 +11,7 @@ from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
-from pumice.core.session.accounts import Ceilings, QueueAccount
+from pumice.core.session.accounts import Ceilings, QueueAccount, TrialAmounts
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler, VictimBound
 from pumice.core.session.session import Session
 
@@ -131,36 +131,30 @@ class _Simulation:
     def __init__(self, session: Session, queues: dict[str, QueueAccount]) -> None:
         self._session = session
         self._queues = queues
-        self._allocated: dict[str, Resources] = {}
+        self._amounts = TrialAmounts()
 
     def remove(self, task: Task) -> str | None:
-        held = self._held_by_queue_of(task)
-        if held is None:
+        state = self._state_of(task)
+        if state is None:
             return f"proportion: no queue for {task.key}"
-        held.subtract(task.request)
+        self._amounts.own(state).subtract(task.request)
         return None
 
     def add(self, task: Task) -> str | None:
-        held = self._held_by_queue_of(task)
-        if held is None:
+        state = self._state_of(task)
+        if state is None:
             return f"proportion: no queue for {task.key}"
-        held.add(task.request)
+        self._amounts.own(state).add(task.request)
         return None
 
-    def _held_by_queue_of(self, task: Task) -> Resources | None:
+    def _state_of(self, task: Task) -> QueueAccount | None:
         job = self._session.jobs.get(task.job_id)
-        return None if job is None else self._held_by(job.queue)
-
-    def _held_by(self, queue: str) -> Resources | None:
-        """What the queue holds, copied when first asked for."""
-        if queue not in self._allocated and queue in self._queues:
-            self._allocated[queue] = self._queues[queue].allocated.clone()
-        return self._allocated.get(queue)
+        return None if job is None else self._queues.get(job.queue)
 
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        held = self._held_by(queue.name)
-        return held is not None and held.has_room_for(
-            task.request, self._queues[queue.name].deserved
+        state = self._queues.get(queue.name)
+        return state is not None and self._amounts.of(state).has_room_for(
+            task.request, state.deserved
         )
 
     def why_not(self, task: Task) -> str | None:

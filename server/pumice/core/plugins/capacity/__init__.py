@@ -129,19 +129,19 @@ class CapacityPlugin:
     # Ceilings.
 
     def _allocatable(self, queue: Queue, task: Task) -> bool:
-        if queue.state is not QueueState.OPEN or not self.has_room(queue, task, TrialAmounts()):
+        if queue.state is not QueueState.OPEN or not self.has_room(queue, task):
             return False
         if self._gates is not None and is_marked(task):
             self._gates.add(queue.name, task)
         return True
 
-    def has_room(self, queue: Queue, task: Task, amounts: TrialAmounts) -> bool:
-        """Whether the queue and all above it may take the task, on top of these amounts."""
+    def has_room(self, queue: Queue, task: Task, amounts: TrialAmounts | None = None) -> bool:
+        """Whether the queue and all above it may take the task, on top of what they hold."""
         account = self._accounts.get(queue.name) if self._accounts is not None else None
         if account is None or not account.is_leaf:
             return False
         for level in account.lineage:
-            held = amounts.of(level)
+            held = level.allocated if amounts is None else amounts.of(level)
             if self._gates is not None:
                 kept = self._gates.for_others(level.name, task)
                 held = held if kept is None else held.clone().add(kept)

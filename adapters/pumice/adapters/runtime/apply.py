@@ -82,9 +82,13 @@ class ApplyPool:
         self._waits.clear()
         self._again.clear()
         self._queue.clear()
-        self._drop(dropped)
-        for work in self._active.values():
+        for task, work in self._active.items():
             work.dropped = True
+            if not work.is_calling:
+                # Still waiting for a slot.
+                task.cancel()
+                dropped.append(work)
+        self._drop(dropped)
 
     async def pause(self, *, tell: bool) -> None:
         """Takes nothing more, drops what is queued and waits, within bounds, for calls."""
@@ -126,9 +130,8 @@ class ApplyPool:
         except Exception as error:
             log.exception("%s of %s", work.verb, work.name)
             verdict = Verdict(OUTCOME_CODE_FAILED, f"{type(error).__name__}: {error}")
-        if verdict is None:
-            self._drop([work])
-        elif verdict.is_final:
+        work.is_calling = False
+        if verdict.is_final:
             self._settle(work, verdict)
         elif work.dropped:
             self._drop([work])

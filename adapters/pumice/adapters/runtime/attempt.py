@@ -45,7 +45,9 @@ class Work:
     started: float = 0.0
     # How long the world asked to be left alone.
     retry_after: float = 0.0
-    # Let go of while it was waiting for its turn.
+    # It has its slot: what it does now cannot be taken back.
+    is_calling: bool = False
+    # Let go of in the middle of a call: no further try.
     dropped: bool = False
 
     @property
@@ -75,14 +77,13 @@ class Hands:
         self._call_timeout_seconds = call_timeout_seconds
         self._clock, self._metrics, self._may_act = clock, metrics, may_act
 
-    async def attempt(self, work: Work) -> Verdict | None:
-        """What one try comes to; None: it was dropped before its call."""
+    async def attempt(self, work: Work) -> Verdict:
+        """What one try comes to."""
         order = target(work.decision)
         if order is None:
             return Verdict(OUTCOME_CODE_FAILED, "an order that this adapter does not know")
         async with self._slots.hold(Rank.APPLY):
-            if work.dropped:
-                return None
+            work.is_calling = True
             if not self._may_act():
                 return Verdict(OUTCOME_CODE_FAILED, "this adapter does not lead any more")
             refusal = self._why_not_gang(work.gang)

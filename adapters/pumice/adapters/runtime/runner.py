@@ -61,7 +61,7 @@ class AdapterRuntime:
         self._rng = rng or random.Random()
         self._epochs: Epochs = epochs or ProcessEpochs(self._clock)
         self._new_incarnation = new_incarnation
-        self._incarnation = new_incarnation()
+        self._incarnation = ""
         self._epoch = 0
         self._stream: CoreStream | None = None
         self._compose()

@@ -1,0 +1,173 @@
+"""Resync and cleanup: per key, later each time, until it is done."""
+
+import asyncio
+import random
+
+from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
+from pumice.adapters.runtime.clock import Backoff, end_tasks
+from pumice.adapters.runtime.delayed import DelayedKeys
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.objects import KindNumber
+from pumice.adapters.runtime.resync import ResyncQueue, pod_identity
+from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
+from tests.adapters.fake_clock import FakeClock, settle
+from tests.adapters.fake_world import FakeWorld, group, pod
+
+A = pod_identity("uid-a", "ns", "a")
+
+
+class Ear:
+    """Hears what the resync queue tells."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.revisions: list[int] = []
+
+    def revision_of(self, kind: KindNumber, uid: str) -> int:
+        return self.revisions.pop(0) if self.revisions else 1
+
+    def tell_afresh(self, cluster_object: ClusterObject) -> None:
+        self.heard.append(f"seen {cluster_object.pod.uid}")
+
+    def tell_gone(self, kind: KindNumber, uid: str) -> None:
+        self.heard.append(f"gone {uid}")
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.world, self.clock, self.ear = FakeWorld(), FakeClock(), Ear()
+        self.metrics = Metrics()
+        self.queue = ResyncQueue(
+            self.world, self.ear, Backoff(1.0, 60.0), self.clock, random.Random(1), self.metrics
+        )
+        self.task = asyncio.create_task(self.queue.run())
+
+
+def test_delays_grow_with_jitter_up_to_a_ceiling() -> None:
+    backoff, rng = Backoff(1.0, 20.0), random.Random(3)
+    delays = [backoff.delay(failures, rng) for failures in range(12)]
+    assert delays[0] == 0
+    for failures, delay in enumerate(delays[1:5], 1):
+        whole = 2.0 ** (failures - 1)
+        assert whole / 2 <= delay <= whole
+    assert all(10 <= delay <= 20 for delay in delays[6:])
+    assert len(set(delays)) == 12
+    assert backoff.delay(10**6, rng) <= 20
+
+
+async def test_a_key_waits_longer_each_time_until_it_is_forgotten() -> None:
+    clock = FakeClock()
+    keys: DelayedKeys[str] = DelayedKeys(Backoff(1.0, 60.0), clock, random.Random(1))
+    delays = []
+    for _ in range(5):
+        delays.append(keys.add("k"))
+        assert keys.add("k") == 0.0
+        assert len(keys) == 1
+        task = asyncio.create_task(keys.next())
+        await clock.advance(60)
+        assert await task == "k"
+    assert delays[0] == 0.0
+    assert delays == sorted(delays)
+    keys.forget("k")
+    assert keys.add("k") == 0.0
+
+
+async def test_keys_come_when_they_are_due_whatever_the_order_of_their_arrival() -> None:
+    clock = FakeClock()
+    keys: DelayedKeys[str] = DelayedKeys(Backoff(8.0, 60.0), clock, random.Random(1))
+    keys.add("slow")
+    assert await keys.next() == "slow"
+    keys.add("slow")
+    task = asyncio.create_task(keys.next())
+    await settle()
+    keys.add("quick")
+    assert await task == "quick"
+
+
+async def test_an_object_is_read_afresh_and_told() -> None:
+    bench = Bench()
+    bench.world.store.put(pod("a"))
+    bench.queue.add(A, "test")
+    await settle()
+    assert bench.ear.heard == ["seen uid-a"]
+    assert bench.metrics.counted("resyncs", kind="pod") == 1
+    await end_tasks(bench.task)
+
+
+async def test_an_object_that_is_not_there_is_told_as_gone() -> None:
+    bench = Bench()
+    bench.queue.add(A, "test")
+    await settle()
+    assert bench.ear.heard == ["gone uid-a"]
+    await end_tasks(bench.task)
+
+
+async def test_a_name_that_has_another_uid_by_now_is_told_as_both() -> None:
+    bench = Bench()
+    bench.world.store.put(pod("a", uid="new"))
+    bench.queue.add(A, "test")
+    await settle()
+    assert bench.ear.heard == ["gone uid-a", "seen new"]
+    await end_tasks(bench.task)
+
+
+async def test_a_world_that_does_not_answer_is_asked_later_and_later() -> None:
+    bench = Bench()
+    bench.world.store.put(pod("a"))
+    bench.world.unreadable = 4
+    bench.queue.add(A, "test")
+    await bench.clock.advance(100)
+    assert bench.ear.heard == ["seen uid-a"]
+    waits = [sleep for sleep in bench.clock.sleeps if sleep > 0]
+    assert len(waits) == 4
+    assert waits == sorted(waits)
+    assert bench.metrics.counted("resync_failures") == 4
+    await end_tasks(bench.task)
+
+
+async def test_a_reading_that_the_watch_overtook_is_not_told() -> None:
+    bench = Bench()
+    bench.world.store.put(pod("a"))
+    bench.ear.revisions = [1, 2, 2, 2]
+    bench.queue.add(A, "test")
+    await settle()
+    assert bench.ear.heard == []
+    await bench.clock.advance(5)
+    assert bench.ear.heard == ["seen uid-a"]
+    await end_tasks(bench.task)
+
+
+async def test_a_deleted_job_is_forgotten_when_its_last_pod_is_gone() -> None:
+    buffer, clock, forgotten = ResumeBuffer(), FakeClock(), list[DeletedJob]()
+    metrics = Metrics()
+    queue = CleanupQueue(
+        buffer, forgotten.append, Backoff(1.0, 8.0), clock, random.Random(1), metrics
+    )
+    task = asyncio.create_task(queue.run())
+    buffer.keep(group())
+    buffer.keep(pod("a"))
+    job = DeletedJob("ns/job", "uid-job")
+    buffer.drop(KIND_POD_GROUP, "uid-job")
+    queue.add(job)
+    await clock.advance(20)
+    assert forgotten == []
+    buffer.drop(KIND_POD, "uid-a")
+    await clock.advance(20)
+    assert forgotten == [job]
+    assert metrics.counted("jobs_cleaned_up") == 1
+    await end_tasks(task)
+
+
+async def test_a_job_of_the_same_name_does_not_keep_the_old_one_alive() -> None:
+    buffer, clock, forgotten = ResumeBuffer(), FakeClock(), list[DeletedJob]()
+    queue = CleanupQueue(
+        buffer, forgotten.append, Backoff(1.0, 8.0), clock, random.Random(1), Metrics()
+    )
+    task = asyncio.create_task(queue.run())
+    buffer.keep(group(uid="new"))
+    buffer.keep(pod("a"))
+    queue.add(DeletedJob("ns/job", "old"))
+    await settle()
+    assert forgotten == [DeletedJob("ns/job", "old")]
+    await end_tasks(task)

@@ -1,0 +1,196 @@
+"""The status writer: the newest status once, only on change; every event."""
+
+import asyncio
+import random
+
+from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.runtime.slots import CallSlots, Rank
+from pumice.adapters.runtime.status import StatusWriter
+from pumice.adapters.runtime.world import ApplyCode, ApplyResult
+from pumice.v1.cluster_service_pb2 import StatusBatch
+from pumice.v1.group_pb2 import PodGroupStatus
+from pumice.v1.object_pb2 import KIND_POD_GROUP, ClusterObject
+from pumice.v1.status_pb2 import (
+    Event,
+    PodConditionChange,
+    PodGroupStatusChange,
+    QueueStatusChange,
+    StatusChange,
+)
+from tests.adapters.fake_clock import FakeClock, settle
+from tests.adapters.fake_world import FakeWorld, group, pod
+
+
+class Bench:
+    def __init__(self, slots: int = 4) -> None:
+        self.world, self.clock, self.buffer = FakeWorld(), FakeClock(), ResumeBuffer()
+        self.slots = CallSlots(slots)
+        self.metrics = Metrics()
+        self.writer = StatusWriter(
+            self.world,
+            self.buffer,
+            self.slots,
+            RuntimeOptions("c", "a", status_tries=3),
+            self.clock,
+            random.Random(1),
+            self.metrics,
+        )
+        self.hold(group())
+        self.world.store.put(group())
+
+    def hold(self, thing: ClusterObject) -> None:
+        self.buffer.keep(thing)
+
+    def echo(self) -> None:
+        """The watch tells what was written."""
+        found = self.world.store.get(KIND_POD_GROUP, "uid-job")
+        assert found is not None
+        self.buffer.keep(found)
+
+    def say(self, *changes: StatusChange, events: tuple[Event, ...] = ()) -> None:
+        self.writer.take(StatusBatch(changes=changes, events=events))
+
+
+def running(count: int) -> StatusChange:
+    return StatusChange(
+        pod_group=PodGroupStatusChange(
+            namespace="ns", name="job", uid="uid-job", status=PodGroupStatus(running=count)
+        )
+    )
+
+
+def event(message: str) -> Event:
+    return Event(kind=KIND_POD_GROUP, namespace="ns", name="job", uid="uid-job", message=message)
+
+
+async def test_a_status_is_written_once_and_not_again_when_the_world_shows_it() -> None:
+    bench = Bench()
+    bench.say(running(1))
+    await settle()
+    bench.echo()
+    bench.say(running(1))
+    await settle()
+    assert bench.world.called("status") == ["job"]
+    assert bench.writer.is_idle
+
+
+async def test_a_status_that_goes_back_before_its_echo_is_written() -> None:
+    bench = Bench()
+    bench.say(running(1))
+    await settle()
+    bench.say(running(0))
+    await settle()
+    assert bench.world.called("status") == ["job", "job"]
+
+
+async def test_a_newer_status_replaces_one_that_waits() -> None:
+    bench = Bench(slots=1)
+    gate = asyncio.Event()
+
+    async def slow() -> ApplyResult:
+        await gate.wait()
+        return ApplyResult(ApplyCode.DONE)
+
+    bench.world.answers["status job"] = [slow]
+    for count in (1, 2, 3, 4):
+        bench.say(running(count))
+        await settle()
+    gate.set()
+    await settle()
+    assert bench.world.called("status") == ["job", "job"]
+    found = bench.world.store.get(KIND_POD_GROUP, "uid-job")
+    assert found is not None
+    assert found.pod_group.status.running == 4
+    assert bench.metrics.counted("coalesced_statuses") == 2
+
+
+async def test_a_failed_write_is_tried_again_a_bounded_number_of_times() -> None:
+    bench = Bench()
+    bench.world.answers["status job"] = [ApplyResult(ApplyCode.SERVER_ERROR)] * 9
+    bench.say(running(1))
+    await bench.clock.advance(100)
+    assert len(bench.world.called("status")) == 3
+    assert bench.writer.is_idle
+
+
+async def test_a_status_of_an_object_that_went_is_not_written() -> None:
+    bench = Bench()
+    bench.world.answers["status job"] = [ApplyResult(ApplyCode.SERVER_ERROR)]
+    bench.say(running(1))
+    await settle()
+    bench.writer.forget(KIND_POD_GROUP, "uid-job")
+    await bench.clock.advance(100)
+    assert len(bench.world.called("status")) == 1
+    assert bench.writer.is_idle
+
+
+async def test_no_event_is_dropped_and_their_order_stays() -> None:
+    bench = Bench()
+    failing = ApplyResult(ApplyCode.THROTTLED, retry_after_seconds=3.0)
+    bench.world.answers["event job"] = [failing] * 20
+    bench.say(events=(event("one"), event("two")))
+    bench.say(events=(event("three"),))
+    await bench.clock.advance(2000)
+    assert bench.world.called("event") == ["one"] * 21 + ["two", "three"]
+    assert bench.writer.is_idle
+
+
+async def test_binds_go_before_statuses_and_statuses_before_events() -> None:
+    bench = Bench(slots=1)
+    order: list[str] = []
+
+    async def bind(name: str) -> None:
+        async with bench.slots.hold(Rank.APPLY):
+            order.append(name)
+            await asyncio.sleep(0)
+
+    first = asyncio.create_task(bind("first"))
+    await asyncio.sleep(0)
+    bench.say(running(1), events=(event("one"),))
+    await asyncio.sleep(0)
+    later = [asyncio.create_task(bind(f"later {number}")) for number in range(3)]
+    await asyncio.gather(first, *later)
+    await settle()
+    assert order == ["first", "later 0", "later 1", "later 2"]
+    assert bench.world.calls == [("status", "job"), ("event", "one")]
+
+
+async def test_a_slot_given_to_one_who_left_goes_to_the_next() -> None:
+    slots = CallSlots(1)
+    reached: list[str] = []
+
+    async def hold(name: str) -> None:
+        async with slots.hold(Rank.STATUS):
+            reached.append(name)
+
+    async with slots.hold(Rank.APPLY):
+        leaver, stayer = (asyncio.create_task(hold(name)) for name in ("leaver", "stayer"))
+        await settle()
+        leaver.cancel()
+    await stayer
+    assert reached == ["stayer"]
+    async with slots.hold(Rank.EVENT):
+        pass
+
+
+async def test_statuses_of_queues_and_pods_are_written_on_change_only() -> None:
+    bench = Bench()
+    queue = StatusChange(queue=QueueStatusChange(name="q", uid="uid-q", allocated={"cpu": 1}))
+    waiting = StatusChange(
+        pod=PodConditionChange(namespace="ns", name="a", uid="uid-a", reason="Unschedulable")
+    )
+    bench.say(queue, waiting, StatusChange())
+    await settle()
+    assert sorted(bench.world.called("status")) == ["a", "q"]
+    seen = pod("a")
+    seen.pod.conditions.add(type="PodScheduled", status="False", reason="Unschedulable")
+    bench.hold(seen)
+    shown = ClusterObject()
+    shown.queue.uid, shown.queue.name = "uid-q", "q"
+    shown.queue.allocated["cpu"] = 1
+    bench.hold(shown)
+    bench.say(queue, waiting)
+    await settle()
+    assert len(bench.world.called("status")) == 2

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from pumice.core.model.resources import Resources
 from pumice.core.session.hooks import PERMIT, REJECT
 from tests.core.builders import pod, pod_group, queue
-from tests.core.plugins.opened import GPU, Opened, names
+from tests.core.plugins.opened import GPU, Opened, asking, names
 from tests.core.plugins.queues import account, capacity, holding, with_cores
 
 
@@ -126,6 +131,53 @@ def test_the_bound_lets_no_possible_victim_slip() -> None:
     marks = {name: bool(bound.mark(session.job(name))) for name in ("over", "under", "free")}
     assert marks == {"over": True, "under": False, "free": True}
     assert bound.limit(session.task("under-0")) == 0
+
+
+few = st.integers(0, 3)
+parts = st.dictionaries(st.sampled_from(["cpu", "memory", GPU, "pods"]), few, max_size=3)
+
+
+@settings(max_examples=150)
+@given(
+    deserved=st.lists(parts, min_size=3, max_size=3),
+    guarantee=parts,
+    requests=st.lists(st.tuples(st.integers(0, 2), parts), min_size=1, max_size=8),
+    tree=st.booleans(),
+    levels=st.integers(0, 2),
+)
+def test_no_task_of_a_job_below_the_bound_is_ever_a_victim(
+    deserved: list[dict[str, int]],
+    guarantee: dict[str, int],
+    requests: list[tuple[int, dict[str, int]]],
+    tree: bool,
+    levels: int,
+) -> None:
+    given_queues = [
+        queue(f"q{i}", deserved=tuple(d.items()), parent="mid" if i < 2 else "")
+        for i, d in enumerate(deserved)
+    ]
+    given_queues[0] = replace(given_queues[0], guarantee=tuple(guarantee.items()))
+    groups = [pod_group(f"j{i}", 0, queue_name=f"q{i}") for i in range(3)]
+    running = [
+        asking(pod(f"t{n}", f"j{i}", on="n1"), tuple(d.items()))
+        for n, (i, d) in enumerate(requests)
+    ]
+    wanting = asking(pod("wants", "j2"), (("cpu", 1), ("memory", 1), (GPU, 1)))
+    session = capacity(
+        queue("root"),
+        queue("mid"),
+        *given_queues,
+        *groups,
+        *running,
+        wanting,
+        tree=tree,
+        levels=levels,
+    )
+    bound = session.hooks.reclaimable_bound["capacity"]
+    marks = {job.id: bound.mark(job) for job in session.session.jobs.values()}
+    candidates = session.tasks(*(task.name for task in running))
+    found, _ = session.hooks.reclaimable["capacity"](session.task("wants"), candidates)
+    assert all(marks[task.job_id] > bound.limit(session.task("wants")) for task in found)
 
 
 def test_a_dry_run_changes_copies_only() -> None:

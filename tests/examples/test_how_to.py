@@ -1,0 +1,105 @@
+"""The code on the page about plugins runs as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pumice.core.configuration import read_configuration
+from pumice.core.deltas import ClusterObject
+from pumice.core.engine import Engine
+from pumice.core.model.group import PodGroupPhase
+from pumice.core.registry import Registry
+from tests.core.builders import NOW_NS, fill, job, node, pod, pod_group, queue
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-a-plugin.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+
+
+def plugins_of(source: str) -> list[type]:
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(source, str(PAGE), "exec"), names)
+    return [v for v in names.values() if isinstance(v, type) and v.__module__ == "page"]
+
+
+PLUGINS: dict[str, Any] = {
+    plugin.name: plugin  # type: ignore[attr-defined]
+    for source in BLOCKS
+    for plugin in plugins_of(source)
+}
+
+
+def engine_with(name: str, arguments: dict[str, object], *objects: ClusterObject) -> Engine:
+    registry = Registry([PLUGINS[name]])
+    plugins = [
+        {"name": name, "arguments": arguments},
+        *({"name": n} for n in ("gang", "predicates")),
+    ]
+    data = {
+        "actions": "enqueue, allocate, backfill, preempt, reclaim",
+        "tiers": [{"plugins": plugins}],
+    }
+    engine = Engine(read_configuration(data, registry.catalog()), registry=registry)
+    return fill(engine, queue(), *objects)
+
+
+def nodes_of(engine: Engine) -> dict[str, str]:
+    result = engine.schedule(NOW_NS)
+    assert result.faults == ()
+    return {decision.name: decision.node for decision in result.decisions}
+
+
+def test_the_page_shows_a_plugin_for_every_kind_of_hook() -> None:
+    assert list(PLUGINS) == [
+        "quiet",
+        "maintenance",
+        "headroom",
+        "small-first",
+        "waiting-room",
+        "honeymoon",
+    ]
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_every_plugin_of_the_page_takes_part_in_a_session(name: str) -> None:
+    assert nodes_of(engine_with(name, {}, node("n1"), *job("j", 2))) == {"j-0": "n1", "j-1": "n1"}
+
+
+def test_nodes_due_for_service_are_refused_and_those_just_serviced_preferred() -> None:
+    engine = engine_with(
+        "maintenance",
+        {},
+        node("n1", labels={"example.com/service": "due"}),
+        node("n2"),
+        node("n3", labels={"example.com/serviced": "today"}),
+        *job("j", 1),
+    )
+    assert nodes_of(engine) == {"j-0": "n3"}
+
+
+def test_one_core_of_every_node_stays_free() -> None:
+    engine = engine_with("headroom", {}, node("n1", cpu=3), *job("j", 3, minimum=1))
+    assert nodes_of(engine) == {"j-0": "n1", "j-1": "n1"}
+
+
+def test_small_jobs_come_first() -> None:
+    engine = engine_with("small-first", {}, node("n1", cpu=2), *job("a", 2), *job("b", 1))
+    assert nodes_of(engine) == {"b-0": "n1"}
+
+
+def test_only_so_many_jobs_are_let_in() -> None:
+    group = pod_group("late", phase=PodGroupPhase.PENDING, min_resources=(("cpu", 1000),))
+    engine = engine_with(
+        "waiting-room",
+        {"waiting-room.most": 1},
+        node("n1"),
+        *job("first", 1),
+        group,
+        pod("late-0", "late"),
+    )
+    result = engine.schedule(NOW_NS)
+    assert [d.name for d in result.decisions] == ["first-0"]
+    assert {w.job: w.reasons[0].author for w in result.waits} == {"ns/late": "waiting-room"}

@@ -129,7 +129,7 @@ class VictimSearch:
 
     def _caps(self, most: Floats, caps: Whole | None) -> Whole:
         """How many tasks of each job one answer may name, as far as any node has them."""
-        clipped: Whole = np.minimum(most, self._tasks.job_most).astype(np.int64)
+        clipped: Whole = np.ceil(np.clip(most, 0, self._tasks.job_most)).astype(np.int64)
         return clipped if caps is None else np.minimum(caps, clipped)
 
     def _fits(self, view: ClassView, freed: EvictableSums) -> Mask:
@@ -167,7 +167,9 @@ class VictimSearch:
             [number >= 0 and gives[number] for number in self._queue], dtype=np.bool_
         )
         self._marks = {
-            name: np.array([0.0 if job is None else bound.mark(job) for job in jobs])
+            name: np.array(
+                [0 if job is None else bound.mark(job) for job in jobs], dtype=np.float64
+            )
             for name, bound in self._bounds.items()
         }
 

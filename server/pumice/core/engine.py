@@ -27,7 +27,7 @@ from pumice.core.registry import Plugin, Registry
 from pumice.core.session.accounts import QueueAccount
 from pumice.core.session.answers import time_or_none
 from pumice.core.session.breakup import break_up
-from pumice.core.session.closing import close
+from pumice.core.session.closing import close, news
 from pumice.core.session.guard import HookGuard, PluginFailedError, blaming
 from pumice.core.session.session import Session
 from pumice.core.session.views import ClassViews
@@ -317,7 +317,7 @@ class Engine:
             session.now_ns,
             decisions,
             tuple(statuses),
-            tuple(session.events),
+            news(session),
             self.waits,
             faults,
             session.work,

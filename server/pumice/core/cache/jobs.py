@@ -36,6 +36,7 @@ class Job:
         "queue",
         "role_minima",
         "role_minima_total",
+        "said",
         "sub_job_of",
         "sub_jobs",
         "told",
@@ -67,6 +68,8 @@ class Job:
         self.closed_version = -1
         # What people were last told about this job: they are not told the same thing twice.
         self.told = ""
+        # Messages of plugins in the last session: they are told when they are new.
+        self.said: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"Job({self.id}, {len(self.index)} tasks)"
@@ -104,6 +107,9 @@ class Job:
             sub_job.index.remove(task)
             if not len(sub_job.index):
                 del self.sub_jobs[sub_job.id]
+        if task.priority == sub_job.priority:
+            # It never falls below zero, where it begins.
+            sub_job.priority = max((0, *(other.priority for other in sub_job.index)))
         self.fit_errors.pop(task.uid, None)
         self.version += 1
 

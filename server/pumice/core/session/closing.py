@@ -38,6 +38,27 @@ def close(session: Session) -> list[StatusChange]:
     return changes
 
 
+def news(session: Session) -> tuple[Event, ...]:
+    """The events of a session, without what plugins also said in the one before.
+
+    Kubernetes would add up such events; here a job that waits says so once.
+    """
+    said: dict[str, list[str]] = {}
+    fresh = []
+    for event in session.events:
+        job = session.jobs.get(f"{event.namespace}/{event.name}")
+        repeats = event.kind == "PodGroup" and event.reason == UNSCHEDULABLE and not event.warning
+        if repeats and job is not None:
+            said.setdefault(job.id, []).append(event.message)
+            if event.message in job.said:
+                continue
+        fresh.append(event)
+    for job in session.jobs.values():
+        if job.said or job.id in said:
+            job.said = frozenset(said.get(job.id, ()))
+    return tuple(fresh)
+
+
 def is_quiet(job: Job, touched: set[str]) -> bool:
     """Nothing happened to the job since its status was last written, and nothing is expected."""
     return (

@@ -1,7 +1,7 @@
 """What all tests share: golden files can be rewritten, and hypothesis has no stopwatch."""
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # Machines are shared and slow at times: a deadline would fail for reasons that are not ours.
 settings.register_profile(
@@ -9,6 +9,8 @@ settings.register_profile(
     deadline=None,
     derandomize=True,
     database=None,
+    # Explaining traces every line, which takes longer than finding.
+    phases=[phase for phase in Phase if phase is not Phase.explain],
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("explore", settings.get_profile("pumice"), derandomize=False)

@@ -1,6 +1,6 @@
 """A core in this process, for every test that wants one."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,7 +10,7 @@ from tests.server.running import RunningCore, running_core
 
 
 @pytest.fixture
-def socket_folder() -> AsyncIterator[Path]:
+def socket_folder() -> Iterator[Path]:
     # The path of a socket may have a hundred characters; pytest's own folders have more.
     with TemporaryDirectory(prefix="pumice-") as folder:
         yield Path(folder)

@@ -1,8 +1,9 @@
 """A core that listens on a socket in this process, a clock to turn, and a scripted adapter."""
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from pumice.v1 import (
     decision_pb2,
     delta_pb2,
     group_pb2,
+    inspection_service_pb2,
+    inspection_service_pb2_grpc,
     node_pb2,
     object_pb2,
     pod_pb2,
+    session_pb2,
 )
 from pumice.v1.cluster_service_pb2 import ConnectRequest, ConnectResponse
 
@@ -129,10 +133,13 @@ class ScriptedAdapter:
         )
         self.seq = 0
         self.sums = KindSums()
+        self._kept: list[ConnectResponse] = []
         self._revision = 0
 
     async def send(self, **message: Any) -> None:
-        await self._call.write(ConnectRequest(**message))
+        # A core that refused the stream already says so when it is read.
+        with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            await self._call.write(ConnectRequest(**message))
 
     async def read(self) -> ConnectResponse | None:
         """The next message; None when the core has ended the stream well."""
@@ -140,13 +147,17 @@ class ScriptedAdapter:
         return message if isinstance(message, ConnectResponse) else None
 
     async def next(self, kind: str) -> Any:
-        """The next message of a kind; others are passed over."""
+        """The next message of a kind; others are kept for those who ask for them."""
+        for number, kept in enumerate(self._kept):
+            if kept.HasField(kind):  # type: ignore[arg-type]
+                return getattr(self._kept.pop(number), kind)
         while True:
             message = await self.read()
             assert message is not None, f"the stream ended, no {kind} came"
             assert kind == "go_away" or not message.HasField("go_away"), message
             if message.HasField(kind):  # type: ignore[arg-type]
                 return getattr(message, kind)
+            self._kept.append(message)
 
     async def ended_with(self) -> tuple[grpc.StatusCode, Any]:
         """Reads to the end; the status and the call's trailing metadata."""
@@ -187,6 +198,15 @@ class ScriptedAdapter:
     ) -> cluster_service_pb2.Ack:
         await self.post(*items)
         return await self.acknowledged()
+
+    async def configure(self, op: delta_pb2.Op) -> cluster_service_pb2.ConfigurationResult:
+        await self.post(op)
+        while True:
+            result: cluster_service_pb2.ConfigurationResult = await self.next(
+                "configuration_result"
+            )
+            if result.seq == self.seq:
+                return result
 
     async def acknowledged(self) -> cluster_service_pb2.Ack:
         """The Ack of all that was sent."""
@@ -258,6 +278,23 @@ class RunningCore:
     def metric(self, name: str, cluster: str = "c1") -> float:
         value = self.around.metrics.registry.get_sample_value(name, {"cluster": cluster})
         return value or 0.0
+
+    def inspection(self) -> Any:
+        return inspection_service_pb2_grpc.InspectionServiceStub(self.channel())
+
+    async def session(self, number: int, cluster: str = "") -> session_pb2.SessionDetail:
+        """The session of that number, when it has run."""
+        request = inspection_service_pb2.GetSessionRequest(cluster=cluster, session=number)
+        stub = self.inspection()
+        while True:
+            try:
+                detail: session_pb2.SessionDetail = (await stub.GetSession(request)).session
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.NOT_FOUND:
+                    raise
+                await asyncio.sleep(0.01)
+            else:
+                return detail
 
     async def close(self) -> None:
         for channel in self._channels:

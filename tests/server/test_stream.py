@@ -1,14 +1,287 @@
-"""The stream: order, numbers, resuming and what ends it."""
+"""The stream: its beginning, its numbers, and what ends it."""
 
-from pumice.v1 import cluster_service_pb2
-from tests.server.running import RunningCore, gang, node, queue
+import asyncio
+from pathlib import Path
+from typing import Any
 
+import grpc
+import pytest
+
+from pumice.server.limits import Limits
+from pumice.server.status import read_detail
+from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
+from tests.server.running import (
+    START,
+    RunningCore,
+    ScriptedAdapter,
+    gang,
+    node,
+    pod,
+    queue,
+    running_core,
+)
+
+Code = grpc.StatusCode
 SMALL = [queue(), node("n1"), *gang("job", 2)]
+EMPTY = [queue(), node("n1")]
+
+
+def batch(first_seq: int, ops: int, **fields: str) -> delta_pb2.DeltaBatch:
+    held = [delta_pb2.Op() for _ in range(ops)]
+    return delta_pb2.DeltaBatch(first_seq=first_seq, ops=held, **fields)
+
+
+async def refusal(adapter: ScriptedAdapter) -> tuple[grpc.StatusCode, str]:
+    code, metadata = await adapter.ended_with()
+    detail = read_detail(metadata)
+    return code, "" if detail is None else detail.reason
 
 
 async def test_a_snapshot_is_decided_on_at_once(core: RunningCore) -> None:
     adapter = await core.served(SMALL)
-    batch = await adapter.next("decision_batch")
-    assert [d.bind.name for d in batch.decisions] == ["job-0", "job-1"]
-    assert [g.size for g in batch.gangs] == [2]
-    assert (batch.epoch, batch.based_on_seq) == (1, adapter.seq)
+    decided = await adapter.next("decision_batch")
+    assert [d.bind.name for d in decided.decisions] == ["job-0", "job-1"]
+    assert [g.size for g in decided.gangs] == [2]
+    assert (decided.epoch, decided.based_on_seq) == (1, adapter.seq)
+    assert decided.decisions[0].id.startswith(core.around.core_id)
+
+
+# The beginning.
+
+
+async def test_the_first_message_must_be_hello(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter.send(delta_batch=batch(1, 1))
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "HelloMissingError")
+
+
+async def test_a_stream_that_says_nothing_is_refused(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter._call.done_writing()
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "HelloMissingError")
+
+
+async def test_a_second_hello_is_refused(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter.connect()
+    await adapter.send(hello=adapter.hello)
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "HelloRepeatedError")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "reason"),
+    [
+        ({"cluster": ""}, Code.INVALID_ARGUMENT, "HelloFieldError"),
+        ({"incarnation": ""}, Code.INVALID_ARGUMENT, "HelloFieldError"),
+        ({"adapter_id": ""}, Code.INVALID_ARGUMENT, "HelloFieldError"),
+        ({"adapter_id": "x" * 300}, Code.INVALID_ARGUMENT, "HelloFieldError"),
+        ({"epoch": 0}, Code.INVALID_ARGUMENT, "HelloFieldError"),
+        ({"epoch": START // 10**6 + 2 * 86_400_000}, Code.OUT_OF_RANGE, "FutureEpochError"),
+        ({"last_acknowledged_seq": -1}, Code.INVALID_ARGUMENT, "HelloFieldError"),
+    ],
+)
+async def test_a_hello_that_makes_no_sense_is_refused(
+    core: RunningCore, wrong: dict[str, Any], code: grpc.StatusCode, reason: str
+) -> None:
+    adapter = core.adapter(**wrong)
+    await adapter.send(hello=adapter.hello)
+    assert await refusal(adapter) == (code, reason)
+
+
+async def test_an_adapter_of_another_protocol_is_told_so(core: RunningCore) -> None:
+    adapter = core.adapter()
+    adapter.hello.min_protocol, adapter.hello.max_protocol = 7, 9
+    await adapter.send(hello=adapter.hello)
+    assert await refusal(adapter) == (Code.UNIMPLEMENTED, "ProtocolVersionError")
+
+
+async def test_welcome_names_the_limits(core: RunningCore) -> None:
+    welcome = await core.adapter().connect()
+    assert welcome.mode == cluster_service_pb2.WELCOME_MODE_SNAPSHOT
+    assert welcome.limits.credit == core.around.limits.credit
+    assert welcome.limits.max_message_bytes == 4 * 1024 * 1024
+    assert welcome.effective_config_hash == ""
+
+
+# Numbers.
+
+
+async def test_duplicates_are_no_ops(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    taken = core.metric("pumice_ops_total")
+    for first in (1, 2, adapter.seq):
+        await adapter.send(delta_batch=batch(first, 1))
+        assert (await adapter.next("ack")).applied_seq == adapter.seq
+    assert core.metric("pumice_ops_total") == taken
+
+
+async def test_a_batch_that_is_old_in_part_brings_the_rest(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    old = adapter.seq
+    ops = [delta_pb2.Op(), *adapter.upserts(gang("job", 1))]
+    await adapter.send(delta_batch=delta_pb2.DeltaBatch(first_seq=old, ops=ops))
+    assert (await adapter.next("ack")).applied_seq == old + 2
+    core.clock.advance(1)
+    assert [d.bind.name for d in await adapter.decisions()] == ["job-0"]
+
+
+async def test_a_gap_is_refused(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    await adapter.send(delta_batch=batch(adapter.seq + 2, 1))
+    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "GapError")
+
+
+async def test_numbers_begin_with_one(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    await adapter.send(delta_batch=batch(0, 1))
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "SequenceNumberError")
+
+
+async def test_a_batch_of_another_incarnation_is_refused(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    await adapter.send(delta_batch=batch(adapter.seq + 1, 1, incarnation="i2"))
+    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "OtherIncarnationError")
+
+
+async def test_ops_and_messages_from_the_future_are_ignored(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    await adapter.send()
+    await adapter.send(delta_batch=batch(adapter.seq + 1, 1))
+    assert (await adapter.next("ack")).applied_seq == adapter.seq + 1
+
+
+async def test_more_than_the_credit_is_refused(socket_folder: Path) -> None:
+    async with running_core(socket_folder, Limits(credit=10)) as core:
+        adapter = await core.served(EMPTY)
+        await adapter.send(delta_batch=batch(adapter.seq + 1, 11))
+        code, metadata = await adapter.ended_with()
+        detail = read_detail(metadata)
+        assert code == Code.RESOURCE_EXHAUSTED
+        assert detail is not None
+        assert (detail.limit_name, detail.limit, detail.given) == ("credit", 10, 11)
+
+
+async def test_a_message_over_the_limit_is_refused(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    huge = pod("job", 0, annotations={"a": "x" * 5 * 1024 * 1024})
+    await adapter.post(huge)
+    code, _ = await adapter.ended_with()
+    assert code == Code.RESOURCE_EXHAUSTED
+    # The cluster is unharmed.
+    again = core.adapter(incarnation="i2")
+    assert (await again.connect()).core_id == core.around.core_id
+
+
+# Snapshots.
+
+
+async def test_nothing_is_taken_before_the_snapshot_begins(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter.connect()
+    await adapter.send(delta_batch=batch(1, 1))
+    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "SnapshotExpectedError")
+
+
+async def test_an_end_marker_needs_a_beginning(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter.connect()
+    await adapter.send(snapshot_end=cluster_service_pb2.SnapshotEnd(seq=0))
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "MarkerError")
+
+
+async def test_an_end_marker_must_name_the_last_op(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter.connect()
+    await adapter.send(snapshot_begin=cluster_service_pb2.SnapshotBegin(first_seq=1))
+    await adapter.send(snapshot_end=cluster_service_pb2.SnapshotEnd(seq=7))
+    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "SnapshotEndError")
+
+
+async def test_a_whole_snapshot_was_asked_for(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter.connect()
+    begin = cluster_service_pb2.SnapshotBegin(first_seq=1, kinds=[object_pb2.KIND_POD])
+    await adapter.send(snapshot_begin=begin)
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "MarkerError")
+
+
+async def test_an_adapter_that_dies_in_a_snapshot_leaves_it_undone(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter.connect()
+    await adapter.send(snapshot_begin=cluster_service_pb2.SnapshotBegin(first_seq=1))
+    await adapter.tell(*SMALL)
+    adapter.cut()
+    again = core.adapter(last_acknowledged_seq=adapter.seq)
+    assert (await again.connect()).mode == cluster_service_pb2.WELCOME_MODE_SNAPSHOT
+    core.clock.advance(5)
+    await again.snapshot(EMPTY)
+    core.clock.advance(1)
+    await again.tell(*gang("other", 1))
+    core.clock.advance(1)
+    assert [d.bind.name for d in await again.decisions()] == ["other-0"]
+
+
+async def test_a_snapshot_that_takes_too_long_is_ended(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter.connect()
+    await adapter.send(snapshot_begin=cluster_service_pb2.SnapshotBegin(first_seq=1))
+    await adapter.tell(*SMALL)
+    core.clock.advance(301)
+    farewell = await adapter.next("go_away")
+    assert farewell.reason == cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
+
+
+async def test_unfinished_snapshots_of_a_peer_are_limited(socket_folder: Path) -> None:
+    async with running_core(socket_folder, Limits(snapshots_per_peer=1)) as core:
+        first = core.adapter(cluster="c1")
+        await first.connect()
+        await first.send(snapshot_begin=cluster_service_pb2.SnapshotBegin(first_seq=1))
+        await first.tell(*SMALL)
+        second = core.adapter(cluster="c2")
+        await second.connect()
+        await second.send(snapshot_begin=cluster_service_pb2.SnapshotBegin(first_seq=1))
+        assert await refusal(second) == (Code.RESOURCE_EXHAUSTED, "LimitError")
+
+
+async def test_streams_of_a_peer_are_limited(socket_folder: Path) -> None:
+    async with running_core(socket_folder, Limits(streams_per_peer=1)) as core:
+        await core.adapter(cluster="c1").connect()
+        second = core.adapter(cluster="c2")
+        await second.send(hello=second.hello)
+        assert await refusal(second) == (Code.RESOURCE_EXHAUSTED, "LimitError")
+
+
+# The end.
+
+
+async def test_a_core_that_ends_says_so(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    await core.server.stop()
+    farewell = await adapter.next("go_away")
+    assert farewell.reason == cluster_service_pb2.GO_AWAY_REASON_SHUTTING_DOWN
+    assert await adapter.ended_with() == (Code.OK, ())
+
+
+async def test_a_reader_that_is_too_slow_is_sent_away(socket_folder: Path) -> None:
+    limits = Limits(outgoing_bytes=100_000, farewell_ns=50_000_000)
+    async with running_core(socket_folder, limits) as core:
+        adapter = await core.served([queue(), *(node(f"n{i:03}") for i in range(200))])
+        # Decisions for thousands of pods, and nobody reads them.
+        for number in range(50):
+            await adapter.post(*gang(f"job{number:02}", 200, cpu=1))
+        while core.metric("pumice_ops_total") < adapter.seq:
+            await asyncio.sleep(0.01)
+        core.clock.advance(1)
+        while core.metric("pumice_streams"):
+            await asyncio.sleep(0.01)
+        again = core.adapter(incarnation="i2")
+        assert (await again.connect()).mode == cluster_service_pb2.WELCOME_MODE_SNAPSHOT
+
+
+async def test_clusters_live_side_by_side(core: RunningCore) -> None:
+    adapters = [
+        await core.served([queue(), node("n1"), *gang(f"job{number}", 1)], cluster=f"c{number}")
+        for number in range(5)
+    ]
+    names = [(await adapter.decisions())[0].bind.name for adapter in adapters]
+    assert names == [f"job{number}-0" for number in range(5)]

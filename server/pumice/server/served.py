@@ -54,6 +54,7 @@ class ServedCluster:
         self._pacer = Pacer()
         self._seen = (0, 0)
         self._last_was_quiet = False
+        self._wake_ns: int | None = None
         self._had_snapshot = False
 
     # The stream comes and goes.
@@ -185,8 +186,8 @@ class ServedCluster:
         self.state.applied_seq = max(self.state.applied_seq, seq)
         differing = self.state.sums.differing(digests, snapshot.kinds)
         ask = self._drift.snapshot_ended(snapshot.kinds, differing, self._around.clock.ticks_ns())
-        self._acknowledge(seq, rejected)
         self._told_drift(differing, ask, f"after a snapshot at op {seq}")
+        self._acknowledge(seq, rejected)
         if not snapshot.kinds:
             self._around.metrics.snapshots.labels(self.name).inc()
             self._around.garbage.after_snapshot(replaced=self._had_snapshot)
@@ -268,16 +269,19 @@ class ServedCluster:
         result = self.state.session(now_ns)
         cache = self.state.engine.cache
         self._seen = (cache.version, cache.stirred)
-        self._last_was_quiet = not (result.decisions or result.statuses or result.events)
+        self._last_was_quiet = not (
+            result.decisions or result.statuses or result.events or result.faults
+        )
+        # As seen from this session: a time that has passed by the next one is a reason to run it.
+        self._wake_ns = self.state.engine.next_wake(now_ns)
         return self._told_session(result, clock.ticks_ns() - ticks_ns)
 
     def _can_skip(self, now_ns: int) -> bool:
-        engine = self.state.engine
-        wake_ns = engine.next_wake(now_ns)
+        cache = self.state.engine.cache
         return (
             self._last_was_quiet
-            and self._seen == (engine.cache.version, engine.cache.stirred)
-            and (wake_ns is None or wake_ns > now_ns)
+            and self._seen == (cache.version, cache.stirred)
+            and (self._wake_ns is None or self._wake_ns > now_ns)
         )
 
     def _forget_lost(self, now_ns: int) -> None:

@@ -15,7 +15,6 @@ from pumice.core.errors import (
     ObjectError,
     PumiceError,
 )
-from pumice.core.registry import PluginApiError
 from pumice.server import errors
 from pumice.server.configuration import ConfigurationRefusedError
 from pumice.v1 import error_pb2
@@ -31,7 +30,6 @@ CODES: dict[type[PumiceError], grpc.StatusCode] = {
     ObjectError: _INVALID,
     ConfigurationError: _INVALID,
     ConfigurationRefusedError: _INVALID,
-    PluginApiError: _INVALID,
     errors.ServiceError: _INVALID,
     errors.HelloMissingError: _INVALID,
     errors.HelloRepeatedError: _INVALID,
@@ -61,8 +59,12 @@ CODES: dict[type[PumiceError], grpc.StatusCode] = {
 
 
 def code_of(error: BaseException) -> grpc.StatusCode:
-    """INTERNAL for what is not in the table: a bug of ours, whatever the caller did."""
-    return CODES.get(type(error), grpc.StatusCode.INTERNAL)  # type: ignore[arg-type]
+    """That of the class, or of the nearest one it stands under.
+
+    INTERNAL for what has none: a bug of ours, whatever the caller did.
+    """
+    found = (CODES[kind] for kind in type(error).__mro__ if kind in CODES)
+    return next(found, grpc.StatusCode.INTERNAL)
 
 
 def message_of(error: BaseException) -> str:

@@ -1,0 +1,137 @@
+"""Who is listened to: epochs, incarnations, and streams that come back."""
+
+import grpc
+
+from pumice.server.status import read_detail
+from pumice.v1 import cluster_service_pb2, decision_pb2, object_pb2
+from tests.server.running import RunningCore, gang, node, outcome, pod, queue
+
+RESUME = cluster_service_pb2.WELCOME_MODE_RESUME
+SNAPSHOT = cluster_service_pb2.WELCOME_MODE_SNAPSHOT
+Code = grpc.StatusCode
+EMPTY = [queue(), node("n1")]
+
+
+async def test_an_old_epoch_is_fenced(core: RunningCore) -> None:
+    await core.served(EMPTY, epoch=5)
+    old = core.adapter(epoch=4, adapter_id="a2")
+    await old.send(hello=old.hello)
+    code, metadata = await old.ended_with()
+    detail = read_detail(metadata)
+    assert code == Code.FAILED_PRECONDITION
+    assert detail is not None
+    assert detail.reason == "StaleEpochError"
+
+
+async def test_the_epoch_outlives_the_stream(core: RunningCore) -> None:
+    leader = await core.served(EMPTY, epoch=5)
+    await leader.close()
+    old = core.adapter(epoch=4, adapter_id="a2")
+    await old.send(hello=old.hello)
+    assert (await old.ended_with())[0] == Code.FAILED_PRECONDITION
+
+
+async def test_a_new_leader_fences_the_old_one(core: RunningCore) -> None:
+    old = await core.served(EMPTY, epoch=5)
+    new = core.adapter(epoch=6, adapter_id="a2", incarnation="i2")
+    assert (await new.connect()).mode == SNAPSHOT
+    farewell = await old.next("go_away")
+    assert farewell.reason == cluster_service_pb2.GO_AWAY_REASON_FENCED
+    assert (await old.ended_with())[0] == Code.OK
+
+
+async def test_two_adapters_at_one_epoch_are_one_too_many(core: RunningCore) -> None:
+    first = await core.served(EMPTY)
+    second = core.adapter(adapter_id="a2", incarnation="i2")
+    await second.send(hello=second.hello)
+    assert (await second.ended_with())[0] == Code.ALREADY_EXISTS
+    await first.tell(node("n2"))
+
+
+async def test_the_newer_stream_of_an_adapter_replaces_the_older(core: RunningCore) -> None:
+    older = await core.served(EMPTY)
+    newer = core.adapter(last_acknowledged_seq=older.seq, digests=older.sums.write())
+    assert (await newer.connect()).mode == RESUME
+    farewell = await older.next("go_away")
+    assert farewell.reason == cluster_service_pb2.GO_AWAY_REASON_REPLACED
+    await newer.tell(node("n2"))
+
+
+async def test_a_stream_resumes_where_it_was_cut(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    # Taken in, but the answer is lost.
+    await adapter.post(*gang("job", 2))
+    await adapter.acknowledged()
+    adapter.cut()
+    again = core.adapter(last_acknowledged_seq=3, digests=[])
+    welcome = await again.connect()
+    assert (welcome.mode, welcome.resume_after_seq) == (RESUME, adapter.seq)
+    core.clock.advance(1)
+    assert len(await again.decisions()) == 2
+
+
+async def test_a_stream_that_was_told_more_than_we_hold_is_not_resumed(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    adapter.cut()
+    again = core.adapter(last_acknowledged_seq=adapter.seq + 1)
+    assert (await again.connect()).mode == SNAPSHOT
+
+
+async def test_a_stream_whose_digests_differ_is_not_resumed(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    adapter.cut()
+    adapter.sums.put(object_pb2.KIND_NODE, "another", 1)
+    again = core.adapter(last_acknowledged_seq=adapter.seq, digests=adapter.sums.write())
+    assert (await again.connect()).mode == SNAPSHOT
+
+
+async def test_a_restarted_adapter_begins_anew(core: RunningCore) -> None:
+    adapter = await core.served([*EMPTY, *gang("job", 1)])
+    await adapter.decisions()
+    adapter.cut()
+    again = core.adapter(incarnation="i2")
+    assert (await again.connect()).mode == SNAPSHOT
+    # Numbers from 1, and what the old process knew is gone.
+    await again.snapshot([*EMPTY, *gang("other", 1)])
+    assert [d.bind.name for d in await again.decisions()] == ["other-0"]
+
+
+async def test_after_a_snapshot_nothing_is_assumed(core: RunningCore) -> None:
+    adapter = await core.served([*EMPTY, *gang("job", 1)])
+    first = await adapter.decisions()
+    adapter.cut()
+    again = core.adapter(incarnation="i2")
+    await again.connect()
+    await again.snapshot([*EMPTY, *gang("job", 1)])
+    second = await again.decisions()
+    assert [d.bind.name for d in second] == ["job-0"]
+    assert second[0].id != first[0].id
+
+
+async def test_decisions_lost_with_a_stream_are_made_again(core: RunningCore) -> None:
+    adapter = await core.served([*EMPTY, *gang("job", 1), *gang("held", 1)])
+    made = {d.bind.name: d.id for d in await adapter.decisions()}
+    adapter.cut()
+    again = core.adapter(
+        last_acknowledged_seq=adapter.seq,
+        digests=adapter.sums.write(),
+        held_decision_ids=[made["held-0"]],
+    )
+    assert (await again.connect()).mode == RESUME
+    core.clock.advance(1)
+    anew = await again.decisions()
+    assert [d.bind.name for d in anew] == ["job-0"]
+    assert core.metric("pumice_lost_decisions_total") == 1
+
+
+async def test_what_was_applied_before_the_cut_is_not_lost(core: RunningCore) -> None:
+    adapter = await core.served([*EMPTY, *gang("job", 1)])
+    made = (await adapter.decisions())[0]
+    await adapter.tell(outcome(made.id, decision_pb2.OUTCOME_CODE_APPLIED))
+    adapter.cut()
+    again = core.adapter(last_acknowledged_seq=adapter.seq, digests=adapter.sums.write())
+    assert (await again.connect()).mode == RESUME
+    core.clock.advance(1)
+    await again.tell(pod("job", 0, node_name="n1"), *gang("other", 1))
+    core.clock.advance(1)
+    assert [d.bind.name for d in await again.decisions()] == ["other-0"]

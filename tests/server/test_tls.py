@@ -1,0 +1,147 @@
+"""Who is let in: certificates right, wrong, expired and rotated; addresses that need them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from pumice.server.addresses import AddressError, check_address
+from pumice.server.server import CoreServer, ServerOptions
+from pumice.server.status import read_detail
+from pumice.server.tls import CertificateFileError, TlsFiles
+from tests.server.certificates import Authority
+from tests.server.running import ScriptedAdapter, gang, node, queue
+
+Code = grpc.StatusCode
+
+
+class Guarded:
+    """A core with mutual TLS, and channels to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = Authority(folder)
+        self.files = self.authority.issue("core", "core", "localhost")
+        tls = TlsFiles(*self.files, self.authority.path)
+        self.server = CoreServer(ServerOptions("127.0.0.1:0", tls))
+        self._channels: list[grpc.aio.Channel] = []
+
+    def adapter(
+        self, pair: tuple[Path, Path] | None, authority: Path | None = None, **hello: Any
+    ) -> ScriptedAdapter:
+        credentials = grpc.ssl_channel_credentials(
+            (authority or self.authority.path).read_bytes(),
+            *((None, None) if pair is None else (pair[1].read_bytes(), pair[0].read_bytes())),
+        )
+        options = [
+            ("grpc.ssl_target_name_override", "localhost"),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        channel = grpc.aio.secure_channel(self.server.address, credentials, options=options)
+        self._channels.append(channel)
+        return ScriptedAdapter(channel, **hello)
+
+    async def close(self) -> None:
+        for channel in self._channels:
+            await channel.close()
+        await self.server.stop()
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
+    held = Guarded(tmp_path)
+    await held.server.start()
+    yield held
+    await held.close()
+
+
+async def ending(adapter: ScriptedAdapter) -> tuple[grpc.StatusCode, str]:
+    await adapter.send(hello=adapter.hello)
+    code, metadata = await adapter.ended_with()
+    detail = read_detail(metadata)
+    return code, "" if detail is None else detail.reason
+
+
+@pytest.mark.parametrize("names", [("c1",), ("adapter", "c1", "other")])
+async def test_a_certificate_that_names_the_cluster_is_let_in(
+    guarded: Guarded, names: tuple[str, ...]
+) -> None:
+    adapter = guarded.adapter(guarded.authority.issue("adapter", *names))
+    await adapter.connect()
+    await adapter.snapshot([queue(), node("n1"), *gang("job", 1)])
+    assert [d.bind.name for d in await adapter.decisions()] == ["job-0"]
+
+
+async def test_a_certificate_of_another_cluster_is_denied(guarded: Guarded) -> None:
+    adapter = guarded.adapter(guarded.authority.issue("adapter", "c2", "c3"))
+    assert await ending(adapter) == (Code.PERMISSION_DENIED, "ClusterDeniedError")
+
+
+async def test_no_certificate_is_not_enough(guarded: Guarded) -> None:
+    assert (await ending(guarded.adapter(None)))[0] is Code.UNAVAILABLE
+
+
+async def test_a_stranger_is_not_let_in(guarded: Guarded, tmp_path: Path) -> None:
+    stranger = Authority(tmp_path, "stranger")
+    adapter = guarded.adapter(stranger.issue("fake", "c1"))
+    assert (await ending(adapter))[0] is Code.UNAVAILABLE
+
+
+async def test_an_expired_certificate_is_not_let_in(guarded: Guarded) -> None:
+    adapter = guarded.adapter(guarded.authority.issue("old", "c1", days=-1))
+    assert (await ending(adapter))[0] is Code.UNAVAILABLE
+
+
+async def test_certificates_are_read_again_when_they_change(guarded: Guarded) -> None:
+    pair = guarded.authority.issue("adapter", "c1")
+    await guarded.adapter(pair).connect()
+    # Everything is signed by someone else from now on.
+    new = Authority(guarded.folder, "ca")
+    new.issue("core", "core", "localhost")
+    assert (await ending(guarded.adapter(pair, new.path)))[0] is Code.UNAVAILABLE
+    fresh = guarded.adapter(new.issue("adapter2", "c1"), new.path, incarnation="i2")
+    await fresh.connect()
+
+
+async def test_a_bad_rotation_keeps_the_old_certificates(guarded: Guarded) -> None:
+    pair = guarded.authority.issue("adapter", "c1")
+    guarded.files[1].write_text("no key at all")
+    await guarded.adapter(pair).connect()
+
+
+# Addresses.
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "localhost:1", "[::1]:0", "unix:/tmp/x", "unix:///tmp/x"]
+)
+def test_this_machine_needs_no_certificates(address: str) -> None:
+    check_address(address, mutual_tls=False, insecure=False)
+
+
+def test_others_need_mutual_tls_or_a_flag() -> None:
+    with pytest.raises(AddressError, match="--insecure"):
+        check_address("0.0.0.0:1", mutual_tls=False, insecure=False)
+    check_address("0.0.0.0:1", mutual_tls=True, insecure=False)
+    check_address("0.0.0.0:1", mutual_tls=False, insecure=True)
+
+
+@pytest.mark.parametrize("address", ["", "7461", "host:", "host:port", "unix:/nowhere/x"])
+def test_an_address_that_makes_no_sense_is_refused(address: str) -> None:
+    with pytest.raises(AddressError):
+        check_address(address, mutual_tls=True, insecure=True)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.pem"
+    with pytest.raises(CertificateFileError, match=r"missing\.pem"):
+        TlsFiles(missing, missing).credentials()
+
+
+async def test_a_taken_address_is_refused(guarded: Guarded) -> None:
+    second = CoreServer(ServerOptions(guarded.server.address))
+    with pytest.raises(AddressError, match="another core"):
+        await second.start()

@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 
 from pumice.core.engine import Engine
 from pumice.server import errors
+from pumice.server.checking import check
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.conf_text import MAX_TEXT_BYTES
-from pumice.server.configuration import ConfigurationRefusedError, read
-from pumice.server.notes import notes_of
 from pumice.server.overview import Overview, jobs_of, nodes_of, overview_of, queues_of
 from pumice.server.records import SessionRecord, timestamp
 from pumice.server.served import ServedCluster
@@ -158,16 +157,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         size = len(request.configuration.scheduler_conf.encode())
         if size > MAX_TEXT_BYTES:
             raise errors.ConfTooLargeError(MAX_TEXT_BYTES, size)
-        try:
-            effective = await asyncio.to_thread(read, request.configuration, self._around.registry)
-        except ConfigurationRefusedError as error:
-            return pb.CheckConfigResponse(problems=error.told)
-        return pb.CheckConfigResponse(
-            valid=True,
-            problems=effective.warnings,
-            notes=notes_of(request.configuration.scheduler_conf),
-            config_hash=effective.hash,
-        )
+        return await asyncio.to_thread(check, request.configuration, self._around.registry)
 
 
 def _wanted(job: pb.JobInfo, request: pb.ListJobsRequest) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pumice.core.decisions import SessionResult
 from pumice.core.registry import Registry
+from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError
 from pumice.server.ops import number_ops
 from pumice.server.plugins import installed_registry
@@ -23,12 +24,20 @@ from pumice.v1 import (
     configuration_pb2,
     decision_pb2,
     delta_pb2,
+    inspection_service_pb2,
     object_pb2,
     reason_pb2,
     status_pb2,
 )
 
-__all__ = ["ConfigurationRefusedError", "LocalCore", "LocalSession"]
+__all__ = ["ConfigurationRefusedError", "LocalCore", "LocalSession", "check_configuration"]
+
+
+def check_configuration(
+    configuration: configuration_pb2.Configuration,
+) -> inspection_service_pb2.CheckConfigResponse:
+    """Whether it could be used here, and what each line does."""
+    return check(configuration, installed_registry())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,59 +2,74 @@
 
 from __future__ import annotations
 
-from pumice.server.conf_text import ConfText, parse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pumice.core.configuration import FLAG_DEFAULTS
+from pumice.server.conf_text import Path, parse
+from pumice.server.meanings import ACTIONS, FLAGS, PLUGINS, argument_meaning
 from pumice.v1 import inspection_service_pb2
 
-ACTIONS = {
-    "enqueue": "lets pending jobs in as far as the cluster has room for them",
-    "allocate": "places the pods of jobs that were let in, gang by gang",
-    "backfill": "places pods that ask for nothing",
-    "preempt": "evicts pods of lower priority in the same queue",
-    "reclaim": "takes back what other queues hold above their share",
-    "gangpreempt": "evicts whole gangs of lower priority in the same queue",
-    "gangreclaim": "takes whole gangs back from queues above their share",
-    "shuffle": "evicts running pods that plugins want moved",
-}
-PLUGINS = {
-    "binpack": "prefers nodes that are already full",
-    "capacity": "gives queues what they deserve, as written in them",
-    "conformance": "keeps critical pods from being evicted",
-    "drf": "orders jobs by their dominant share",
-    "gang": "holds a job back until enough of its pods fit at once",
-    "nodeorder": "scores nodes as Kubernetes does",
-    "overcommit": "lets in more than there is room for, by a factor",
-    "predicates": "filters nodes as Kubernetes does",
-    "priority": "orders jobs and pods by priority",
-    "proportion": "divides the cluster among queues by weight",
-    "resourcequota": "holds jobs back that their namespace's quota does not admit",
-    "sla": "lets jobs in that waited for long enough",
-}
+_FIRST_TIER = "asked first; where a tier gives an order or names victims, that stands"
+_LATER_TIER = "asked where the tiers above it leave something open"
 
 
 def notes_of(text: str) -> list[inspection_service_pb2.ConfigurationNote]:
-    """For a text that was found valid; the built-in default has no lines."""
+    """For a text that was found valid, line by line; the built-in default has no lines."""
     if not text.strip():
         return []
     parsed = parse(text)
-    data = parsed.data if isinstance(parsed.data, dict) else {}
     notes = [
-        _note(parsed, ("actions",), f"{word}: {ACTIONS.get(word, 'an action of your own')}")
-        for word in (part.strip() for part in str(data.get("actions", "")).split(","))
-        if word
+        inspection_service_pb2.ConfigurationNote(
+            line=parsed.line_of(path), path=_shown(path), meaning=meaning
+        )
+        for path, meaning in _meanings(_mapping(parsed.data))
     ]
-    for number, tier in enumerate(data.get("tiers") or ()):
-        for place, plugin in enumerate(tier.get("plugins") or ()):
-            path = ("tiers", number, "plugins", place)
-            name = str(plugin.get("name"))
-            meaning = f"{name}: {PLUGINS.get(name, 'a plugin of your own')}"
-            notes.append(_note(parsed, path, meaning))
-    return notes
+    return sorted(notes, key=lambda note: note.line)
 
 
-def _note(
-    parsed: ConfText, path: tuple[str | int, ...], meaning: str
-) -> inspection_service_pb2.ConfigurationNote:
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return inspection_service_pb2.ConfigurationNote(
-        line=parsed.line_of(path), path=where.lstrip("."), meaning=meaning
-    )
+def _meanings(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    for word in (part.strip() for part in str(data.get("actions", "")).split(",")):
+        if word:
+            yield ("actions",), f"{word}: {ACTIONS.get(word, 'an action of your own')}"
+    for number, tier in enumerate(_list(data.get("tiers"))):
+        place = _FIRST_TIER if number == 0 else _LATER_TIER
+        yield ("tiers", number), f"tier {number + 1}: {place}"
+        for index, plugin in enumerate(_list(_mapping(tier).get("plugins"))):
+            yield from _plugin(("tiers", number, "plugins", index), _mapping(plugin))
+    for number, entry in enumerate(_list(data.get("configurations"))):
+        path: Path = ("configurations", number)
+        yield path, f"{_mapping(entry).get('name')}: arguments of this action"
+        yield from _arguments(path, _mapping(entry))
+    if data.get("metrics"):
+        yield ("metrics",), "where the use of nodes is measured"
+
+
+def _plugin(path: Path, plugin: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    name = str(plugin.get("name"))
+    yield (*path, "name"), f"{name}: {PLUGINS.get(name, 'a plugin of your own')}"
+    for key, value in plugin.items():
+        if key in FLAGS:
+            say = "has a say in" if value else "has no say in"
+            usual = " (as without this line)" if value is FLAG_DEFAULTS[key] else ""
+            yield (*path, key), f"{name} {say} {FLAGS[key]}{usual}"
+    yield from _arguments(path, plugin)
+
+
+def _arguments(path: Path, entry: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    for key, value in _mapping(entry.get("arguments")).items():
+        meaning = argument_meaning(str(key)) or "an argument of your own"
+        yield (*path, "arguments", str(key)), f"{key} = {value}: {meaning}"
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _shown(path: Path) -> str:
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(parts).lstrip(".")

@@ -1,0 +1,102 @@
+"""``pumice conf check``: is this scheduler configuration right, and what does each line do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from pumice.cli.errors import BAD_INPUT
+from pumice.cli.simulation.sources import read_text
+from pumice.cli.terminal import complain, console, json_option, say_json, warn
+from pumice.server.local import check_configuration
+from pumice.v1.configuration_pb2 import Configuration, ConfigurationProblem
+from pumice.v1.inspection_service_pb2 import CheckConfigResponse, ConfigurationNote
+
+
+@click.group("conf")
+def conf_group() -> None:
+    """Scheduler configurations."""
+
+
+@conf_group.command("check")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--compat",
+    metavar="NAME",
+    multiple=True,
+    help="A switch of the compatibility page, such as kube-batch; may be given again.",
+)
+@json_option
+def check_command(file: str, compat: tuple[str, ...], as_json: bool) -> int:
+    """Says whether a scheduler configuration can be used, and what each line of it does.
+
+    Every problem comes with its line and, where a name is wrong, the nearest valid one. "-" reads
+    standard input.
+    """
+    text = read_text(file)
+    found = check_configuration(Configuration(scheduler_conf=text, compat=compat))
+    if as_json:
+        say_json(_json(file, found))
+    else:
+        _print(file, found)
+    return 0 if found.valid else BAD_INPUT
+
+
+def _print(file: str, found: CheckConfigResponse) -> None:
+    shown = "<stdin>" if file == "-" else file
+    for problem in found.problems:
+        line = f"{shown}:{problem.line}" if problem.line else shown
+        where = f"{line}: {problem.path}" if problem.path else line
+        if problem.warning:
+            warn(f"{where}: {problem.problem} (a warning)")
+        else:
+            complain(f"{where}: {problem.problem}")
+    if not found.valid:
+        return
+    if not found.notes:
+        console().print("The file is empty: the built-in configuration would be used.")
+    else:
+        console().print(_table(found.notes))
+    console().print(f"[green]valid[/], hash {found.config_hash[:12]}")
+
+
+def _table(notes: Iterable[ConfigurationNote]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("line", justify="right", no_wrap=True)
+    table.add_column("what it does", overflow="fold")
+    for note in notes:
+        table.add_row(str(note.line), "  " * _depth(note) + escape(note.meaning))
+    return table
+
+
+def _depth(note: ConfigurationNote) -> int:
+    """Tiers hold plugins, plugins hold flags and arguments."""
+    if "plugins[" in note.path:
+        return 1 if note.path.endswith(".name") else 2
+    return 1 if ".arguments." in note.path else 0
+
+
+def _json(file: str, found: CheckConfigResponse) -> dict[str, object]:
+    return {
+        "file": file,
+        "valid": found.valid,
+        "hash": found.config_hash,
+        "problems": [_problem_json(problem) for problem in found.problems],
+        "notes": [
+            {"line": note.line, "path": note.path, "meaning": note.meaning} for note in found.notes
+        ],
+    }
+
+
+def _problem_json(problem: ConfigurationProblem) -> dict[str, object]:
+    return {
+        "line": problem.line,
+        "path": problem.path,
+        "problem": problem.problem,
+        "suggestion": problem.suggestion,
+        "warning": problem.warning,
+    }

@@ -1,0 +1,24 @@
+"""Whether a configuration could be used, and what each line of it does."""
+
+from __future__ import annotations
+
+from pumice.core.registry import Registry
+from pumice.server.configuration import ConfigurationRefusedError, read
+from pumice.server.notes import notes_of
+from pumice.v1 import configuration_pb2, inspection_service_pb2
+
+
+def check(
+    configuration: configuration_pb2.Configuration, registry: Registry
+) -> inspection_service_pb2.CheckConfigResponse:
+    """Problems are an answer like any other: nothing is raised for them."""
+    try:
+        effective = read(configuration, registry)
+    except ConfigurationRefusedError as error:
+        return inspection_service_pb2.CheckConfigResponse(problems=error.told)
+    return inspection_service_pb2.CheckConfigResponse(
+        valid=True,
+        problems=effective.warnings,
+        notes=notes_of(configuration.scheduler_conf),
+        config_hash=effective.hash,
+    )

@@ -1,0 +1,61 @@
+"""Every word of a scheduler configuration can be explained."""
+
+from pumice.core.configuration import FLAG_DEFAULTS
+from pumice.core.registry import Registry
+from pumice.server.meanings import ACTIONS, FLAGS, PLUGINS, argument_meaning
+from pumice.server.notes import notes_of
+
+CATALOG = Registry().catalog()
+CONF = """\
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+    enablePreemptable: false
+    enableJobOrder: true
+- plugins:
+  - name: binpack
+    arguments:
+      binpack.weight: 5
+configurations:
+- name: preempt
+  arguments:
+    minCandidateNodesAbsolute: 10
+"""
+
+
+def test_every_action_and_plugin_has_a_meaning() -> None:
+    assert set(CATALOG.actions) - ACTIONS.keys() == set()
+    assert set(CATALOG.plugins) - PLUGINS.keys() == set()
+
+
+def test_every_flag_has_a_meaning() -> None:
+    assert FLAG_DEFAULTS.keys() == FLAGS.keys()
+
+
+def test_every_argument_that_does_something_has_a_meaning() -> None:
+    schemas = [*CATALOG.actions.values(), *CATALOG.plugins.values()]
+    keys = [key for schema in schemas for key in (*schema.exact, *schema.prefixes)]
+    idle = {key for schema in schemas for key in schema.without_effect}
+    assert [key for key in keys if key not in idle and not argument_meaning(key)] == []
+
+
+def test_notes_follow_the_lines_of_the_file() -> None:
+    notes = {note.path: (note.line, note.meaning) for note in notes_of(CONF)}
+    assert [note.line for note in notes_of(CONF)] == sorted(note.line for note in notes_of(CONF))
+    assert notes["tiers[0]"][0] == 3
+    assert notes["tiers[0].plugins[0].enablePreemptable"] == (
+        5,
+        "gang has no say in whom preempt may evict",
+    )
+    assert notes["tiers[0].plugins[0].enableJobOrder"] == (
+        6,
+        "gang has a say in the order of jobs (as without this line)",
+    )
+    line, meaning = notes["tiers[1].plugins[0].arguments.binpack.weight"]
+    assert (line, meaning.partition(":")[0]) == (10, "binpack.weight = 5")
+    assert notes["configurations[0].arguments.minCandidateNodesAbsolute"][0] == 14
+
+
+def test_an_empty_file_has_nothing_to_explain() -> None:
+    assert notes_of(" \n") == []

@@ -131,7 +131,7 @@ class _Run:
         for row in np.flatnonzero(hopeful).tolist():
             if self._try_node(statement, job, task, view, row):
                 return True
-        if len(session.moves.log) == before:
+        if self._search.is_predictable and len(session.moves.log) == before:
             self._failed[key] = before
         return False
 

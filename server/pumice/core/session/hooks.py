@@ -38,7 +38,8 @@ class VictimBound:
 
     A task of a job can be among the victims for a preemptor (or reclaimer) of another job only
     where ``mark(job) > limit(preemptor)``. It lets the search pass over hopeless nodes; a plugin
-    that registers none is asked about every node. One that registers it never abstains.
+    that registers none is asked about every node. One that registers it never abstains, and looks
+    at nothing of the preemptor but its job, spec, task priority, preemptability and zone.
     """
 
     # Asked again when a task of the job was moved, or, ``by_queue``, any task of its queue.

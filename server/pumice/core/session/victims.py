@@ -45,6 +45,8 @@ class VictimSearch:
         bounds: dict[str, VictimBound] = getattr(session.hooks, f"{point}_bound")
         self._tiers = [names for names in session.chains.named_tiers(point) if names]
         self._bounds = {n: bounds[n] for tier in self._tiers for n in tier if n in bounds}
+        # Equal tasks of a job get equal answers.
+        self.is_predictable = all(n in bounds for tier in self._tiers for n in tier)
         self._generation = -1
         self._seen = 0
         self._sync()

@@ -67,21 +67,29 @@ class Attempt:
             self._explain(job, task, subjects=(problem,))
             return False
         nodes = self._nodes.nodes_for(task, view)
-        before = len(session.moves.log)
-        key = _key(task, rivals, nodes)
-        if self._failed.get(key) == before:
+        key = self._key(task, rivals, nodes)
+        if key is not None and self._failed.get(key) == len(session.moves.log):
             return False
         hopeful = nodes & self._promising(job, task, view, rivals)
         search = self._by_dry_run if self._settings.topology_aware else self._by_score
         if search(statement, _Question(job, task, view, rivals, nodes, hopeful)):
             return True
-        after = len(session.moves.log)
-        # Evictions that were undone leave traces in Kubernetes' view; only tasks whose
-        # predicates look at no other node are sure to find the same again.
-        if after == before or session.feasibility.is_static(task):
-            self._failed[key] = after
+        if key is not None:
+            self._failed[key] = len(session.moves.log)
         self._explain_nodes(job, task, nodes, hopeful)
         return False
+
+    def _key(self, task: Task, rivals: Rivals, nodes: Mask) -> tuple[object, ...] | None:
+        """All of a task that the outcome depends on; None: too much.
+
+        Evictions that were undone leave traces in Kubernetes' view. Only tasks whose predicates
+        look at no other node are sure to find the same again.
+        """
+        if not self._search.is_predictable or not self._session.feasibility.is_static(task):
+            return None
+        pod = task.pod
+        whose = (task.job_id, task.class_.number, task.priority)
+        return (*whose, pod.preemptable, pod.revocable_zone, rivals, nodes.tobytes())
 
     # Who could go, and where that might be enough.
 
@@ -226,17 +234,3 @@ class Attempt:
             nodes=nodes,
         )
         self._session.explain(job, reason)
-
-
-def _key(task: Task, rivals: Rivals, nodes: Mask) -> tuple[object, ...]:
-    """All of a task that the outcome depends on."""
-    pod = task.pod
-    return (
-        task.job_id,
-        task.class_.number,
-        task.priority,
-        pod.preemptable,
-        pod.revocable_zone,
-        rivals,
-        nodes.tobytes(),
-    )

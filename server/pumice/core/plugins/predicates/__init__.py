@@ -16,6 +16,7 @@ from pumice.core.plugins.predicates.binding import VolumeBinding
 from pumice.core.plugins.predicates.equivalence import EquivalenceCache
 from pumice.core.plugins.predicates.interpod import InterPodAffinity, has_required_terms
 from pumice.core.plugins.predicates.ports import port_refusal
+from pumice.core.plugins.predicates.simulation import AffinitySimulation
 from pumice.core.plugins.predicates.spread import TopologySpread
 from pumice.core.plugins.predicates.stable import StableFilters
 from pumice.core.plugins.predicates.zones import VolumeZones
@@ -88,6 +89,8 @@ class PredicatesPlugin:
         self._on = {key: options.arguments.boolean(key, default=True) for key in _SWITCHES}
         self._caches = options.arguments.boolean(_CACHE, default=False)
         self._concerns: dict[int, _Concerns] = {}
+        # What affinity and spread said of a task when its predicates were last prepared.
+        self._frozen: dict[str, tuple[list[Refusal], list[Refusal]]] = {}
         # Tasks whose volumes could not be taken: they never came into Kubernetes' view.
         self._refused: set[str] = set()
 
@@ -109,6 +112,9 @@ class PredicatesPlugin:
         hooks.class_predicate[self.name] = self._of_class
         hooks.task_predicate[self.name] = self._of_task
         hooks.is_plain[self.name] = self._is_plain
+        hooks.simulation[self.name] = lambda _task, row: AffinitySimulation(
+            session, self._pods, row
+        )
         hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
 
     # What there is to look at.
@@ -146,7 +152,23 @@ class PredicatesPlugin:
             self._cache.consider(task)
         if self._pods is not None:
             self._pods.consider(task)
+        self._freeze(task)
         return self._why_volumes_prevent(task) if task.class_.spec.volumes else None
+
+    def _freeze(self, task: Task) -> None:
+        """Counts pods for affinity and spread.
+
+        Kubernetes does it once, before nodes are looked at: evictions on the way to a placement
+        change neither.
+        """
+        concerns = self._concerns_of(task.class_)
+        objected = concerns.pod_affinity or self._meets_objections(task)
+        if objected or concerns.spread:
+            near = self._pods.refusals(task) if objected and self._pods is not None else []
+            spread = self._spread.refusals(task) if concerns.spread else []
+            self._frozen[task.uid] = (list(near), list(spread))
+        else:
+            self._frozen.pop(task.uid, None)
 
     def _why_volumes_prevent(self, task: Task) -> str | None:
         problem = self._zones.why_not_anywhere(task) if self._on[_ZONES] else None
@@ -165,22 +187,24 @@ class PredicatesPlugin:
 
     def _of_task(self, task: Task) -> Iterable[Refusal] | None:
         concerns = self._concerns_of(task.class_)
-        objected = concerns.pod_affinity or self._meets_objections(task)
-        if self._cache is None and not concerns.any and not objected:
+        if task.uid not in self._frozen:
+            self._freeze(task)
+            near, spread = self._frozen.pop(task.uid, ([], []))
+        else:
+            near, spread = self._frozen[task.uid]
+        if self._cache is None and not concerns.any and not near:
             return None
         found: list[Refusal] = []
         if self._cache is not None:
             found += self._cache.refusals(task)
         if concerns.ports:
             found.append(port_refusal(self._session, task.class_.spec.host_ports))
-        if objected and self._pods is not None:
-            found += self._pods.refusals(task)
+        found += near
         if concerns.volumes and self._on[_LIMITS]:
             found += self._limits.refusals(task)
         if concerns.volumes and self._on[_ZONES]:
             found += self._zones.refusals(task)
-        if concerns.spread:
-            found += self._spread.refusals(task)
+        found += spread
         if concerns.volumes and self._on[_BINDING]:
             found += self._volumes.refusals(task)
         return found

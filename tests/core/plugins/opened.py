@@ -44,7 +44,7 @@ class Opened:
         tier = tuple(p if isinstance(p, PluginOptions) else PluginOptions(p) for p in plugins)
         configuration = Configuration(actions, (tier,))
         self.engine = fill(Engine(configuration, settings), *objects)
-        self.engine.cache.table.settle()
+        self.engine.cache.settle()
         self.session = Session(1, now_ns, self.engine.cache, configuration, ClassViews())
         self.plugins: dict[str, Plugin] = {}
         for entry in tier:

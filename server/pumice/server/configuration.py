@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from google.protobuf.duration_pb2 import Duration
 
 from pumice.core.cache.settings import CacheSettings
-from pumice.core.configuration import Configuration as SchedulerConfiguration
 from pumice.core.configuration import (
     KUBE_BATCH_DEFAULT,
     read_configuration,
     read_kube_batch_configuration,
 )
+from pumice.core.configuration import Configuration as SchedulerConfiguration
 from pumice.core.engine import DEFAULT_CONFIGURATION
 from pumice.core.errors import ConfigurationError, Problem
 from pumice.core.registry import Registry

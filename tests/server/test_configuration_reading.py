@@ -1,0 +1,60 @@
+"""From the text of a configuration to the engine: problems and warnings keep their lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from pumice.core.configuration import KUBE_BATCH_DEFAULT
+from pumice.core.engine import DEFAULT_CONFIGURATION
+from pumice.core.registry import Registry
+from pumice.server.configuration import ConfigurationRefusedError, read
+from pumice.v1 import configuration_pb2
+
+CONF = """\
+actions: "enqueue, allocate"
+percentageNodesToFind: 50
+tiers:
+- plugins:
+  - name: gang
+  - name: binpack
+    arguments:
+      binpack.weight: -1
+"""
+
+
+def conf(text: str, *compat: str) -> configuration_pb2.Configuration:
+    return configuration_pb2.Configuration(scheduler_conf=text, compat=compat)
+
+
+def test_warnings_are_told_with_their_lines_and_the_configuration_is_used() -> None:
+    effective = read(conf(CONF), Registry())
+    assert effective.scheduler.actions == ("enqueue", "allocate")
+    assert [(w.line, w.path, w.warning) for w in effective.warnings] == [
+        (2, "percentageNodesToFind", True),
+        (8, "tiers[0].plugins[1].arguments.binpack.weight", True),
+    ]
+
+
+def test_problems_and_warnings_are_told_together() -> None:
+    with pytest.raises(ConfigurationRefusedError) as refused:
+        read(conf(CONF.replace("name: gang", "name: gnag")), Registry())
+    told = [(p.line, p.suggestion, p.warning) for p in refused.value.told]
+    assert told == [(5, "gang", False), (2, "", True), (8, "", True)]
+
+
+def test_the_switch_chooses_the_reader() -> None:
+    flat = "actions: allocate\nplugins: gang\nplugin.gang.jobready: 'true'\n"
+    effective = read(conf(flat, "kube-batch"), Registry())
+    assert effective.scheduler.tiers[0][0].enabled("enableJobReady")
+    with pytest.raises(ConfigurationRefusedError, match="compat switch kube-batch"):
+        read(conf(flat), Registry())
+
+
+def test_without_a_text_each_world_has_its_default() -> None:
+    assert read(conf(""), Registry()).scheduler == DEFAULT_CONFIGURATION
+    assert read(conf("", "kube-batch"), Registry()).scheduler == KUBE_BATCH_DEFAULT
+
+
+def test_an_unknown_switch_is_a_problem() -> None:
+    with pytest.raises(ConfigurationRefusedError, match="unknown switch 'kubebatch'"):
+        read(conf("", "kubebatch"), Registry())

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from pumice.core.cache.assumptions import Assumption
-from pumice.core.cache.cluster import ClusterCache
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.configuration import Configuration, PluginOptions
 from pumice.core.decisions import (
@@ -27,7 +26,7 @@ from pumice.core.registry import Plugin, Registry
 from pumice.core.session.accounts import QueueAccount
 from pumice.core.session.answers import time_or_none
 from pumice.core.session.breakup import break_up
-from pumice.core.session.closing import close, news
+from pumice.core.session.closing import news
 from pumice.core.session.guard import HookGuard, PluginFailedError, blaming
 from pumice.core.session.session import Session
 from pumice.core.session.views import ClassViews
@@ -64,9 +63,10 @@ class Engine:
         registry: Registry | None = None,
         id_prefix: str = "",
     ) -> None:
-        self.registry = registry or Registry()
+        settings = settings or CacheSettings()
+        self.registry = (registry or Registry()).for_compat(settings.compat)
         self.configuration = configuration
-        self.cache = ClusterCache(settings)
+        self.cache = self.registry.mode.cache(settings)
         self.session = 0
         # None: gangs of which some members could not be bound are never given up.
         self.gang_bind_deadline_ns: int | None = None
@@ -89,7 +89,8 @@ class Engine:
         """Other pods may be ours now: everything is taken in again, by the new rules."""
         if settings == self.cache.settings:
             return
-        old, self.cache = self.cache, ClusterCache(settings)
+        self.registry = self.registry.for_compat(settings.compat)
+        old, self.cache = self.cache, self.registry.mode.cache(settings)
         self.cache.assumptions = old.assumptions
         self.cache.broken = old.broken
         self._views = ClassViews()
@@ -178,7 +179,7 @@ class Engine:
         self.cache.classes.prune()
         left_out: dict[str, PluginFault] = {}
         while True:
-            session = Session(
+            session = self.registry.mode.session(
                 self.session, now_ns, self.cache, self.configuration, self._views, left_out
             )
             session.id_prefix = self._id_prefix
@@ -282,7 +283,7 @@ class Engine:
         return found
 
     def _finish(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
-        statuses = close(session)
+        statuses = self.registry.mode.close(session)
         decisions = session.outbox.decisions()
         touched = session.moves.touched_jobs
         session.moves.finish()

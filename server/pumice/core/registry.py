@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from pumice.core.actions.allocate import AllocateAction
 from pumice.core.actions.backfill import BackfillAction
 from pumice.core.actions.enqueue import EnqueueAction
+from pumice.core.actions.kubebatch import (
+    KubeBatchAllocateAction,
+    KubeBatchBackfillAction,
+    KubeBatchPreemptAction,
+    KubeBatchReclaimAction,
+)
 from pumice.core.actions.preempt import PreemptAction
 from pumice.core.actions.reclaim import ReclaimAction
 from pumice.core.actions.shuffle import ShuffleAction
+from pumice.core.cache.cluster import ClusterCache
+from pumice.core.cache.kubebatch import KubeBatchCache
+from pumice.core.cache.settings import KUBE_BATCH
 from pumice.core.configuration import Arguments, ArgumentSchema, Catalog, PluginOptions
+from pumice.core.decisions import StatusChange
 from pumice.core.errors import InputError
 from pumice.core.plugins.binpack import BinpackPlugin
 from pumice.core.plugins.capacity import CapacityPlugin
 from pumice.core.plugins.conformance import ConformancePlugin
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.gang import GangPlugin
+from pumice.core.plugins.kubebatch import (
+    KubeBatchDrfPlugin,
+    KubeBatchGangPlugin,
+    KubeBatchNodeOrderPlugin,
+    KubeBatchPredicatesPlugin,
+    KubeBatchPriorityPlugin,
+    KubeBatchProportionPlugin,
+)
 from pumice.core.plugins.nodeorder import NodeOrderPlugin
 from pumice.core.plugins.overcommit import OvercommitPlugin
 from pumice.core.plugins.predicates import PredicatesPlugin
@@ -26,6 +45,9 @@ from pumice.core.plugins.priority import PriorityPlugin
 from pumice.core.plugins.proportion import ProportionPlugin
 from pumice.core.plugins.resourcequota import ResourceQuotaPlugin
 from pumice.core.plugins.sla import SlaPlugin
+from pumice.core.session.closing import close
+from pumice.core.session.kubebatch.closing import close as close_kube_batch
+from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.session import Session
 
 # The version of the plugin interface that this engine speaks.
@@ -108,6 +130,41 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     ResourceQuotaPlugin,
     SlaPlugin,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Whose ways are followed: what there is, and how a session begins and ends."""
+
+    actions: tuple[type[Action], ...]
+    plugins: tuple[type[Plugin], ...]
+    cache: type[ClusterCache]
+    session: type[Session]
+    close: Callable[[Session], list[StatusChange]]
+
+
+VOLCANO_MODE = Mode(BUILT_IN_ACTIONS, BUILT_IN_PLUGINS, ClusterCache, Session, close)
+KUBE_BATCH_MODE = Mode(
+    (
+        KubeBatchAllocateAction,
+        KubeBatchBackfillAction,
+        KubeBatchPreemptAction,
+        KubeBatchReclaimAction,
+    ),
+    (
+        ConformancePlugin,
+        KubeBatchDrfPlugin,
+        KubeBatchGangPlugin,
+        KubeBatchNodeOrderPlugin,
+        KubeBatchPredicatesPlugin,
+        KubeBatchPriorityPlugin,
+        KubeBatchProportionPlugin,
+    ),
+    KubeBatchCache,
+    KubeBatchSession,
+    close_kube_batch,
+)
+
 # Without these, pods could go where they must not, or be evicted who must not.
 _REQUIRED = frozenset(
     ("capacity", "conformance", "gang", "predicates", "proportion", "resourcequota")
@@ -122,16 +179,24 @@ class Registry:
         self,
         extra_plugins: Iterable[type[Plugin]] = (),
         refused: Mapping[str, str] | None = None,
+        mode: Mode = VOLCANO_MODE,
     ) -> None:
+        self.mode = mode
+        self._extra = tuple(extra_plugins)
         # Names of plugins that were offered and could not be used, and why.
         self.refused: Mapping[str, str] = dict(refused or {})
-        self.actions: Mapping[str, type[Action]] = {a.name: a for a in BUILT_IN_ACTIONS}
-        self._built_in: Mapping[str, type[Plugin]] = {p.name: p for p in BUILT_IN_PLUGINS}
+        self.actions: Mapping[str, type[Action]] = {a.name: a for a in mode.actions}
+        self._built_in: Mapping[str, type[Plugin]] = {p.name: p for p in mode.plugins}
         plugins = dict(self._built_in)
-        for plugin in extra_plugins:
+        for plugin in self._extra:
             check_plugin(plugin, plugins)
             plugins[plugin.name] = plugin
         self.plugins: Mapping[str, type[Plugin]] = plugins
+
+    def for_compat(self, switches: Collection[str]) -> Registry:
+        """The same, for the ways that compatibility switches ask for."""
+        mode = KUBE_BATCH_MODE if KUBE_BATCH in switches else VOLCANO_MODE
+        return self if mode is self.mode else Registry(self._extra, self.refused, mode)
 
     def is_built_in(self, plugin: str) -> bool:
         return plugin in self._built_in

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from google.protobuf.duration_pb2 import Duration
 
-from pumice.core.cache.settings import CacheSettings
+from pumice.core.cache.settings import (
+    BACKOFF,
+    KUBE_BATCH,
+    NAMESPACE_AS_QUEUE,
+    CacheSettings,
+)
 from pumice.core.configuration import (
     KUBE_BATCH_DEFAULT,
     read_configuration,
@@ -26,9 +32,8 @@ DEFAULT_APPLY_TIMEOUT_NS = 60 * _SECOND_NS
 # Shorter periods would leave no time for anything but sessions.
 _LEAST_NS = 1_000_000
 _MOST_NS = 24 * 3600 * _SECOND_NS
-# Switches of the compatibility page.
-KUBE_BATCH = "kube-batch"
-COMPAT_SWITCHES: frozenset[str] = frozenset((KUBE_BATCH,))
+# Switches of the compatibility page; all but the first are about kube-batch's older versions.
+COMPAT_SWITCHES = (KUBE_BATCH, NAMESPACE_AS_QUEUE, BACKOFF)
 
 
 class ConfigurationRefusedError(ConfigurationError):
@@ -81,11 +86,12 @@ class _Reader:
 
     def read(self, message: configuration_pb2.Configuration) -> Effective:
         scheduler = self._scheduler(message.scheduler_conf, kube_batch=KUBE_BATCH in message.compat)
-        base = CacheSettings()
+        base = _base_settings(message.compat)
         settings = CacheSettings(
             tuple(message.scheduler_names) or base.scheduler_names,
             message.default_queue or base.default_queue,
             tuple(message.ignored_provisioners) or base.ignored_provisioners,
+            compat=base.compat,
         )
         if "" in settings.scheduler_names:
             self._problem("scheduler_names", "has an empty name")
@@ -119,7 +125,8 @@ class _Reader:
             return default
         read_data = read_kube_batch_configuration if kube_batch else read_configuration
         try:
-            scheduler = read_data(parsed.data, self._registry.catalog())
+            registry = self._registry.for_compat((KUBE_BATCH,) if kube_batch else ())
+            scheduler = read_data(parsed.data, registry.catalog())
         except ConfigurationError as error:
             self.problems += [_told(problem, parsed) for problem in error.problems]
             return default
@@ -139,13 +146,25 @@ class _Reader:
     def _unused(self, message: configuration_pb2.Configuration) -> None:
         for name in message.compat:
             if name not in COMPAT_SWITCHES:
-                known = ", ".join(sorted(COMPAT_SWITCHES)) or "none"
+                known = ", ".join(COMPAT_SWITCHES)
                 self._problem("compat", f"unknown switch {name!r}; known: {known}")
+            elif KUBE_BATCH not in message.compat:
+                self._problem("compat", f"{name!r} means nothing without {KUBE_BATCH!r}")
         modes = configuration_pb2.ShardingMode
         if message.sharding_mode not in (modes.SHARDING_MODE_UNSPECIFIED, modes.SHARDING_MODE_NONE):
             self._problem("sharding_mode", "has no effect: this core uses all nodes", warning=True)
         if message.device_config:
             self._problem("device_config", "has no effect: no device plugin reads it", warning=True)
+
+
+def _base_settings(compat: Collection[str]) -> CacheSettings:
+    """What counts where nothing is said; kube-batch had defaults of its own."""
+    switches = tuple(name for name in COMPAT_SWITCHES if name in compat)
+    if KUBE_BATCH not in switches:
+        return CacheSettings()
+    # Without a default queue the namespace is the queue.
+    queue = "" if NAMESPACE_AS_QUEUE in switches else CacheSettings().default_queue
+    return CacheSettings((KUBE_BATCH,), queue, compat=switches)
 
 
 def _told(problem: Problem, parsed: ConfText) -> configuration_pb2.ConfigurationProblem:

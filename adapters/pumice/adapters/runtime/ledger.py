@@ -67,6 +67,9 @@ class Ledger:
 
     def why_not_gang(self, gang: Gang) -> str | None:
         """Why a gang's decisions no longer fit the PodGroup that is held now; None: they do."""
+        if not gang.pod_group_uid:
+            # Pods that belong together without a PodGroup: there is nothing to compare with.
+            return None
         held = self._held_group(gang.job)
         if held is None:
             return f"pod group {gang.job} is gone"

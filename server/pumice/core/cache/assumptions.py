@@ -42,6 +42,10 @@ class CoolDown:
     node_name: str = ""
     code: ReasonCode = ReasonCode.COOLING_DOWN
 
+    def start(self, now_ns: int) -> None:
+        doublings = min(self.failures - _FAILURES_BEFORE_COOL_DOWN, 6)
+        self.until_ns = now_ns + min(_SECOND_NS << doublings, _LONGEST_COOL_DOWN_NS)
+
 
 class Assumptions:
     """Open decisions by id and pod; cool-downs by job."""
@@ -136,8 +140,14 @@ class Assumptions:
         state.code = code
         state.failures += 1
         if state.failures >= _FAILURES_BEFORE_COOL_DOWN:
-            doublings = min(state.failures - _FAILURES_BEFORE_COOL_DOWN, 6)
-            state.until_ns = now_ns + min(_SECOND_NS << doublings, _LONGEST_COOL_DOWN_NS)
+            state.start(now_ns)
+
+    def back_off(self, job_id: str, code: ReasonCode, now_ns: int) -> None:
+        """Leaves a job out for a while at once, and for longer each time in a row."""
+        state = self._cool_downs.setdefault(job_id, CoolDown())
+        state.code = code
+        state.failures = max(state.failures + 1, _FAILURES_BEFORE_COOL_DOWN)
+        state.start(now_ns)
 
     def succeeded(self, job_id: str) -> None:
         self._cool_downs.pop(job_id, None)

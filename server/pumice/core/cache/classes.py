@@ -49,7 +49,7 @@ class ClassRegistry:
 
     def _make(self, spec: PodSpec, extra: _Counts) -> TaskClass:
         self._made += 1
-        class_ = TaskClass(self._made, spec, (*spec.requests, *extra))
+        class_ = self._cache.class_type(self._made, spec, (*spec.requests, *extra))
         self._cache.table.want_class(class_)
         self._cache.pods.notice(class_)
         return class_

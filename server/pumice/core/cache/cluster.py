@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from pumice.core.cache.assumptions import Assumptions
 from pumice.core.cache.broken import BrokenGangs
@@ -16,7 +16,7 @@ from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.pods import PodIndex
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.store import ObjectStore
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.validation import check_node, check_pod_group, check_queue
 from pumice.core.cache.volumes import VolumeLedger, VolumeUsers
@@ -34,6 +34,7 @@ from pumice.core.model.group import (
 )
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
+from pumice.core.model.resources import Resources
 from pumice.core.model.status import COMPLETED, HOLDS_RESOURCES, TaskStatus
 from pumice.core.model.storage import (
     CsiDriver,
@@ -51,6 +52,10 @@ T = TypeVar("T", bound=ClusterObject)
 
 class ClusterCache:
     """Nodes, tasks, jobs, queues and everything that plugins look up."""
+
+    job_type: ClassVar[type[Job]] = Job
+    task_type: ClassVar[type[Task]] = Task
+    class_type: ClassVar[type[TaskClass]] = TaskClass
 
     def __init__(self, settings: CacheSettings | None = None) -> None:
         self.settings = settings or CacheSettings()
@@ -189,12 +194,15 @@ class ClusterCache:
         stirred = self.stirred
         self._put(self.groups, group)
         job = self._job(group.key)
-        job.set_group(group, self.settings.default_queue)
-        job.priority = self._priority_of(job)
+        self._give_group(job, group)
         if old is None or replace(old, status=group.status) != group:
             self.assumptions.job_changed(job.id)
         else:
             self.stirred = stirred
+
+    def _give_group(self, job: Job, group: PodGroup) -> None:
+        job.set_group(group, self.settings.default_queue)
+        job.priority = self._priority_of(job)
 
     def _upsert_pod(self, pod: Pod) -> None:
         known = self.tasks.get(pod.uid)
@@ -202,7 +210,7 @@ class ClusterCache:
             return
         self.classes.check(pod)
         self.version += 1
-        if not pod.node_name and pod.spec.scheduler_name not in self.settings.scheduler_names:
+        if not self._is_ours(pod):
             self.foreign[pod.uid] = pod
             if known is not None:
                 self._forget(known)
@@ -211,7 +219,7 @@ class ClusterCache:
         assumed = self.assumptions.confirm(pod)
         if known is not None:
             self._forget(known)
-        task = Task(pod, self.classes.class_of(pod), self._job_id_of(pod))
+        task = self.task_type(pod, self.classes.class_of(pod), self._job_id_of(pod))
         if assumed is not None:
             task.status, task.node_name = assumed
         if known is not None:
@@ -219,6 +227,10 @@ class ClusterCache:
         self._enter(task)
         if _stirs(known, task):
             self.stirred += 1
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Pods that we schedule, and all that use a node."""
+        return bool(pod.node_name) or pod.spec.scheduler_name in self.settings.scheduler_names
 
     def _job_id_of(self, pod: Pod) -> str:
         return f"{pod.namespace}/{pod.group_name}" if pod.group_name else ""
@@ -257,7 +269,7 @@ class ClusterCache:
     def _job(self, id_: str) -> Job:
         job = self.jobs.get(id_)
         if job is None:
-            job = self.jobs[id_] = Job(id_)
+            job = self.jobs[id_] = self.job_type(id_)
         return job
 
     def _drop_if_done(self, job: Job) -> None:
@@ -307,7 +319,7 @@ class ClusterCache:
             class_ = self.classes.class_of(task.pod)
             if class_ is not task.class_:
                 self._forget(task)
-                again = Task(task.pod, class_, task.job_id)
+                again = self.task_type(task.pod, class_, task.job_id)
                 again.status, again.node_name = task.status, task.node_name
                 self._enter(again)
         self.table.settle()
@@ -347,19 +359,27 @@ class ClusterCache:
     def restore(self, task: Task) -> None:
         """An assumption fell: the task is again what its pod says."""
         self._forget(task)
-        self._enter(Task(task.pod, task.class_, task.job_id))
+        self._enter(self.task_type(task.pod, task.class_, task.job_id))
         self.ledger.failed(task.uid)
         self.version += 1
         self.stirred += 1
 
     def session_jobs(self) -> dict[str, Job]:
         """Jobs that a session may look at, by id: with a PodGroup and a queue that exists."""
-        queues = self.queues
+        queues = self.session_queues()
         return {
             id_: job
             for id_, job in sorted(self.jobs.items())
             if job.group is not None and job.queue in queues
         }
+
+    def session_queues(self) -> dict[str, Queue]:
+        """The queues of a session by name, in the order of names."""
+        return {queue.name: queue for queue in self.queues}
+
+    def session_total(self) -> Resources:
+        """All that a session's nodes offer."""
+        return self.table.sum_allocatable()
 
     def objects(self) -> Iterator[ClusterObject]:
         """Everything that was taken in and is still there."""

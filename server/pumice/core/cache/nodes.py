@@ -16,6 +16,7 @@ from pumice.core.cache.tasks import ClassWeights, Task, TaskClass
 from pumice.core.model.node import Node
 from pumice.core.model.resources import CPU, MEMORY, PODS, Resources
 from pumice.core.model.status import TaskStatus
+from pumice.core.model.tolerance import Tolerance
 
 Floats = NDArray[np.float64]
 
@@ -75,6 +76,8 @@ class NodeTable:
         # Hears of every pod that enters (1) or leaves (-1) Kubernetes' view of a row.
         self.watcher: Callable[[int, Task, int], None] | None = None
         self.log_start = 0
+        # None: nothing that is short fits.
+        self.tolerance: Tolerance | None = None
         self._scalar_names: tuple[int, list[str]] = (-1, [])
         self._wanted_columns: set[str] = set(_FIXED_COLUMNS)
         self._moved = False

@@ -154,6 +154,8 @@ class PodIndex:
         self._layout = -1
         # Classes whose tasks have terms, ports or volumes, by number.
         self._special: set[int] = set()
+        # What a required affinity counts beside preferred ones; 0: it is no preference.
+        self.hard_affinity_weight = 0
         self._age = 0
         self._reset()
 
@@ -237,6 +239,9 @@ class PodIndex:
                 *((t.term, t.weight) for t in spec.preferred_affinity),
                 *((t.term, -t.weight) for t in spec.preferred_anti_affinity),
             )
+            if self.hard_affinity_weight:
+                hard = self.hard_affinity_weight
+                weighted = (*((term, hard) for term in spec.required_affinity), *weighted)
             if weighted:
                 self.preferred.change(task, weighted, row, sign)
         for port in spec.host_ports:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The compatibility switches: kube-batch's world instead of Volcano's, and within it namespaces
+# for queues (up to v0.4) and jobs that are left out of sessions for a while (up to v0.3).
+KUBE_BATCH = "kube-batch"
+NAMESPACE_AS_QUEUE = "namespace-as-queue"
+BACKOFF = "backoff"
+
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
@@ -15,3 +21,5 @@ class CacheSettings:
     ignored_provisioners: tuple[str, ...] = ("rancher.io/local-path", "hostpath.csi.k8s.io")
     # Volcano's feature gates that are switched on, by their names.
     feature_gates: tuple[str, ...] = ()
+    # Switches of the compatibility page that are on.
+    compat: tuple[str, ...] = ()

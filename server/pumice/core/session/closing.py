@@ -83,7 +83,7 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
         job.index.count(TaskStatus.FAILED),
         conditions,
     )
-    changed = _differs(status, job.group.status)
+    changed = differs(status, job.group.status)
     if changed:
         changes.append(PodGroupStatusChanged(job.namespace, job.name, job.group.uid, status))
     waiting = [task for state in _NOT_PLACED for task in job.index.in_order(state)]
@@ -96,7 +96,7 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     return changes
 
 
-def _differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
+def differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
     """Transition times and ids never count: every session would write."""
     return _meaning(new) != _meaning(old)
 
@@ -187,22 +187,29 @@ def _pod_condition(session: Session, job: Job, task: Task, text: str) -> PodCond
     if task.gated:
         return None
     reason, message, nominated = task_reason(job, task)
-    message = message or text
+    told = tell_pod(session, task, reason, message or text, nominated)
+    return told[0] if told else None
+
+
+def tell_pod(
+    session: Session, task: Task, reason: str, message: str, nominated: str = ""
+) -> list[PodConditionChanged]:
+    """The pod's condition and an event, unless both say so already."""
     pod = task.pod
     same = any(
         c.type == "PodScheduled" and (c.status, c.reason, c.message) == ("False", reason, message)
         for c in pod.conditions
     )
     if same and (not nominated or nominated == pod.nominated_node_name):
-        return None
+        return []
     if task.told == (reason, message, nominated):
         # It was said and is still being written.
-        return None
+        return []
     task.told = (reason, message, nominated)
     session.events.append(
         Event("Pod", pod.namespace, pod.name, pod.uid, True, "FailedScheduling", message)
     )
-    return PodConditionChanged(pod.namespace, pod.name, pod.uid, reason, message, nominated)
+    return [PodConditionChanged(pod.namespace, pod.name, pod.uid, reason, message, nominated)]
 
 
 def _queue_statuses(session: Session) -> list[StatusChange]:

@@ -54,8 +54,8 @@ class Session:
         ]
         self.plugin_names = list(dict.fromkeys(o.name for tier in self.tiers for o in tier))
         self.jobs: dict[str, Job] = cache.session_jobs()
-        self.queues: dict[str, Queue] = {queue.name: queue for queue in cache.queues}
-        self.total = cache.table.sum_allocatable()
+        self.queues: dict[str, Queue] = cache.session_queues()
+        self.total = cache.session_total()
         self.totals = cache.totals
         self.totals.refresh(self.jobs.values())
         self.hooks = Hooks()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.tolerance import Tolerance
 from pumice.core.session.hooks import Chains
 from pumice.core.session.rows import NodeRows
 
@@ -130,6 +131,8 @@ class ClassView:
             if column in (CPU_COLUMN, MEMORY_COLUMN) or name in asked
         ]
         self._needs = [float(vector[column]) for column in self._columns]
+        if table.tolerance is not None:
+            self._tolerate(table.tolerance)
         # (plugin, refusals) in the order in which plugins are asked.
         self.static: list[tuple[str, list[Refusal]]] = [
             (name, list(function(class_)))
@@ -149,6 +152,16 @@ class ClassView:
         self.batch: Floats = np.zeros(count)
         self._refresh(None)
         self._position = table.log_end
+
+    def _tolerate(self, tolerance: Tolerance) -> None:
+        """Lowers what must be there; what is next to nothing is not asked for."""
+        names = self._table.columns
+        least = [
+            (column, tolerance.least(names[column], need))
+            for column, need in zip(self._columns, self._needs, strict=True)
+        ]
+        self._columns = [column for column, need in least if need is not None]
+        self._needs = [float(need) for _, need in least if need is not None]
 
     def _refresh(self, index: NDArray[np.intp] | None) -> None:
         rows = NodeRows(self._table, index)

@@ -1,0 +1,126 @@
+"""allocate, as in kube-batch: places task after task of a job until one fits nowhere."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import ClassVar
+
+from pumice.core.actions.kubebatch.dispatch import allocate, pending
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, ArgumentSchema
+from pumice.core.model.group import Queue
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.heap import LiveHeap
+from pumice.core.session.kubebatch.fit import feasible, fit_errors
+from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.session import Session
+
+
+class KubeBatchAllocateAction:
+    """Queues in their order, jobs in theirs; a job comes again while it is ready and has more.
+
+    There is no statement: the tasks of a job that stays short keep others off their nodes until
+    the session ends.
+    """
+
+    name: ClassVar[str] = "allocate"
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def execute(self, session: Session) -> None:
+        assert isinstance(session, KubeBatchSession)
+        run = _Run(session, self.name)
+        run.visit_all()
+        run.explain_short()
+
+
+class _Run:
+    """One run of the action."""
+
+    def __init__(self, session: KubeBatchSession, author: str) -> None:
+        self._session = session
+        self._author = author
+        self._queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
+        self._jobs: dict[str, LiveHeap[Job]] = {}
+        self._tasks: dict[str, deque[Task]] = {}
+        for job in session.active_jobs:
+            # Once for every job, as kube-batch did: it shapes the heap.
+            self._queues.push(session.queue_of(job))
+            if job.queue not in self._jobs:
+                self._jobs[job.queue] = LiveHeap(session.orders.job_first)
+            self._jobs[job.queue].push(job)
+
+    def visit_all(self) -> None:
+        while self._queues:
+            queue = self._queues.pop()
+            jobs = self._jobs[queue.name]
+            if self._session.votes.is_overused(queue):
+                self._explain_overused(queue, jobs)
+                continue
+            if not jobs:
+                continue
+            job = jobs.pop()
+            if self._place(job):
+                jobs.push(job)
+            self._queues.push(queue)
+
+    def _explain_overused(self, queue: Queue, jobs: LiveHeap[Job]) -> None:
+        # It stays overused: nothing is given back in this action.
+        while jobs:
+            job = jobs.pop()
+            if job.id not in self._tasks and self._waiting(job):
+                reason = Reason(self._author, ReasonCode.QUEUE_OVERUSED, subjects=(queue.name,))
+                self._session.explain(job, reason)
+
+    def _waiting(self, job: Job) -> deque[Task]:
+        tasks = self._tasks.get(job.id)
+        if tasks is None:
+            own = pending(self._session, job)
+            tasks = self._tasks[job.id] = deque(task for task in own if not task.best_effort)
+        return tasks
+
+    def _place(self, job: Job) -> bool:
+        """Places tasks until the job is ready; true when it has more to place."""
+        session = self._session
+        session.broken.pop(job.id, None)
+        tasks = self._waiting(job)
+        while tasks:
+            task = tasks.popleft()
+            session.count("tasks_tried")
+            if not self._place_task(job, task):
+                return False
+            if tasks and session.votes.is_ready(job):
+                return True
+        return False
+
+    def _place_task(self, job: Job, task: Task) -> bool:
+        session = self._session
+        view = session.view(task)
+        row = session.choice.best(task, view, feasible(session, task, view))
+        if row is None:
+            errors = job.fit_errors[task.uid] = fit_errors(session, task, view)
+            nodes = errors.as_counts()
+            reason = Reason(self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=nodes)
+            session.explain(job, reason)
+            return False
+        # The best node may be one without idle room, even if another had some.
+        if view.fits_idle[row]:
+            allocate(session, job, task, row)
+        else:
+            node = session.table.names[row]
+            session.statement().pipeline(task, node, eviction_occurred=False)
+        return True
+
+    def explain_short(self) -> None:
+        """Jobs that hold room, or were promised some, and are not ready."""
+        session = self._session
+        for job in session.active_jobs:
+            if self._tasks.get(job.id) is None or session.votes.is_ready(job):
+                continue
+            have, need = job.index.ready_count, job.min_available
+            if have < need:
+                reason = Reason("gang", ReasonCode.GANG_SHORT, have=have, need=need)
+                session.explain(job, reason)

@@ -1,0 +1,45 @@
+"""backfill, as in kube-batch: tasks that ask for nothing go to the first node that lets them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from pumice.core.actions.kubebatch.dispatch import allocate
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, ArgumentSchema
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.kubebatch.fit import fit_errors, open_to
+from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.session import Session
+
+
+class KubeBatchBackfillAction:
+    """Jobs by id, tasks by age, nodes by name; neither queues nor scores are asked."""
+
+    name: ClassVar[str] = "backfill"
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def execute(self, session: Session) -> None:
+        assert isinstance(session, KubeBatchSession)
+        for job in session.active_jobs:
+            for task in job.index.in_order(TaskStatus.PENDING):
+                if task.best_effort and not task.gated:
+                    self._place(session, job, task)
+
+    def _place(self, session: KubeBatchSession, job: Job, task: Task) -> None:
+        view = session.view(task)
+        rows = open_to(session, task, view) & view.fits_idle
+        if rows.any():
+            allocate(session, job, task, int(np.argmax(rows)))
+            return
+        errors = job.fit_errors[task.uid] = fit_errors(session, task, view)
+        nodes = errors.as_counts()
+        reason = Reason(self.name, ReasonCode.NO_NODE_FITS, task=task.name, nodes=nodes)
+        session.explain(job, reason)

@@ -1,0 +1,33 @@
+"""Placing without a statement: a task holds its room at once, and is bound once its job is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.kubebatch.session import KubeBatchSession
+
+
+def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:
+    """Puts the task on a node, and binds all that is placed of the job if it is ready.
+
+    What is placed of a job that never becomes ready holds its room to the end of the session.
+    """
+    if session.moves.place(task, session.table.names[row], TaskStatus.ALLOCATED):
+        session.moves.unplace(task)
+        return
+    if session.votes.is_ready(job):
+        for placed in job.index.in_order(TaskStatus.ALLOCATED):
+            session.moves.commit_bind(placed)
+            session.outbox.bind(placed)
+
+
+def pending(session: KubeBatchSession, job: Job) -> list[Task]:
+    """The tasks that wait, in task order; a gated one could not be bound."""
+    return session.orders.tasks(_ungated(job.index.with_status(TaskStatus.PENDING).values()))
+
+
+def _ungated(tasks: Iterable[Task]) -> Iterable[Task]:
+    return (task for task in tasks if not task.gated)

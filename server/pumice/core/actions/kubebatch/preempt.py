@@ -1,0 +1,147 @@
+"""preempt, as in kube-batch: any job with waiting tasks may take from others of its queue."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from pumice.core.actions.kubebatch.dispatch import pending
+from pumice.core.actions.kubebatch.room import are_enough, candidates_on, replace
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, ArgumentSchema
+from pumice.core.model.fit import Mask
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.heap import LiveHeap
+from pumice.core.session.kubebatch.fit import open_to
+from pumice.core.session.kubebatch.running import RunningTasks
+from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.session import Session
+from pumice.core.session.statement import Statement
+
+
+class KubeBatchPreemptAction:
+    """Queue by queue: first jobs take from other jobs, then jobs of all queues from themselves.
+
+    Whether a job is starving is not asked, and idle room is not looked at.
+    """
+
+    name: ClassVar[str] = "preempt"
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def execute(self, session: Session) -> None:
+        assert isinstance(session, KubeBatchSession)
+        run = _Run(session, self.name)
+        for queue in sorted({job.queue for job in session.active_jobs}):
+            run.between_jobs(queue)
+            run.within_jobs()
+
+
+class _Run:
+    """One run of the action."""
+
+    def __init__(self, session: KubeBatchSession, author: str) -> None:
+        self._session = session
+        self._author = author
+        self._jobs: dict[str, LiveHeap[Job]] = {}
+        self._under: list[Job] = []
+        self._tasks: dict[str, deque[Task]] = {}
+        self._explained: set[str] = set()
+        for job in session.active_jobs:
+            tasks = pending(session, job)
+            if tasks:
+                if job.queue not in self._jobs:
+                    self._jobs[job.queue] = LiveHeap(session.orders.job_first)
+                self._jobs[job.queue].push(job)
+                self._under.append(job)
+                self._tasks[job.id] = deque(tasks)
+        self._running = RunningTasks(session) if self._under else None
+
+    def between_jobs(self, queue: str) -> None:
+        jobs = self._jobs.get(queue)
+        while jobs:
+            job = jobs.pop()
+            if self._take_from_others(job):
+                jobs.push(job)
+
+    def _take_from_others(self, job: Job) -> bool:
+        """Commits as soon as the job is pipelined; true when it got something and may come again."""
+        session, assigned = self._session, False
+        statement = session.statement()
+        tasks = self._tasks[job.id]
+        while tasks:
+            task = tasks.popleft()
+            assigned = self._make_room(statement, job, task, own=False) or assigned
+            if session.votes.is_pipelined(job):
+                statement.commit(job.id)
+                break
+        if not session.votes.is_pipelined(job):
+            statement.discard()
+            return False
+        return assigned
+
+    def within_jobs(self) -> None:
+        """Each job from its own running tasks; what is found is kept, whatever the gang says."""
+        for job in self._under:
+            tasks = self._tasks[job.id]
+            while tasks:
+                statement = self._session.statement()
+                assigned = self._make_room(statement, job, tasks.popleft(), own=True)
+                statement.commit(job.id)
+                if not assigned:
+                    break
+
+    def _make_room(self, statement: Statement, job: Job, task: Task, *, own: bool) -> bool:
+        session = self._session
+        session.count("preemptors_tried")
+        view = session.view(task)
+        assert self._running is not None
+        running = self._running
+        held = running.in_job(job, view) if own else running.in_queue(job, view)
+        open_ = open_to(session, task, view)
+        for row in self._by_score(task, open_, open_ & held):
+            session.count("nodes_tried_for_victims")
+            candidates = candidates_on(session, row, self._filter(job, own=own))
+            victims = session.votes.preemptable(task, candidates)
+            if are_enough(victims, task.request):
+                # The least first.
+                victims = session.orders.tasks(victims)[::-1]
+                trial = replace(session, victims, task, row, self._author)
+                if trial is not None:
+                    statement.merge(trial)
+                    return True
+        self._explain(job, task)
+        return False
+
+    def _filter(self, job: Job, *, own: bool) -> Callable[[Task], bool]:
+        if own:
+            return lambda task: task.job_id == job.id
+        jobs = self._session.jobs
+        return lambda task: task.job_id != job.id and jobs[task.job_id].queue == job.queue
+
+    def _by_score(self, task: Task, open_: Mask, wanted: Mask) -> list[int]:
+        """The wanted rows, best first; of equals the last one, as kube-batch sorted them.
+
+        Scores are normalised over all nodes that are open.
+        """
+        if not wanted.any():
+            return []
+        rows = np.flatnonzero(open_)
+        scores = self._session.choice.scores(task, self._session.view(task), rows)
+        ordered = rows[np.lexsort((-rows, -scores))]
+        return [int(row) for row in ordered if wanted[row]]
+
+    def _explain(self, job: Job, task: Task) -> None:
+        """Why not, once a job."""
+        if job.id not in self._explained:
+            self._explained.add(job.id)
+            have = job.index.ready_count + job.index.waiting_count
+            need = job.min_available
+            reason = Reason(self._author, ReasonCode.NO_VICTIMS, task.name, have=have, need=need)
+            self._session.explain(job, reason)

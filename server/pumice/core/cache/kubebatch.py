@@ -1,0 +1,181 @@
+"""The cluster as kube-batch saw it: other pods, other jobs, other queues, fewer nodes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from pumice.core.cache.cluster import ClusterCache
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN
+from pumice.core.cache.settings import NAMESPACE_AS_QUEUE, CacheSettings
+from pumice.core.cache.shadow import (
+    KubeBatchClass,
+    KubeBatchJob,
+    KubeBatchTask,
+    Origin,
+    is_group_id,
+)
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.deltas import ClusterObject
+from pumice.core.model.fit import Mask
+from pumice.core.model.group import PodDisruptionBudget, PodGroup, Queue, QueueState
+from pumice.core.model.pod import Pod, PodPhase
+from pumice.core.model.resources import Resources
+from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE, counts
+
+# A pod that must be near the incoming one counts as if it preferred to be, with this weight.
+_HARD_AFFINITY_WEIGHT = 1
+
+
+class KubeBatchCache(ClusterCache):
+    """Makes jobs of controllers and budgets, and leaves out nodes that hold more than they have."""
+
+    job_type: ClassVar[type[Job]] = KubeBatchJob
+    task_type: ClassVar[type[Task]] = KubeBatchTask
+    class_type: ClassVar[type[TaskClass]] = KubeBatchClass
+
+    def __init__(self, settings: CacheSettings | None = None) -> None:
+        super().__init__(settings)
+        self.table.tolerance = KUBE_BATCH_TOLERANCE
+        self.pods.hard_affinity_weight = _HARD_AFFINITY_WEIGHT
+        # Jobs without a PodGroup whose pods came or went: their groups may have to change.
+        self._unsettled: dict[str, None] = {}
+
+    @property
+    def _namespaces_are_queues(self) -> bool:
+        return NAMESPACE_AS_QUEUE in self.settings.compat
+
+    # What comes in.
+
+    def upsert(self, item: ClusterObject) -> None:
+        if isinstance(item, PodDisruptionBudget):
+            old = self.budgets.by_uid(item.uid)
+            super().upsert(item)
+            self._reassign_budgets(old, item)
+        else:
+            super().upsert(item)
+        self._settle()
+
+    def delete(self, kind: type[ClusterObject], uid: str) -> None:
+        old = self.budgets.by_uid(uid) if kind is PodDisruptionBudget else None
+        super().delete(kind, uid)
+        self._reassign_budgets(old)
+        self._settle()
+
+    def restore(self, task: Task) -> None:
+        super().restore(task)
+        self._settle()
+
+    def _upsert_pod(self, pod: Pod) -> None:
+        known = pod.uid in self.tasks
+        super()._upsert_pod(pod)
+        task = self.tasks.get(pod.uid)
+        if not known and task is not None and task.job_id:
+            self.assumptions.job_changed(task.job_id)
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Own pods that wait, and everybody's pods once they do not; others that are bound and
+        have not started are not seen.
+        """
+        if pod.phase is not PodPhase.PENDING:
+            return True
+        return pod.spec.scheduler_name in self.settings.scheduler_names
+
+    def _job_id_of(self, pod: Pod) -> str:
+        """The PodGroup's, the controller's or the pod's own; other schedulers' pods have none."""
+        if pod.group_name:
+            return super()._job_id_of(pod)
+        if pod.spec.scheduler_name not in self.settings.scheduler_names:
+            return ""
+        return pod.controller_uid or pod.uid
+
+    # Jobs without a PodGroup.
+
+    def _enter(self, task: Task) -> None:
+        super()._enter(task)
+        if task.job_id and not is_group_id(task.job_id):
+            self._kube_batch_job(task.job_id).joined(task)
+            self._unsettled[task.job_id] = None
+
+    def _forget(self, task: Task) -> None:
+        super()._forget(task)
+        if task.job_id and not is_group_id(task.job_id):
+            self._kube_batch_job(task.job_id).left(task)
+            self._unsettled[task.job_id] = None
+
+    def _kube_batch_job(self, id_: str) -> KubeBatchJob:
+        job = self._job(id_)
+        assert isinstance(job, KubeBatchJob)
+        return job
+
+    def _reassign_budgets(self, *changed: PodDisruptionBudget | None) -> None:
+        """Of several budgets of one controller the newest counts."""
+        for uid in dict.fromkeys(b.controller_uid for b in changed if b is not None):
+            if not uid or is_group_id(uid):
+                continue
+            own = [budget for budget in self.budgets if budget.controller_uid == uid]
+            job = self._kube_batch_job(uid)
+            job.budget = max(
+                own, key=lambda b: (b.creation_time_ns, b.namespace, b.name), default=None
+            )
+            self._unsettled[uid] = None
+
+    def _settle(self) -> None:
+        """Gives jobs the groups that they should have by now, and drops the empty ones."""
+        if not self._unsettled:
+            return
+        unsettled, self._unsettled = self._unsettled, {}
+        for id_ in unsettled:
+            job = self._kube_batch_job(id_)
+            group = job.group_in_memory()
+            if group is None:
+                job.clear_group()
+                self._drop_if_done(job)
+            elif job.group != group:
+                self._give_group(job, group)
+
+    def _give_group(self, job: Job, group: PodGroup) -> None:
+        super()._give_group(job, group)
+        if self._namespaces_are_queues:
+            # The PodGroup's own word is ignored.
+            job.queue = self.settings.default_queue or group.namespace
+
+    def _priority_of(self, job: Job) -> int:
+        # A budget has no priority class, and kube-batch gave it no default either.
+        if isinstance(job, KubeBatchJob) and job.origin is Origin.BUDGET:
+            return 0
+        return super()._priority_of(job)
+
+    # What a session sees.
+
+    def session_queues(self) -> dict[str, Queue]:
+        if not self._namespaces_are_queues:
+            return super().session_queues()
+        return {
+            n.name: Queue(n.uid, n.name, weight=1, state=QueueState.OPEN) for n in self.namespaces
+        }
+
+    def in_sync(self) -> Mask:
+        """Nodes that hold no more than they have; the others are left out of sessions."""
+        table = self.table
+        good: Mask = np.ones(len(table), dtype=np.bool_)
+        for column, name in enumerate(table.columns):
+            if not counts(name):
+                continue
+            tolerance = KUBE_BATCH_TOLERANCE.of(name)
+            over = table.used[column] - table.allocatable[column] >= tolerance
+            if column not in (CPU_COLUMN, MEMORY_COLUMN):
+                over &= table.used[column] > tolerance
+            good &= ~over
+        return good
+
+    def session_total(self) -> Resources:
+        table, good = self.table, self.in_sync()
+        sums = table.allocatable[:, good].astype(np.int64).sum(axis=1)
+        return Resources.of(
+            (name, int(total))
+            for column, (name, total) in enumerate(zip(table.columns, sums, strict=True))
+            if counts(name) and (total or column in (CPU_COLUMN, MEMORY_COLUMN))
+        )

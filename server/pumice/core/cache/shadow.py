@@ -1,0 +1,141 @@
+"""Jobs as kube-batch made them: from a PodGroup, from a controller's pods, or from a budget.
+
+Pods that name no PodGroup join the job of their controller, or are a job of their own. Its group
+exists in memory only and is made from the oldest pod. A PodDisruptionBudget of the same controller
+takes the group's place.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.group import PodDisruptionBudget, PodGroup, PodGroupPhase, PodGroupStatus
+from pumice.core.model.pod import Pod, PodSpec
+from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE, counted
+
+MIN_MEMBER_ANNOTATION = "scheduling.k8s.io/group-min-member"
+SHADOW_ANNOTATION = "volcano/shadow-pod-group"
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+# Nobody writes its phase, so nobody may take it for a gang that was never whole.
+_STATUS = PodGroupStatus(PodGroupPhase.RUNNING)
+
+
+class Origin(Enum):
+    """What a job was made from."""
+
+    POD_GROUP = 1
+    PODS = 2
+    BUDGET = 3
+
+
+class KubeBatchClass(TaskClass):
+    """Asks for what kube-batch counts, and for nothing where that is below its tolerances."""
+
+    __slots__ = ()
+
+    def __init__(self, number: int, spec: PodSpec, amounts: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(number, spec, counted(amounts))
+        self.best_effort = KUBE_BATCH_TOLERANCE.is_empty(self.request)
+
+
+class KubeBatchTask(Task):
+    """Equal tasks go by age and uid; numbers in their names mean nothing."""
+
+    __slots__ = ()
+
+    def __init__(self, pod: Pod, class_: TaskClass, job_id: str) -> None:
+        super().__init__(pod, class_, job_id)
+        self.pod_index = None
+
+
+class KubeBatchJob(Job):
+    """Ready with so many tasks placed or done; best-effort tasks that wait are no help."""
+
+    __slots__ = ("budget", "founder")
+
+    def __init__(self, id_: str) -> None:
+        super().__init__(id_)
+        self.budget: PodDisruptionBudget | None = None
+        # The oldest pod of a job without a PodGroup.
+        self.founder: Task | None = None
+
+    @property
+    def origin(self) -> Origin:
+        if is_group_id(self.id):
+            return Origin.POD_GROUP
+        return Origin.PODS if self.budget is None else Origin.BUDGET
+
+    @property
+    def namespace(self) -> str:
+        return self.group.namespace if self.group else super().namespace
+
+    @property
+    def name(self) -> str:
+        return self.group.name if self.group else super().name
+
+    @property
+    def is_ready(self) -> bool:
+        return self.index.ready_count >= self.min_available
+
+    @property
+    def is_pipelined(self) -> bool:
+        return self.index.waiting_count + self.index.ready_count >= self.min_available
+
+    def group_in_memory(self) -> PodGroup | None:
+        """The group that a job without a PodGroup has now."""
+        if self.budget is not None:
+            return _budget_group(self.id, self.budget)
+        if not len(self.index):
+            self.founder = None
+            return None
+        if self.founder is None:
+            self.founder = min(self.index, key=lambda task: task.order_key)
+        return _shadow_group(self.id, self.founder.pod)
+
+    def joined(self, task: Task) -> None:
+        if self.founder is not None and task.order_key < self.founder.order_key:
+            self.founder = task
+
+    def left(self, task: Task) -> None:
+        if self.founder is task:
+            self.founder = None
+
+
+def is_group_id(job_id: str) -> bool:
+    """Jobs of PodGroups go by namespace and name, all others by a uid."""
+    return "/" in job_id
+
+
+def _shadow_group(job_id: str, pod: Pod) -> PodGroup:
+    return PodGroup(
+        # Without a uid: nothing in the cluster stands behind it.
+        "",
+        pod.namespace,
+        job_id,
+        creation_time_ns=pod.creation_time_ns,
+        annotations={SHADOW_ANNOTATION: job_id},
+        min_member=_min_member(pod),
+        priority_class_name=pod.spec.priority_class_name,
+        status=_STATUS,
+    )
+
+
+def _min_member(pod: Pod) -> int:
+    """What the annotation says; 1 where it says nothing or no number."""
+    text = pod.annotations.get(MIN_MEMBER_ANNOTATION, "")
+    return int(text) if _INTEGER.fullmatch(text) else 1
+
+
+def _budget_group(job_id: str, budget: PodDisruptionBudget) -> PodGroup:
+    return PodGroup(
+        "",
+        budget.namespace,
+        budget.name,
+        creation_time_ns=budget.creation_time_ns,
+        annotations={SHADOW_ANNOTATION: job_id},
+        min_member=budget.min_available,
+        status=_STATUS,
+    )

@@ -1,0 +1,101 @@
+"""Comparisons of amounts with a tolerance, as kube-batch made them.
+
+What is short by less than the tolerance still fits, and what is below it is nothing. Places among
+a node's pods and ephemeral storage are no dimensions at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+
+from pumice.core.model.resources import CPU, MEMORY, Number, Resources
+
+_HUGE_PAGES = "hugepages-"
+# Huge pages are counted in bytes here, and were in thousandths of a byte there.
+_THOUSANDTHS = 1000
+_VOLUMES = "attachable-volumes-"
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How much less is still enough: of cpu, of memory, of anything else."""
+
+    milli_cpu: int
+    memory_bytes: int
+    milli_scalar: int
+
+    def of(self, name: str) -> float:
+        if name == CPU:
+            return self.milli_cpu
+        if name == MEMORY:
+            return self.memory_bytes
+        if name.startswith(_HUGE_PAGES):
+            return self.milli_scalar / _THOUSANDTHS
+        return self.milli_scalar
+
+    def is_empty(self, amounts: Resources) -> bool:
+        return all(amount < self.of(name) for name, amount in amounts.items())
+
+    def is_at_most(self, left: Resources, right: Resources) -> bool:
+        """At most the right one in every dimension; scalars that are next to nothing never count.
+
+        A scalar that only the left one has is compared with zero.
+        """
+        for name, amount in left.items():
+            tolerance = self.of(name)
+            if amount <= tolerance and name not in (CPU, MEMORY):
+                continue
+            other = right.get(name)
+            if not (amount < other or abs(amount - other) < tolerance):
+                return False
+        return True
+
+    def is_less(self, left: Resources, right: Resources) -> bool:
+        """Less than the right one in every dimension, strictly.
+
+        Where the left one has no scalars at all, every scalar of the right one must be more than
+        next to nothing.
+        """
+        if not (left.milli_cpu < right.milli_cpu and left.memory < right.memory):
+            return False
+        if not left.scalars:
+            return all(amount > self.of(name) for name, amount in right.scalars.items())
+        return bool(right.scalars) and all(
+            amount < right.scalars.get(name, 0) for name, amount in left.scalars.items()
+        )
+
+    def least(self, name: str, need: Number) -> Number | None:
+        """The smallest whole amount that is enough for a need; None: any will do."""
+        tolerance = self.of(name)
+        if need <= tolerance and name not in (CPU, MEMORY):
+            return None
+        return need - ceil(tolerance) + 1
+
+
+KUBE_BATCH_TOLERANCE = Tolerance(milli_cpu=10, memory_bytes=10 * 1024**2, milli_scalar=10)
+
+
+def counts(name: str) -> bool:
+    """Whether a resource was a dimension: cpu, memory, huge pages and extended resources."""
+    if name in (CPU, MEMORY) or name.startswith(_HUGE_PAGES):
+        return True
+    return "/" in name and not name.startswith(_VOLUMES)
+
+
+def counted(amounts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, amount) for name, amount in amounts if counts(name))
+
+
+def lesser(left: Resources, right: Resources) -> Resources:
+    """The smaller amount of every dimension of the left one.
+
+    Where either has no scalars at all, the result has none.
+    """
+    result = Resources(min(left.milli_cpu, right.milli_cpu), min(left.memory, right.memory))
+    if left.scalars and right.scalars:
+        result.scalars = {
+            name: min(amount, right.scalars.get(name, 0)) for name, amount in left.scalars.items()
+        }
+    return result

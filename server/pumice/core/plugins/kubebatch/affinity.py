@@ -1,0 +1,111 @@
+"""Affinity between pods, as Kubernetes' scheduler of kube-batch's time saw it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask
+from pumice.core.model.pod import PodAffinityTerm
+from pumice.core.session.hooks import Rows
+from pumice.core.session.session import Session
+
+Counts = NDArray[np.int64]
+
+
+class RequiredAffinity:
+    """Where a task must not go for the sake of other pods, or of its own terms."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def refused(self, task: Task) -> Mask | None:
+        """None: neither the task nor any pod on a node has such a term."""
+        spec = task.class_.spec
+        refused: Mask | None = None
+        if spec.required_affinity:
+            refused = self._far_from_friends(task)
+        if spec.required_anti_affinity:
+            near = self._near_all(task, spec.required_anti_affinity)[0]
+            refused = near if refused is None else refused | near
+        for existing in self._session.pods.objecting(task):
+            column = self._session.labels.column(existing.term.topology_key)
+            closed = np.zeros(len(column.values) + 1, dtype=np.bool_)
+            closed[column.codes[list(existing.rows)]] = True
+            # The last entry answers for nodes without the label: code -1 reads it.
+            closed[-1] = False
+            refused = closed[column.codes] if refused is None else refused | closed[column.codes]
+        return refused
+
+    def _far_from_friends(self, task: Task) -> Mask:
+        near, anywhere = self._near_all(task, task.class_.spec.required_affinity)
+        # The first of a series of pods that want to be together may go anywhere.
+        if not anywhere and self._is_its_own_friend(task):
+            return np.zeros_like(near)
+        return ~near
+
+    def _near_all(self, task: Task, terms: tuple[PodAffinityTerm, ...]) -> tuple[Mask, bool]:
+        """Nodes that share all terms' topologies with a pod of which all terms speak.
+
+        One and the same pod must meet all of them; for anti-affinity it was so, too.
+        """
+        session = self._session
+        nowhere: Mask = np.zeros(len(session.table), dtype=np.bool_)
+        pods = session.pods.matching_all(task.pod.namespace, terms)
+        if pods is None or not pods.total:
+            return nowhere, False
+        place: Counts = np.zeros(len(session.table), dtype=np.int64)
+        labelled: Mask = ~nowhere
+        for term in terms:
+            column = session.labels.column(term.topology_key)
+            place = place * (len(column.values) + 1) + column.codes
+            labelled &= column.present
+        there = np.unique(place[labelled & (pods.counts > 0)])
+        near: Mask = labelled & np.isin(place, there)
+        return near, True
+
+    def _is_its_own_friend(self, task: Task) -> bool:
+        pod, pods = task.pod, self._session.pods
+        for term in task.class_.spec.required_affinity:
+            namespaces = pods.namespaces_of(pod.namespace, term)
+            if namespaces is not None and pod.namespace not in namespaces:
+                return False
+            if term.selector is None or not term.selector.matches(pod.labels):
+                return False
+        return True
+
+
+def preferred_weights(session: Session, task: Task, rows: Rows) -> Counts | None:
+    """The sum of all preferences for each candidate; None: nobody has any.
+
+    Only pods on candidates count. Pods that must be near the task count as if they preferred it.
+    """
+    spec = task.class_.spec
+    weights: Counts = np.zeros(len(rows), dtype=np.int64)
+    spoken = False
+    for sign, terms in ((1, spec.preferred_affinity), (-1, spec.preferred_anti_affinity)):
+        for weighted in terms:
+            pods = session.pods.matching_all(task.pod.namespace, (weighted.term,))
+            if pods is not None and pods.total:
+                spoken = True
+                counts = pods.counts[rows]
+                weights += _spread(session, weighted.term, rows, sign * weighted.weight * counts)
+    for existing in session.pods.preferring(task):
+        spoken = True
+        here = np.zeros(len(session.table), dtype=np.int64)
+        for row, count in existing.rows.items():
+            here[row] = count * existing.weight
+        weights += _spread(session, existing.term, rows, here[rows])
+    return weights if spoken else None
+
+
+def _spread(session: Session, term: PodAffinityTerm, rows: Rows, weights: Counts) -> Counts:
+    """Gives every candidate what all candidates of its topology value weigh together."""
+    codes = session.labels.column(term.topology_key).codes[rows]
+    sums = np.zeros(int(codes.max(initial=-1)) + 2, dtype=np.int64)
+    np.add.at(sums, codes, weights)
+    # The last entry answers for nodes without the label: code -1 reads it.
+    sums[-1] = 0
+    result: Counts = sums[codes]
+    return result

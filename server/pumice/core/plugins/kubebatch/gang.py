@@ -1,0 +1,80 @@
+"""gang, as in kube-batch: enough tasks with a node, and no look at what a victim breaks."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.settings import BACKOFF
+from pumice.core.cache.shadow import KubeBatchJob, Origin
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.model.group import PodGroupCondition
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.closing import UNSCHEDULABLE, fit_text, is_quiet, with_condition
+from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.session import Session
+
+
+class KubeBatchGangPlugin:
+    """Holds binds back until the job is ready; has neither roles nor sub-groups."""
+
+    name: ClassVar[str] = "gang"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._jobs: dict[str, Job] = {}
+
+    def open(self, session: Session) -> None:
+        assert isinstance(session, KubeBatchSession)
+        self._jobs = session.jobs
+        hooks = session.hooks
+        # kube-batch asked this before its plugins were there to answer, so that nobody was ever
+        # refused; its actions do not ask either.
+        hooks.why_not_valid[self.name] = self._why_not_valid
+        hooks.job_ready[self.name] = lambda job: job.is_ready
+        hooks.job_pipelined[self.name] = lambda job: PERMIT if job.is_pipelined else REJECT
+        hooks.job_order[self.name] = lambda left, right: int(left.is_ready) - int(right.is_ready)
+        hooks.preemptable[self.name] = self._spared
+        hooks.reclaimable[self.name] = self._spared
+        if BACKOFF in session.cache.settings.compat:
+            for job in session.jobs.values():
+                if self._why_not_valid(job) is not None:
+                    session.back_off(job, ReasonCode.GANG_INVALID)
+
+    def _why_not_valid(self, job: Job) -> Reason | None:
+        valid, needed = job.index.valid_count, job.min_available
+        if valid >= needed:
+            return None
+        return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=needed)
+
+    def _spared(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        """All tasks of a job that could do without one of them.
+
+        How many of them are named already does not count, so that together they may break it.
+        """
+        victims = []
+        for task in candidates:
+            job = self._jobs.get(task.job_id)
+            if job is None:
+                continue
+            if job.min_available <= job.index.ready_count - 1 or job.min_available == 1:
+                victims.append(task)
+        return victims, PERMIT
+
+    def close(self, session: Session) -> None:
+        """Says of every job that is not ready how much it lacks, with or without tasks."""
+        touched = session.moves.touched_jobs
+        for job in session.jobs.values():
+            assert isinstance(job, KubeBatchJob)
+            if job.origin is not Origin.POD_GROUP or job.is_ready or is_quiet(job, touched):
+                continue
+            short = job.min_available - job.index.ready_count
+            message = f"{short}/{len(job.index)} tasks in gang unschedulable: {fit_text(job)}"
+            condition = PodGroupCondition(
+                UNSCHEDULABLE, "True", "NotEnoughResources", message, session.id, session.now_ns
+            )
+            held = session.conditions.get(job.id, job.status.conditions)
+            session.conditions[job.id] = with_condition(held, condition)

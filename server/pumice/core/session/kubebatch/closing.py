@@ -1,0 +1,90 @@
+"""What kube-batch wrote at a session's end: two phases fewer, and no queue's status.
+
+kube-batch wrote every PodGroup in every cycle; here only what changed is written.
+"""
+
+from __future__ import annotations
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.shadow import KubeBatchJob, Origin
+from pumice.core.decisions import PodGroupStatusChanged, StatusChange
+from pumice.core.model.group import PodGroupPhase, PodGroupStatus
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.closing import (
+    UNSCHEDULABLE,
+    differs,
+    fit_text,
+    is_quiet,
+    tell_pod,
+)
+from pumice.core.session.session import Session
+
+_NOT_PLACED = (TaskStatus.ALLOCATED, TaskStatus.PENDING)
+_WAITING_PHASES = (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING)
+
+
+def close(session: Session) -> list[StatusChange]:
+    """The statuses that differ from what the cluster holds."""
+    changes: list[StatusChange] = []
+    touched = session.moves.touched_jobs
+    for job in session.jobs.values():
+        if is_quiet(job, touched):
+            continue
+        session.count("jobs_closed")
+        assert isinstance(job, KubeBatchJob)
+        changes += _close_job(session, job)
+    return changes
+
+
+def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
+    changes: list[StatusChange] = []
+    waits = bool(job.index.with_status(TaskStatus.PENDING))
+    if job.origin is Origin.POD_GROUP:
+        status = _status(session, job)
+        if differs(status, job.status):
+            uid = job.group.uid if job.group else ""
+            changes.append(PodGroupStatusChanged(job.namespace, job.name, uid, status))
+        waits = status.phase in _WAITING_PHASES
+    text = fit_text(job)
+    if waits:
+        _complain(session, job, text)
+    for state in _NOT_PLACED:
+        for task in job.index.in_order(state):
+            if not task.gated:
+                changes += tell_pod(session, task, UNSCHEDULABLE, text)
+    return changes
+
+
+def _complain(session: Session, job: KubeBatchJob, text: str) -> None:
+    """Of a job that is left out for a while people were told already."""
+    if session.cache.assumptions.why_cooling(job.id, session.now_ns) is not None:
+        return
+    pending = job.index.count(TaskStatus.PENDING)
+    message = f"{pending}/{len(job.index)} tasks in gang unschedulable: {text}"
+    if message != job.told:
+        job.told = message
+        session.tell(job, UNSCHEDULABLE, message, warning=True)
+
+
+def _status(session: Session, job: Job) -> PodGroupStatus:
+    conditions = session.conditions.get(job.id, job.status.conditions)
+    unschedulable = any(
+        c.type == UNSCHEDULABLE and c.status == "True" and c.transition_id == session.id
+        for c in conditions
+    )
+    return PodGroupStatus(
+        phase_of(job, unschedulable=unschedulable),
+        job.index.count(TaskStatus.RUNNING),
+        job.index.count(TaskStatus.SUCCEEDED),
+        job.index.count(TaskStatus.FAILED),
+        conditions,
+    )
+
+
+def phase_of(job: Job, *, unschedulable: bool) -> PodGroupPhase:
+    """Finished tasks do not count: a job that is done is pending again."""
+    if unschedulable and job.index.count(TaskStatus.RUNNING):
+        return PodGroupPhase.UNKNOWN
+    minimum = job.group.min_member if job.group else 0
+    enough = job.index.allocated_count >= minimum
+    return PodGroupPhase.RUNNING if enough else PodGroupPhase.PENDING

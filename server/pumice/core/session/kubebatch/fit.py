@@ -1,0 +1,58 @@
+"""Where a task fits by kube-batch's reckoning: on idle room or on releasing room, never on both.
+
+What a node is releasing shrinks with every task that is promised it. That is what will be idle
+without what is idle now, so no sums of its own are needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import FitErrors, Mask
+from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.views import ClassView
+
+OUT_OF_SYNC = "node(s) were out of sync"
+
+
+def fits_releasing(session: KubeBatchSession, view: ClassView) -> Mask:
+    table = session.table
+    mask: Mask = np.ones(len(table), dtype=np.bool_)
+    for column, need in view.needs:
+        mask &= table.future[column] - table.idle[column] >= need
+    return mask
+
+
+def feasible(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
+    """Nodes with room of either sort that all predicates pass."""
+    room = view.fits_idle | fits_releasing(session, view)
+    return open_to(session, task, view) & room
+
+
+def open_to(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
+    """Nodes in sync that all predicates pass, whatever room they have."""
+    return session.feasibility.allows(task, view) & session.in_sync
+
+
+def fit_errors(session: KubeBatchSession, task: Task, view: ClassView) -> FitErrors:
+    """Why no node takes the task; each node gives one reason."""
+    table, counts = session.table, {}
+    left = session.in_sync.copy()
+    if not left.all():
+        counts[OUT_OF_SYNC] = int(np.count_nonzero(~left))
+    short = left & ~(view.fits_idle | fits_releasing(session, view))
+    left &= ~short
+    for column, need in view.needs:
+        lacking = short & (table.idle[column] < need)
+        if lacking.any():
+            counts[f"Insufficient {table.columns[column]}"] = int(np.count_nonzero(lacking))
+            short &= ~lacking
+    for refusals in session.feasibility.refusals(task, view):
+        for refusal in refusals:
+            rows = refusal.rows & left
+            if rows.any():
+                number = counts.get(refusal.reason, 0) + int(np.count_nonzero(rows))
+                counts[refusal.reason] = number
+                left &= ~rows
+    return FitErrors(len(table), tuple(counts.items()))

@@ -1,0 +1,91 @@
+"""A session as kube-batch held it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.kubebatch import KubeBatchCache
+from pumice.core.cache.shadow import KubeBatchJob, Origin
+from pumice.core.cache.tasks import Task
+from pumice.core.decisions import Event
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.hooks import EventHandler
+from pumice.core.session.kubebatch.votes import KubeBatchVotes
+from pumice.core.session.session import Session
+
+_UNSCHEDULABLE = "Unschedulable"
+
+
+class KubeBatchSession(Session):
+    """Sees only nodes in sync, and never leaves out a job for being short of pods.
+
+    Filters and scores look at the tasks that are on a node, evicted ones too, whichever plugins
+    are configured.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        assert isinstance(self.cache, KubeBatchCache)
+        self.votes = KubeBatchVotes(self)
+        self.in_sync = self.cache.in_sync()
+        self.hooks.handlers.append(EventHandler(self._appeared, self._vanished))
+
+    def _appeared(self, task: Task) -> None:
+        # An eviction that was taken back has never been seen.
+        if task.status is not TaskStatus.RUNNING:
+            self.moves.kube_add(task)
+
+    def _vanished(self, task: Task) -> None:
+        if task.status is TaskStatus.PENDING:
+            self.moves.kube_remove(task)
+
+    def tell(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
+        """Records an event on the job's PodGroup or budget; of pods alone there is neither."""
+        assert isinstance(job, KubeBatchJob)
+        if job.origin is Origin.POD_GROUP:
+            super().tell(job, reason, message, warning=warning)
+        elif job.budget is not None:
+            kind, uid = "PodDisruptionBudget", job.budget.uid
+            event = Event(kind, job.namespace, job.name, uid, warning, reason, message)
+            self.events.append(event)
+
+    # Backoff.
+
+    @cached_property
+    def active_jobs(self) -> list[Job]:
+        """Jobs that actions may work for, by id: all but those that are left out for a while."""
+        active = []
+        for job in self.jobs.values():
+            code = self.cache.assumptions.why_cooling(job.id, self.now_ns)
+            if code is None:
+                active.append(job)
+            else:
+                self._leave_out(job, code)
+        return active
+
+    def back_off(self, job: Job, code: ReasonCode) -> None:
+        """Leaves the job out of this session's actions, and out of others for a while."""
+        if self.cache.assumptions.why_cooling(job.id, self.now_ns) is None:
+            self.cache.assumptions.back_off(job.id, code, self.now_ns)
+
+    def _leave_out(self, job: Job, code: ReasonCode) -> None:
+        if code is ReasonCode.GANG_INVALID:
+            valid, needed = job.index.valid_count, job.min_available
+            reason = Reason("gang", code, have=valid, need=needed)
+            message = f"not enough valid tasks for gang-scheduling, valid: {valid}, min: {needed}"
+        else:
+            reason = Reason("core", code)
+            message = "left out for a while: binding its pods failed several times"
+        self.explain(job, reason)
+        if job.told == message:
+            return
+        job.told = message
+        self.tell(job, _UNSCHEDULABLE, message, warning=True)
+        for task in sorted(job.index, key=lambda task: task.order_key):
+            pod = task.pod
+            self.events.append(
+                Event("Pod", pod.namespace, pod.name, pod.uid, True, _UNSCHEDULABLE, message)
+            )

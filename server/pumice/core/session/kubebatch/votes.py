@@ -1,0 +1,45 @@
+"""How kube-batch put the answers of plugins together, where Volcano does it otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.session.hooks import ABSTAIN
+from pumice.core.session.votes import Votes
+
+
+class KubeBatchVotes(Votes):
+    """Answers are plain: all must agree that a job is pipelined, and all name the same victims."""
+
+    def is_pipelined(self, job: Job) -> bool:
+        return all(function(job) >= 0 for function in self._chains.flat("job_pipelined"))
+
+    def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:
+        return _agreed(self._chains.tiers("preemptable"), preemptor, candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: list[Task]) -> list[Task]:
+        return _agreed(self._chains.tiers("reclaimable"), reclaimer, candidates)
+
+
+def _agreed(tiers: list[list[Any]], asker: Task, candidates: list[Task]) -> list[Task]:
+    """The victims that all plugins name, up to the first tier after which there are any.
+
+    The first answer of all begins the list; once begun it only gets shorter, over tiers too, so
+    that a first tier which agrees on nobody leaves nobody to the next.
+    """
+    agreed: list[Task] | None = None
+    for tier in tiers:
+        for function in tier:
+            named, answer = function(asker, candidates)
+            if answer == ABSTAIN:
+                continue
+            if agreed is None:
+                agreed = list(named)
+            else:
+                uids = {task.uid for task in named}
+                agreed = [task for task in agreed if task.uid in uids]
+        if agreed:
+            return agreed
+    return []

@@ -81,8 +81,9 @@ def simulate_command(
     """Runs clusters in files through the engine and shows what it decides.
 
     A FILE is a scenario (a cluster, a configuration and what is expected) or holds manifests in
-    YAML or JSON; all manifests together are one cluster. "-" reads standard input. Between cycles
-    bound pods become running, evicted pods are gone, and statuses have been written back.
+    YAML or JSON; all manifests together are one cluster, in which queues are open unless they say
+    otherwise and a queue called default exists. "-" reads standard input. Between cycles bound
+    pods become running, evicted pods are gone, and statuses have been written back.
     """
     if check and cycles is not None:
         raise click.UsageError("--cycles cannot be used with --check: the files say how many")

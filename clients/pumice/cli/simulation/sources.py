@@ -12,8 +12,11 @@ from pumice.cli.errors import InputProblem
 from pumice.cli.simulation.scenarios import Scenario, is_scenario, read_scenario
 from pumice.manifests import ManifestError, translate_all
 from pumice.manifests.documents import Document, parse
+from pumice.v1.group_pb2 import QUEUE_STATE_OPEN, QUEUE_STATE_UNSPECIFIED, Queue
+from pumice.v1.object_pb2 import ClusterObject
 
 STDIN = "-"
+DEFAULT_QUEUE = "default"
 
 
 class Sources:
@@ -54,18 +57,33 @@ class Sources:
         translation = translate_all(*(_Named(text, _shown(file)) for file, text in manifests))
         source = ", ".join(_shown(file) for file, _ in manifests)
         errors = tuple(str(error) for error in translation.errors)
-        if not translation.objects and errors:
-            return InputProblem("; ".join(errors))
+        if not translation.objects:
+            return InputProblem("; ".join(errors) or f"{source}: no objects in it")
         return Scenario(
             source,
             Path(source).stem if len(manifests) == 1 else "manifests",
             "",
             self._conf,
             self._cycles or 1,
-            tuple(translation.objects),
+            (*translation.objects, *_furnished(translation.objects)),
             errors,
             tuple(sorted({ignored.kind for ignored in translation.ignored})),
         )
+
+
+def _furnished(objects: Sequence[ClusterObject]) -> list[ClusterObject]:
+    """What Volcano's controllers would have done to the queues of a cluster.
+
+    Manifests say what people write: queues without a state, and none that is called default.
+    """
+    queues = [held.queue for held in objects if held.HasField("queue")]
+    for queue in queues:
+        if queue.state == QUEUE_STATE_UNSPECIFIED:
+            queue.state = QUEUE_STATE_OPEN
+    if any(queue.name == DEFAULT_QUEUE for queue in queues):
+        return []
+    default = Queue(uid=DEFAULT_QUEUE, name=DEFAULT_QUEUE, weight=1, state=QUEUE_STATE_OPEN)
+    return [ClusterObject(queue=default)]
 
 
 class _Named(io.BytesIO):

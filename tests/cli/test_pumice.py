@@ -1,0 +1,61 @@
+"""The ``pumice`` command: what is in it, and how it speaks."""
+
+import json
+import re
+from importlib import import_module, metadata
+from pathlib import Path
+
+import click
+import pytest
+
+from pumice.cli.main import ADAPTERS, COMMANDS, _exists, pumice
+from tests.cli.commands import process
+from tests.cli.commands import pumice as run_pumice
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    "place", [place for place in (*COMMANDS.values(), *ADAPTERS.values()) if _exists(place)]
+)
+def test_every_command_is_where_it_is_said_to_be(place: str) -> None:
+    module, _, attribute = place.partition(":")
+    assert isinstance(getattr(import_module(module), attribute), click.Command)
+    # The composition root takes its own commands and those that rooms offer, nothing deeper.
+    assert module.startswith("pumice.cli.") or module.endswith(".commands")
+
+
+def test_every_command_has_help_in_a_sentence() -> None:
+    context = click.Context(pumice, info_name="pumice")
+    for name in pumice.list_commands(context):
+        command = pumice.get_command(context, name)
+        assert command is not None
+        assert command.get_short_help_str()
+
+
+def test_help_lists_the_commands() -> None:
+    done = process("--help")
+    assert done.code == 0
+    listed = re.findall(r"^  (\w+) ", done.out.partition("Commands:")[2], flags=re.MULTILINE)
+    assert listed[:3] == ["simulate", "conf", "core"]
+    assert listed[-2:] == ["adapter", "version"]
+
+
+def test_version(capsys: Capture) -> None:
+    text = metadata.version("pumice")
+    assert run_pumice(capsys, "version").out == f"pumice {text}\n"
+    assert json.loads(run_pumice(capsys, "version", "--json").out) == {"version": text}
+
+
+def test_without_a_command_there_is_help(capsys: Capture) -> None:
+    done = run_pumice(capsys)
+    assert done.code == 2
+    assert done.err.startswith("Usage: pumice")
+
+
+def test_there_are_no_colours_where_nobody_looks(tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text("{", encoding="utf-8")
+    done = process("simulate", file, TERM="xterm-256color", COLORTERM="truecolor")
+    assert done.code == 2
+    assert "\x1b" not in done.out + done.err

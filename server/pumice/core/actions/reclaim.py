@@ -120,17 +120,24 @@ class _Run:
         session.count("reclaimers_tried")
         view = session.view(task)
         nodes = self._nodes.nodes_for(task, view)
+        if not nodes.any():
+            return False
         key = (job.id, task.class_.number, task.priority, nodes.tobytes())
         before = len(session.moves.log)
         if self._failed.get(key) == before:
             return False
         wanted = self._search.in_other_queues(job.queue)
-        # Room that is free anyway counts only beside a candidate.
-        enough = self._search.promising(task, view, wanted) | view.fits_future
-        hopeful = nodes & self._search.holders(wanted) & enough
-        for row in np.flatnonzero(hopeful).tolist():
+        hopeful = nodes & self._search.promising(task, view, wanted)
+        roomy = nodes & view.fits_future
+        if roomy.any():
+            # Room that is free anyway counts only beside a candidate.
+            hopeful |= roomy & self._search.holders(wanted)
+        row = int(np.argmax(hopeful))
+        while hopeful[row]:
             if self._try_node(statement, job, task, view, row):
                 return True
+            hopeful[row] = False
+            row = int(np.argmax(hopeful))
         if self._search.is_predictable and len(session.moves.log) == before:
             self._failed[key] = before
         return False

@@ -22,6 +22,8 @@ class Feasibility:
         self._session = session
         self._remembered: dict[int, tuple[int, FitErrors]] = {}
         self._filters: list[tuple[str, Any, Any, Any]] | None = None
+        # By class: nodes that it could get by evictions, and the refusals that follows from.
+        self._curable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
 
     def why_not_anywhere(self, task: Task) -> str | None:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
@@ -130,6 +132,8 @@ class Feasibility:
 
     def preempt_style(self, task: Task, view: ClassView) -> Mask:
         """Nodes where at most such predicates fail as an eviction could cure."""
+        if len(self._predicates()) == 1 and self.is_static(task):
+            return self._preempt_style_of_class(view)
         failed = np.zeros(len(self._session.table), dtype=np.bool_)
         hopeless = failed.copy()
         for refusals in self.refusals(task, view):
@@ -141,6 +145,23 @@ class Feasibility:
                 here |= refusal.rows
             failed = here
         return ~hopeless
+
+    def _preempt_style_of_class(self, view: ClassView) -> Mask:
+        """The same where one plugin alone filters, and by class and row alone."""
+        name, by_row, _, _ = self._predicates()[0]
+        known = self._curable.get(view.class_.number)
+        if known is None or known[0] is not view.static:
+            curable = np.ones(len(self._session.table), dtype=np.bool_)
+            for refusal in dict(view.static).get(name, ()):
+                if refusal.unresolvable:
+                    curable &= ~refusal.rows
+            curable.setflags(write=False)
+            known = self._curable[view.class_.number] = (view.static, curable)
+        curable = known[1]
+        for refusal in by_row(view.class_, NodeRows(self._session.table)) if by_row else ():
+            if refusal.unresolvable:
+                curable = curable & ~refusal.rows
+        return curable
 
     def fit_errors(self, task: Task, view: ClassView, within: Mask | None = None) -> FitErrors:
         """Why no node takes the task: the first shortage, or else what the predicates say."""

@@ -122,12 +122,15 @@ class FakeCore(ClusterServiceServicer):
             await asyncio.gather(reader, return_exceptions=True)
 
     async def accept(self) -> FakeStream:
-        """The next stream, with its Hello read."""
-        stream = await asyncio.wait_for(self.accepted.get(), 10)
-        first = await stream.receive()
-        assert first.WhichOneof("message") == "hello"
-        stream.hello = first.hello
-        return stream
+        """The next stream that lives long enough to say Hello."""
+        while True:
+            stream = await asyncio.wait_for(self.accepted.get(), 10)
+            await until(lambda stream=stream: stream.is_over or not stream.incoming.empty())  # type: ignore[misc]
+            if not stream.incoming.empty():
+                first = stream.incoming.get_nowait()
+                assert first.WhichOneof("message") == "hello"
+                stream.hello = first.hello
+                return stream
 
 
 class ServedStream:

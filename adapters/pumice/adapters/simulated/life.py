@@ -45,25 +45,33 @@ class ClusterLife:
         self._jobs: dict[str, JobLife] = {}
         self._node_lives = [0] * options.nodes
         self._removed = 0
+        self._time_is_up = False
         report.jobs = len(self._plans)
+        timeline.teach(
+            arrive=self._arrive,
+            start=self._start,
+            lose=self._lose,
+            remake=self._make_pod,
+            finish=self._finish,
+            remove=self._remove,
+            node_dies=self._node_dies,
+            node_comes=self._node_comes,
+            end=self._end,
+        )
 
     @property
     def is_over(self) -> bool:
-        if self._removed == len(self._plans):
-            return True
-        duration = self._options.duration
-        return bool(duration) and self._timeline.now() >= duration
+        return self._time_is_up or self._removed == len(self._plans)
 
     def begin(self) -> None:
         for thing in (*furniture.priority_classes(), *furniture.queues()):
             self._store.put(thing)
         for number in range(self._options.nodes):
             self._node_comes(number)
-        for plan in self._plans:
-            self._timeline.at(plan.arrival, lambda plan=plan: self._arrive(plan))  # type: ignore[misc]
+        for number, plan in enumerate(self._plans):
+            self._timeline.at(plan.arrival, "arrive", number)
         if self._options.duration:
-            # So that the end is noticed when nothing else happens.
-            self._timeline.at(self._options.duration, lambda: None)
+            self._timeline.at(self._options.duration, "end")
         if self._options.trouble.dying_nodes and self._options.nodes:
             self._plan_death(0)
 
@@ -86,7 +94,7 @@ class ClusterLife:
         job = self._jobs[pod.group_name]
         if self._placed(job) >= job.plan.min_member:
             job.was_whole = True
-        self._timeline.after(self._options.start_seconds, lambda: self._start(pod.uid))
+        self._timeline.after(self._options.start_seconds, "start", pod.uid)
 
     def evict(self, uid: str) -> None:
         copied = self._store.copy(KIND_POD, uid)
@@ -96,16 +104,20 @@ class ClusterLife:
         copied.pod.terminating = True
         self._store.put(copied)
         self._check(self._jobs[copied.pod.group_name])
-        self._timeline.after(self._options.grace_seconds, lambda: self._lose(uid))
+        self._timeline.after(self._options.grace_seconds, "lose", uid)
 
-    def _arrive(self, plan: JobPlan) -> None:
-        job = JobLife(plan, [0] * plan.pods)
-        self._jobs[plan.name] = job
+    def _end(self) -> None:
+        self._time_is_up = True
+
+    def _arrive(self, number: int) -> None:
+        plan = self._plans[number]
+        self._jobs[plan.name] = JobLife(plan, [0] * plan.pods)
         self._store.put(workload.pod_group(plan))
         for index in range(plan.pods):
-            self._make_pod(job, index)
+            self._make_pod(plan.name, index)
 
-    def _make_pod(self, job: JobLife, index: int) -> None:
+    def _make_pod(self, job_name: str, index: int) -> None:
+        job = self._jobs[job_name]
         if job.is_done:
             return
         job.lives[index] += 1
@@ -133,7 +145,7 @@ class ClusterLife:
         index = int(held.pod.name.rpartition("-")[2])
         self._store.remove(KIND_POD, uid)
         self._check(job)
-        self._timeline.after(self._options.grace_seconds, lambda: self._make_pod(job, index))
+        self._timeline.after(self._options.grace_seconds, "remake", job.plan.name, index)
 
     # Jobs.
 
@@ -148,10 +160,10 @@ class ClusterLife:
         job.is_running = enough
         job.run += 1
         if enough:
-            run = job.run
-            self._timeline.after(job.plan.run_seconds, lambda: self._finish(job, run))
+            self._timeline.after(job.plan.run_seconds, "finish", job.plan.name, job.run)
 
-    def _finish(self, job: JobLife, run: int) -> None:
+    def _finish(self, job_name: str, run: int) -> None:
+        job = self._jobs[job_name]
         if job.is_done or job.run != run:
             return
         job.is_done = True
@@ -160,9 +172,10 @@ class ClusterLife:
                 copied = ClusterObject(pod=pod)
                 copied.pod.phase = POD_PHASE_SUCCEEDED
                 self._store.put(copied)
-        self._timeline.after(self._options.linger_seconds, lambda: self._remove(job))
+        self._timeline.after(self._options.linger_seconds, "remove", job_name)
 
-    def _remove(self, job: JobLife) -> None:
+    def _remove(self, job_name: str) -> None:
+        job = self._jobs[job_name]
         for pod in list(self._pods(job)):
             self._store.remove(KIND_POD, pod.uid)
         self._store.remove(KIND_POD_GROUP, workload.pod_group(job.plan).pod_group.uid)
@@ -189,14 +202,10 @@ class ClusterLife:
         every = self._options.trouble.dying_nodes
         delay = every * (0.5 + self._chance.draw("death", count))
         number = int(self._chance.draw("victim", count) * self._options.nodes)
+        self._timeline.after(delay, "node_dies", number, count)
 
-        def die() -> None:
-            self._node_dies(number)
-            self._plan_death(count + 1)
-
-        self._timeline.after(delay, die)
-
-    def _node_dies(self, number: int) -> None:
+    def _node_dies(self, number: int, count: int) -> None:
+        self._plan_death(count + 1)
         name = furniture.node_name(number)
         found = self._store.read(KIND_NODE, "", name).object
         if found is None:
@@ -205,4 +214,4 @@ class ClusterLife:
         self._store.remove(KIND_NODE, found.node.uid)
         for pod in self._store.pods_on(name):
             self._lose(pod.uid)
-        self._timeline.after(self._options.outage_seconds, lambda: self._node_comes(number))
+        self._timeline.after(self._options.outage_seconds, "node_comes", number)

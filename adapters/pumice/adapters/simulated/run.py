@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 from pumice.adapters.runtime.clock import Clock, SystemClock, end_tasks
 from pumice.adapters.runtime.connect import ChannelFactory
@@ -22,12 +23,13 @@ class Simulation:
         simulation: SimulationOptions,
         runtime: RuntimeOptions,
         *,
+        state: Path | None = None,
         clock: Clock | None = None,
         epochs: Epochs | None = None,
     ) -> None:
         self._options = simulation
         self._clock: Clock = clock or SystemClock()
-        self.world = SimulatedWorld(simulation, self._clock)
+        self.world = SimulatedWorld(simulation, self._clock, state)
         self.runtime = AdapterRuntime(
             self.world,
             open_channel,

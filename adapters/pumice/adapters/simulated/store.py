@@ -1,7 +1,7 @@
 """The objects of a simulated cluster, by name, and those who watch them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 
 from pumice.adapters.runtime.objects import KindNumber, ObjectKey, identity
 from pumice.adapters.runtime.world import ObjectGone, ObjectSeen, Reading, Synced, WorldEvent
@@ -69,7 +69,7 @@ class ObjectStore:
         """By uid."""
         return [self._objects[KIND_POD, uid].pod for uid in sorted(self._pods_on.get(node, ()))]
 
-    async def watch(self, *first: WorldEvent) -> AsyncIterator[WorldEvent]:
+    async def watch(self, *first: WorldEvent) -> AsyncGenerator[WorldEvent]:
         """Some events, all objects, Synced, and every change until the store is closed."""
         changes: asyncio.Queue[WorldEvent | None] = asyncio.Queue()
         present = [ObjectSeen(held) for held in self._objects.values()]

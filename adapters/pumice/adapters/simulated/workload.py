@@ -59,20 +59,23 @@ def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
     arrivals = sorted(rng.uniform(0, last_arrival) for _ in range(options.jobs))
     plans = []
     for number, arrival in enumerate(arrivals):
+        queue = rng.choice(tuple(QUEUES))
+        # A gang that is larger than its queue's share could wait for ever.
+        share = QUEUES[queue] / sum(QUEUES.values())
         pods = rng.choices((1, 2, 4, 8, 16), (2, 4, 4, 3, 1))[0]
         milli_cpu = rng.choice((500, 1000, 2000, 4000))
-        gpus = rng.choice((1, 2)) if total_gpus and rng.random() < 0.25 else 0
-        # A gang of more than half the cluster would wait for ever while others come.
-        pods = min(pods, max(1, total_cpu // 2 // milli_cpu))
+        pods = min(pods, max(1, int(total_cpu * share / milli_cpu)))
+        gpus = rng.choice((1, 2)) if rng.random() < 0.25 else 0
         if gpus:
-            pods = min(pods, max(1, total_gpus // 2 // gpus))
+            fitting = int(total_gpus * share / gpus)
+            pods, gpus = (min(pods, fitting), gpus) if fitting else (pods, 0)
         elastic = pods > 2 and rng.random() < 0.3
         plans.append(
             JobPlan(
                 name=f"job-{number:04d}",
                 arrival=arrival,
                 run_seconds=rng.uniform(options.shortest_run, options.longest_run),
-                queue=rng.choice(tuple(QUEUES)),
+                queue=queue,
                 priority_class=rng.choices(tuple(PRIORITY_CLASSES), (3, 5, 2))[0],
                 pods=pods,
                 min_member=pods // 2 if elastic else pods,

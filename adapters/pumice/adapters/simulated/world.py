@@ -1,14 +1,25 @@
 """The simulated cluster as a World. It outlives the runtime that serves it, as a real one would."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 
 from pumice.adapters.runtime.clock import Clock, SystemClock
-from pumice.adapters.runtime.objects import KindNumber
-from pumice.adapters.runtime.world import ConfigurationSeen, ReadError, Reading, WorldEvent
-from pumice.adapters.simulated.chance import Chance
+from pumice.adapters.runtime.objects import KindNumber, identity
+from pumice.adapters.runtime.world import (
+    ApplyCode,
+    ApplyResult,
+    ConfigurationSeen,
+    ReadError,
+    Reading,
+    WorldEvent,
+)
+from pumice.adapters.simulated.api import SimulatedApi
 from pumice.adapters.simulated.hands import SimulatedHands
+from pumice.adapters.simulated.journal import Entry, FileJournal, Journal, NoJournal
 from pumice.adapters.simulated.life import ClusterLife
 from pumice.adapters.simulated.options import SimulationOptions
 from pumice.adapters.simulated.report import SimulationReport
@@ -16,31 +27,40 @@ from pumice.adapters.simulated.store import ObjectStore
 from pumice.adapters.simulated.timeline import Timeline
 from pumice.v1.cluster_service_pb2 import CAPABILITY_EVICT, Capability
 from pumice.v1.configuration_pb2 import Configuration
-from pumice.v1.object_pb2 import KIND_POD
+from pumice.v1.object_pb2 import KIND_POD, ObjectRef
 from pumice.v1.status_pb2 import Event
 
 
 class SimulatedWorld:
-    """A seeded cluster in memory. Run `live` beside whoever watches it."""
+    """A seeded cluster. Run `live` beside whoever watches it.
 
-    def __init__(self, options: SimulationOptions, clock: Clock | None = None) -> None:
+    With a state file it outlives its process too: whoever starts with the file goes on where the
+    cluster was. Raises StateError for a file that it cannot go on from.
+    """
+
+    def __init__(
+        self, options: SimulationOptions, clock: Clock | None = None, state: Path | None = None
+    ) -> None:
         self.options = options
-        self._clock: Clock = clock or SystemClock()
+        clock = clock or SystemClock()
         self._report = SimulationReport()
         self.store = ObjectStore()
-        self.timeline = Timeline(self._clock, options.speed)
+        self.timeline = Timeline(clock, options.speed)
         self._life = ClusterLife(options, self.store, self.timeline, self._report)
-        self._hands = SimulatedHands(
-            options, self.store, self._life, self.timeline, self._clock, self._report
-        )
-        self._chance = Chance(options.seed)
-        self._reads = 0
+        self._api = SimulatedApi(options, self.store, self._life, self.timeline, self._report)
+        self._journal: Journal = NoJournal() if state is None else FileJournal(state, options)
+        self._hands = SimulatedHands(options, clock, self._perform, self._journal.flushed)
         self._life.begin()
+        for entry in self._journal.past():
+            self.timeline.catch_up(entry.second)
+            if entry.argument is not None:
+                self._api.answer(entry.argument)
+        self.timeline.go_on()
 
     async def live(self) -> None:
         """Moves on until all jobs are done or the time is up; then every watch ends."""
         try:
-            await self.timeline.run(lambda: self._life.is_over)
+            await self.timeline.run(lambda: self._life.is_over, self._note_time)
         finally:
             self.store.close()
 
@@ -50,7 +70,16 @@ class SimulatedWorld:
     @property
     def events(self) -> list[Event]:
         """The first events that were written, for tests and demonstrations."""
-        return self._hands.events
+        return self._api.events
+
+    def _perform(self, call: str, argument: Message) -> ApplyResult:
+        second = self.timeline.present()
+        self.timeline.catch_up(second)
+        self._journal.write(Entry(second, call, argument))
+        return self._api.answer(argument)
+
+    def _note_time(self) -> None:
+        self._journal.write(Entry(self.timeline.now()))
 
     # The World protocol.
 
@@ -70,19 +99,24 @@ class SimulatedWorld:
     def status_updater(self) -> SimulatedHands:
         return self._hands
 
-    def watch(self) -> AsyncIterator[WorldEvent]:
-        return self.store.watch(ConfigurationSeen(self._configuration()))
+    async def watch(self) -> AsyncGenerator[WorldEvent]:
+        async with aclosing(self.store.watch(ConfigurationSeen(self._configuration()))) as events:
+            async for event in events:
+                # Nobody may see what a restart could take back.
+                await self._journal.flushed()
+                yield event
 
     async def read_pod(self, namespace: str, name: str) -> Reading:
         return await self.read_object(KIND_POD, namespace, name)
 
     async def read_object(self, kind: KindNumber, namespace: str, name: str) -> Reading:
-        self._report.count_call("read")
-        self._reads += 1
-        rate = self.options.trouble.server_errors
-        if rate and self._chance.draw("read", namespace, name, self._reads) < rate:
+        found = self.store.read(kind, namespace, name)
+        uid = "" if found.object is None else identity(found.object).uid
+        if self._perform("read", ObjectRef(kind=kind, uid=uid)).code is not ApplyCode.DONE:
             raise ReadError("the server is in trouble")
-        return self.store.read(kind, namespace, name)
+        found = self.store.read(kind, namespace, name)
+        await self._journal.flushed()
+        return found
 
     def _configuration(self) -> Configuration:
         configuration = Configuration(scheduler_conf=self.options.scheduler_conf)

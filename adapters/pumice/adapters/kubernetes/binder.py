@@ -1,0 +1,92 @@
+"""Binds pods: volumes first, then the one call that counts."""
+
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from pumice.adapters.kubernetes.answers import result_of
+from pumice.adapters.kubernetes.errors import CONFLICT, ApiError, KubernetesError
+from pumice.adapters.kubernetes.reading import PodReader
+from pumice.adapters.kubernetes.session import ApiSession, Fence
+from pumice.adapters.kubernetes.volumes import VolumeBinder
+from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult, ReadError
+from pumice.v1.decision_pb2 import Bind
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+
+
+class KubernetesBinder:
+    """Posts bindings with the pod's uid as a precondition."""
+
+    def __init__(
+        self,
+        api: ApiSession,
+        reader: PodReader,
+        volumes: VolumeBinder,
+        fence: Fence,
+        seconds: float,
+    ) -> None:
+        self._api, self._reader, self._volumes = api, reader, volumes
+        self._fence, self._seconds = fence, seconds
+
+    async def bind(self, order: Bind) -> ApplyResult:
+        if order.resource_claims or any(device.node_lock for device in order.devices):
+            return ApplyResult(ApplyCode.INVALID, "an order that this adapter cannot carry out")
+        if order.volumes:
+            result = await self._volumes.prepare(order)
+            if result.code is not ApplyCode.DONE:
+                return result
+        result = await self._post(order)
+        if order.volumes:
+            await self._volumes.settle(order, result)
+        return result
+
+    async def _post(self, order: Bind) -> ApplyResult:
+        path = f"/api/v1/namespaces/{order.namespace}/pods/{quote(order.name, safe='')}/binding"
+        try:
+            await self._api.call(
+                "POST", path, body_of(order), seconds=self._seconds, fence=self._fence
+            )
+        except ApiError as error:
+            if error.status == CONFLICT:
+                return await self._why_conflict(order, error)
+            return result_of(error)
+        except KubernetesError as error:
+            return result_of(error)
+        return DONE
+
+    async def _why_conflict(self, order: Bind, error: ApiError) -> ApplyResult:
+        """A conflict has many reasons, told apart by the pod and not by the text."""
+        try:
+            reading = await self._reader.read_pod(order.namespace, order.name)
+        except ReadError:
+            return result_of(error)
+        if reading.object is None:
+            return ApplyResult(ApplyCode.NOT_FOUND, version=reading.version)
+        pod = reading.object.pod
+        if pod.uid != order.uid:
+            return ApplyResult(ApplyCode.OTHER_UID, version=reading.version)
+        if pod.node_name:
+            return ApplyResult(ApplyCode.PLACED, node=pod.node_name, version=reading.version)
+        if pod.terminating:
+            return ApplyResult(ApplyCode.NOT_FOUND, "the pod is being deleted", "", reading.version)
+        return result_of(error)
+
+
+def body_of(order: Bind) -> bytes:
+    metadata: dict[str, object] = {
+        "namespace": order.namespace,
+        "name": order.name,
+        "uid": order.uid,
+    }
+    if order.annotations:
+        metadata["annotations"] = dict(order.annotations)
+    return _ENCODE(
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": order.node},
+        }
+    )

@@ -1,0 +1,104 @@
+"""What an API server, or the way to it, can refuse, with what to do about it."""
+
+import re
+from typing import Final
+
+from pumice.adapters.runtime.errors import AdapterError
+
+_FORBIDDEN: Final = re.compile(
+    r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
+    r'(?: in the namespace "(?P<namespace>[^"]+)")?'
+)
+
+UNAUTHORIZED: Final = 401
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+EXPIRED: Final = 410
+UNPROCESSABLE: Final = 422
+THROTTLED: Final = 429
+SERVER_ERROR: Final = 500
+GATEWAY_TIMEOUT: Final = 504
+
+
+class KubernetesError(AdapterError):
+    """The adapter cannot work with this cluster; the message says what to do."""
+
+
+class NoAccessError(KubernetesError):
+    """There is no kubeconfig, or one that cannot be used."""
+
+
+class BadCredentialsError(KubernetesError):
+    """The API server does not know who this is."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"bad credentials: the API server does not accept them ({said}); they may have expired:"
+            " renew the token, certificate or exec plugin of the kubeconfig"
+        )
+
+
+class UnreachableError(KubernetesError):
+    """Nobody answers at the API server's address; the call was not made."""
+
+    def __init__(self, server: str, problem: str) -> None:
+        super().__init__(
+            f"the API server {server} cannot be reached ({problem});"
+            " check the address in the kubeconfig, the network and the proxy"
+        )
+
+
+class LostAnswerError(KubernetesError):
+    """A call was sent and no answer came: it may have taken effect."""
+
+
+class NotLeadingError(KubernetesError):
+    """A call was held back at the last moment because the lease is not ours any more."""
+
+    def __init__(self) -> None:
+        super().__init__("this adapter does not lead any more")
+
+
+class ApiError(KubernetesError):
+    """The API server said no."""
+
+    def __init__(
+        self, status: int, reason: str = "", message: str = "", retry_after: float = 0.0
+    ) -> None:
+        super().__init__(message or reason or f"status {status}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        # Seconds that the server asks to be left alone.
+        self.retry_after = retry_after
+
+    @property
+    def is_transient(self) -> bool:
+        return self.status == THROTTLED or self.status >= SERVER_ERROR
+
+
+class MissingRightsError(ApiError):
+    """The adapter's account may not do something that the adapter has to do."""
+
+    def __init__(self, message: str) -> None:
+        found = _FORBIDDEN.search(message)
+        if found is None:
+            self.right = ""
+            text = f"missing rights: {message}"
+        else:
+            resource = found["resource"]
+            if found["group"]:
+                resource = f"{resource}.{found['group']}"
+            self.right = f"{found['verb']} on {resource}"
+            where = f" in namespace {found['namespace']}" if found["namespace"] else ""
+            text = f"missing rights: {self.right}{where}; grant it to this adapter's account"
+        super().__init__(FORBIDDEN, "Forbidden", text)
+
+
+class WorldEndedError(KubernetesError):
+    """A part of the adapter that never ends ended."""
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,88 @@
+"""Evicts pods as the reference does: first the conditions that say why, then the deletion."""
+
+from typing import Any, Final
+
+import msgspec
+
+from pumice.adapters.kubernetes.answers import result_of
+from pumice.adapters.kubernetes.errors import CONFLICT, ApiError, KubernetesError
+from pumice.adapters.kubernetes.quantities import shown_time
+from pumice.adapters.kubernetes.reflector import Head
+from pumice.adapters.kubernetes.resources import PODS
+from pumice.adapters.kubernetes.session import METADATA_ONLY, STRATEGIC, ApiSession, Fence
+from pumice.adapters.runtime.clock import Clock
+from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
+from pumice.v1.decision_pb2 import Evict
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+_HEAD: Final = msgspec.json.Decoder(Head)
+
+
+class KubernetesEvictor:
+    """Deletes pods, with the uid and version of the pod that was marked as preconditions."""
+
+    def __init__(
+        self, api: ApiSession, clock: Clock, fence: Fence, scheduler: str, seconds: float
+    ) -> None:
+        self._api, self._clock, self._fence = api, clock, fence
+        self._scheduler, self._seconds = scheduler, seconds
+
+    async def evict(self, order: Evict) -> ApplyResult:
+        try:
+            version = await self._mark(order)
+            await self._delete(order, version)
+        except ApiError as error:
+            if error.status == CONFLICT and "UID" in error.message:
+                return ApplyResult(ApplyCode.OTHER_UID, str(error))
+            return result_of(error)
+        except KubernetesError as error:
+            return result_of(error)
+        return DONE
+
+    async def _mark(self, order: Evict) -> str:
+        """Writes the conditions; returns the version that the pod has with them."""
+        now = shown_time(self._clock.unix_ms() * 1_000_000)
+        target = f" to make room for {order.for_job}" if order.for_job else ""
+        conditions = [
+            _condition("Ready", "False", "Evict", order.reason, now),
+            _condition(
+                "DisruptionTarget",
+                "True",
+                "PreemptionByScheduler",
+                f"{self._scheduler}: {order.reason or 'evicted'}{target}",
+                now,
+            ),
+        ]
+        patch = {"metadata": {"uid": order.uid}, "status": {"conditions": conditions}}
+        body = await self._api.call(
+            "PATCH",
+            PODS.path(order.namespace, order.name, "status"),
+            _ENCODE(patch),
+            content_type=STRATEGIC,
+            accept=METADATA_ONLY,
+            seconds=self._seconds,
+            fence=self._fence,
+        )
+        return _HEAD.decode(body).metadata.resource_version
+
+    async def _delete(self, order: Evict, version: str) -> None:
+        preconditions = {"uid": order.uid, "resourceVersion": version}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        await self._api.call(
+            "DELETE",
+            PODS.path(order.namespace, order.name),
+            _ENCODE(options),
+            accept=METADATA_ONLY,
+            seconds=self._seconds,
+            fence=self._fence,
+        )
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now,
+    }

@@ -1,0 +1,260 @@
+"""Short calls over kept-alive HTTP/1.1 connections, with as little between them as can be.
+
+A general client spends more on a binding than the API server's answer is worth. This one writes
+prepared bytes, reads one answer of known or chunked length, and hands the connection on.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from pumice.adapters.kubernetes.api import Access
+from pumice.adapters.kubernetes.errors import (
+    LostAnswerError,
+    NotLeadingError,
+    UnreachableError,
+    one_line,
+)
+
+_MOST_BYTES: Final = 64 << 20
+_WITHOUT_BODY: Final = (204, 304)
+_HEAD_END: Final = b"\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer."""
+
+    status: int
+    body: bytes
+    retry_after: str = ""
+
+
+class BrokenReplyError(Exception):
+    """What came is not HTTP as an API server speaks it."""
+
+
+class _Connection(asyncio.Protocol):
+    """One connection; one exchange at a time."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.must_close = False
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._waiter: asyncio.Future[Reply] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.is_open = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        self._fail(LostAnswerError(f"the connection broke ({exc or 'closed by the server'})"))
+
+    def send(self, data: bytes) -> "asyncio.Future[Reply]":
+        assert self._transport is not None
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._transport.write(data)
+        return self._waiter
+
+    def close(self) -> None:
+        self.is_open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        try:
+            reply = self._parsed()
+        except (ValueError, BrokenReplyError) as error:
+            self._fail(LostAnswerError(f"an answer that is not HTTP: {error}"))
+            self.close()
+            return
+        if reply is None:
+            return
+        waiter, self._waiter = self._waiter, None
+        if waiter is None:
+            # Nobody asked: what would follow is out of step.
+            self.close()
+        elif not waiter.done():
+            waiter.set_result(reply)
+
+    def _fail(self, error: Exception) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+
+    def _parsed(self) -> Reply | None:
+        """The answer, once it is whole; takes it out of the buffer."""
+        if len(self._buffer) > _MOST_BYTES:
+            raise BrokenReplyError("too large")
+        end = self._buffer.find(_HEAD_END)
+        if end < 0:
+            return None
+        lines = bytes(self._buffer[:end]).split(b"\r\n")
+        status = int(lines[0][9:12])
+        headers = _headers(lines[1:])
+        start = end + len(_HEAD_END)
+        if headers.get(b"connection", b"").lower() == b"close":
+            self.must_close = True
+        if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
+            whole = _chunked(self._buffer, start)
+            if whole is None:
+                return None
+            body, used = whole
+        else:
+            length = 0 if status in _WITHOUT_BODY else int(headers.get(b"content-length", b"-1"))
+            if length < 0:
+                raise BrokenReplyError("no length")
+            used = start + length
+            if len(self._buffer) < used:
+                return None
+            body = bytes(self._buffer[start:used])
+        del self._buffer[:used]
+        return Reply(status, body, headers.get(b"retry-after", b"").decode("latin-1"))
+
+
+def _headers(lines: list[bytes]) -> dict[bytes, bytes]:
+    headers: dict[bytes, bytes] = {}
+    for line in lines:
+        name, _, text = line.partition(b":")
+        headers[name.lower()] = text.strip()
+    return headers
+
+
+def _chunked(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
+    """Body and end of a chunked answer; None: not whole yet."""
+    parts: list[bytes] = []
+    at = start
+    while True:
+        end = buffer.find(b"\r\n", at)
+        if end < 0:
+            return None
+        size = int(bytes(buffer[at:end]).partition(b";")[0], 16)
+        at = end + 2
+        if size == 0:
+            # Trailers are not asked for and not sent; the empty line is.
+            return (b"".join(parts), at + 2) if len(buffer) >= at + 2 else None
+        if len(buffer) < at + size + 2:
+            return None
+        parts.append(bytes(buffer[at : at + size]))
+        at += size + 2
+
+
+class Lane:
+    """A pool of connections to one API server."""
+
+    def __init__(self, access: Access, connections: int, user_agent: str) -> None:
+        parts = urlsplit(access.server)
+        self._access, self._most = access, connections
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if access.tls else 80)
+        self._prefix = parts.path
+        self._head = f"Host: {parts.netloc}\r\nUser-Agent: {user_agent}\r\n"
+        self._idle: list[_Connection] = []
+        self._all: set[_Connection] = set()
+        self._opening = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._is_closed = False
+
+    async def exchange(
+        self,
+        method: str,
+        target: str,
+        headers: str,
+        body: bytes,
+        seconds: float,
+        fence: Callable[[], bool] | None,
+    ) -> Reply:
+        """Raises UnreachableError before anything was sent, LostAnswerError after that."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + seconds
+        connection = await self._connection(seconds)
+        head = (
+            f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._head}{headers}"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        data = head.encode("latin-1") + body
+        # From here to the write nothing waits, so that an old leader cannot slip through.
+        if fence is not None and not fence():
+            self._give_back(connection)
+            raise NotLeadingError
+        answer = connection.send(data)
+        timer = loop.call_at(ends, _expire, answer, seconds)
+        try:
+            return await answer
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            timer.cancel()
+            self._give_back(connection)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        for connection in list(self._all):
+            connection.close()
+        # Transports say goodbye in the next turns of the loop.
+        await asyncio.sleep(0)
+
+    async def _connection(self, seconds: float) -> _Connection:
+        while True:
+            while self._idle:
+                connection = self._idle.pop()
+                if connection.is_open:
+                    return connection
+                self._all.discard(connection)
+            if len(self._all) + self._opening < self._most:
+                return await self._open(seconds)
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._queue.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._next()
+                raise
+
+    async def _open(self, seconds: float) -> _Connection:
+        tls: ssl.SSLContext | None = self._access.tls
+        name = (self._access.server_name or self._host) if tls is not None else None
+        self._opening += 1
+        try:
+            async with asyncio.timeout(seconds):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    _Connection, self._host, self._port, ssl=tls, server_hostname=name
+                )
+        except (OSError, TimeoutError) as error:
+            self._next()
+            raise UnreachableError(self._access.server, one_line(error)) from error
+        finally:
+            self._opening -= 1
+        self._all.add(connection)
+        return connection
+
+    def _give_back(self, connection: _Connection) -> None:
+        if connection.must_close or self._is_closed:
+            connection.close()
+        if connection.is_open:
+            self._idle.append(connection)
+        else:
+            self._all.discard(connection)
+        self._next()
+
+    def _next(self) -> None:
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+
+def _expire(answer: "asyncio.Future[Reply]", seconds: float) -> None:
+    if not answer.done():
+        answer.set_exception(LostAnswerError(f"no answer within {seconds:g} s"))

@@ -1,0 +1,50 @@
+"""Objects of one name in several API groups: Volcano's and those of kube-batch, its ancestor."""
+
+from pumice.adapters.runtime.objects import KindNumber
+from pumice.adapters.runtime.world import ObjectGone, ObjectSeen, WorldEvent
+from pumice.v1.object_pb2 import ClusterObject
+
+_Key = tuple[KindNumber, str, str]
+
+
+class Namesakes:
+    """Lets one of several namesakes be seen: that of the group which comes first."""
+
+    def __init__(self) -> None:
+        self._held: dict[_Key, dict[int, tuple[str, ClusterObject]]] = {}
+
+    def put(
+        self, kind: KindNumber, name: tuple[str, str], rank: int, uid: str, seen: ClusterObject
+    ) -> list[WorldEvent]:
+        """What to tell when an object of a group was seen."""
+        held = self._held.setdefault((kind, *name), {})
+        first = min(held, default=rank)
+        events: list[WorldEvent] = []
+        if first > rank:
+            events.append(ObjectGone(kind, held[first][0]))
+        old = held.get(rank)
+        if old is not None and old[0] != uid and first == rank:
+            # Another object took the name before the end of the old one was told.
+            events.append(ObjectGone(kind, old[0]))
+        held[rank] = (uid, seen)
+        if first >= rank:
+            events.append(ObjectSeen(seen))
+        return events
+
+    def drop(
+        self, kind: KindNumber, name: tuple[str, str], rank: int, uid: str
+    ) -> list[WorldEvent]:
+        """What to tell when an object of a group is gone."""
+        held = self._held.get((kind, *name), {})
+        if rank not in held or held[rank][0] != uid:
+            return []
+        was_seen = rank == min(held)
+        del held[rank]
+        if not held:
+            del self._held[(kind, *name)]
+        if not was_seen:
+            return []
+        events: list[WorldEvent] = [ObjectGone(kind, uid)]
+        if held:
+            events.append(ObjectSeen(held[min(held)][1]))
+        return events

@@ -1,0 +1,162 @@
+"""The kinds that are watched: where in the API they are found."""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from pumice.adapters.runtime.objects import KindNumber
+from pumice.v1 import object_pb2 as kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of objects in one API group."""
+
+    kind: KindNumber
+    # What Kubernetes calls the kind, and its plural.
+    name: str
+    plural: str
+    group: str = ""
+    version: str = "v1"
+    namespaced: bool = False
+    # Made by a CustomResourceDefinition, so it can be missing and appear later.
+    custom: bool = False
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def base(self) -> str:
+        """The path of the group and version."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def full_name(self) -> str:
+        """Such as `podgroups.scheduling.volcano.sh`, which is also its definition's name."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Of the collection, of one object, or of a part of one."""
+        parts = [self.base]
+        if self.namespaced and namespace:
+            parts.append(f"namespaces/{quote(namespace, safe='')}")
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+_STORAGE: Final = "storage.k8s.io"
+_DEVICES: Final = "resource.k8s.io"
+VOLCANO: Final = "scheduling.volcano.sh"
+_INCUBATOR: Final = "scheduling.incubator.k8s.io"
+_SIGS: Final = "scheduling.sigs.dev"
+
+NODES: Final = Resource(kinds.KIND_NODE, "Node", "nodes")
+PODS: Final = Resource(kinds.KIND_POD, "Pod", "pods", namespaced=True)
+VOLUMES: Final = Resource(kinds.KIND_PERSISTENT_VOLUME, "PersistentVolume", "persistentvolumes")
+CLAIMS: Final = Resource(
+    kinds.KIND_PERSISTENT_VOLUME_CLAIM,
+    "PersistentVolumeClaim",
+    "persistentvolumeclaims",
+    namespaced=True,
+)
+
+
+def _group(group: str, version: str) -> Resource:
+    return Resource(
+        kinds.KIND_POD_GROUP, "PodGroup", "podgroups", group, version, namespaced=True, custom=True
+    )
+
+
+def _queue(group: str, version: str) -> Resource:
+    return Resource(kinds.KIND_QUEUE, "Queue", "queues", group, version, custom=True)
+
+
+# Volcano's own first; then those of kube-batch, its ancestor.
+POD_GROUPS: Final = (
+    _group(VOLCANO, "v1beta1"),
+    _group(_SIGS, "v1alpha2"),
+    _group(_INCUBATOR, "v1alpha1"),
+)
+QUEUES: Final = (
+    _queue(VOLCANO, "v1beta1"),
+    _queue(_SIGS, "v1alpha2"),
+    _queue(_INCUBATOR, "v1alpha1"),
+)
+
+RESOURCES: Final[tuple[Resource, ...]] = (
+    Resource(kinds.KIND_NAMESPACE, "Namespace", "namespaces"),
+    Resource(kinds.KIND_PRIORITY_CLASS, "PriorityClass", "priorityclasses", "scheduling.k8s.io"),
+    *QUEUES,
+    Resource(kinds.KIND_STORAGE_CLASS, "StorageClass", "storageclasses", _STORAGE),
+    Resource(kinds.KIND_CSI_DRIVER, "CSIDriver", "csidrivers", _STORAGE),
+    Resource(kinds.KIND_DEVICE_CLASS, "DeviceClass", "deviceclasses", _DEVICES),
+    VOLUMES,
+    NODES,
+    Resource(kinds.KIND_CSI_NODE, "CSINode", "csinodes", _STORAGE),
+    Resource(
+        kinds.KIND_HYPER_NODE,
+        "HyperNode",
+        "hypernodes",
+        "topology.volcano.sh",
+        "v1alpha1",
+        custom=True,
+    ),
+    *POD_GROUPS,
+    CLAIMS,
+    PODS,
+    Resource(kinds.KIND_RESOURCE_QUOTA, "ResourceQuota", "resourcequotas", namespaced=True),
+    Resource(
+        kinds.KIND_POD_DISRUPTION_BUDGET,
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        "policy",
+        namespaced=True,
+    ),
+    Resource(kinds.KIND_SERVICE, "Service", "services", namespaced=True),
+    Resource(kinds.KIND_REPLICA_SET, "ReplicaSet", "replicasets", "apps", namespaced=True),
+    Resource(
+        kinds.KIND_REPLICATION_CONTROLLER,
+        "ReplicationController",
+        "replicationcontrollers",
+        namespaced=True,
+    ),
+    Resource(kinds.KIND_STATEFUL_SET, "StatefulSet", "statefulsets", "apps", namespaced=True),
+    Resource(
+        kinds.KIND_CSI_STORAGE_CAPACITY,
+        "CSIStorageCapacity",
+        "csistoragecapacities",
+        _STORAGE,
+        namespaced=True,
+    ),
+    Resource(kinds.KIND_VOLUME_ATTACHMENT, "VolumeAttachment", "volumeattachments", _STORAGE),
+    Resource(
+        kinds.KIND_RESOURCE_CLAIM, "ResourceClaim", "resourceclaims", _DEVICES, namespaced=True
+    ),
+    Resource(kinds.KIND_RESOURCE_SLICE, "ResourceSlice", "resourceslices", _DEVICES),
+    Resource(
+        kinds.KIND_NUMA_TOPOLOGY,
+        "Numatopology",
+        "numatopologies",
+        "nodeinfo.volcano.sh",
+        "v1alpha1",
+        custom=True,
+    ),
+    Resource(
+        kinds.KIND_NODE_SHARD,
+        "NodeShard",
+        "nodeshards",
+        "shard.volcano.sh",
+        "v1alpha1",
+        custom=True,
+    ),
+)
+
+
+def resources_of(kind: KindNumber) -> list[Resource]:
+    """Where objects of a kind may be found, the most likely place first."""
+    return [resource for resource in RESOURCES if resource.kind == kind]

@@ -1,0 +1,58 @@
+"""Several schedulers that share a cluster: who has which node, pod and PodGroup."""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from zlib import crc32
+
+_POINTS = 20
+
+
+class Ring:
+    """A consistent-hash ring, point for point that of the reference, so that both agree.
+
+    Each member has twenty points: the CRC-32 of the point's number followed by the member's name. A
+    key belongs to the member with the first point above the key's CRC-32, around the ring.
+    """
+
+    def __init__(self, members: list[str]) -> None:
+        if not members:
+            raise ValueError("a ring needs members")
+        points = {
+            crc32(f"{number}{member}".encode()): member
+            for member in members
+            for number in range(_POINTS)
+        }
+        self._points = sorted(points)
+        self._members = [points[point] for point in self._points]
+
+    def owner(self, key: str) -> str:
+        at = bisect_right(self._points, crc32(key.encode()))
+        return self._members[at % len(self._members)]
+
+
+class Share:
+    """The part of a ring that is ours."""
+
+    def __init__(self, name: str, count: int) -> None:
+        base, dash, number = name.rpartition("-")
+        if not dash or not number.isdigit():
+            raise ValueError(
+                f"SCHEDULER_POD_NAME is {name!r}; it must end in a number, such as volcano-0"
+            )
+        if int(number) >= count:
+            raise ValueError(f"SCHEDULER_POD_NAME is {name!r}, but SCHEDULER_NUM is {count}")
+        self.name = name
+        self._ring = Ring([f"{base}-{index}" for index in range(count)])
+
+    def has(self, key: str) -> bool:
+        return self._ring.owner(key) == self.name
+
+
+def share_from(environment: Mapping[str, str]) -> Share | None:
+    """As the environment says; None: not one of several. Raises ValueError."""
+    if environment.get("MULTI_SCHEDULER_ENABLE", "").lower() != "true":
+        return None
+    text = environment.get("SCHEDULER_NUM", "1")
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"SCHEDULER_NUM is {text!r}; it must be a number from 1")
+    return Share(environment.get("SCHEDULER_POD_NAME", ""), int(text))

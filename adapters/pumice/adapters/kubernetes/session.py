@@ -1,0 +1,304 @@
+"""One way to the API server: calls, pages and streams, with credentials that renew themselves."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+
+from pumice.adapters.kubernetes.api import Access
+from pumice.adapters.kubernetes.errors import (
+    FORBIDDEN,
+    UNAUTHORIZED,
+    ApiError,
+    BadCredentialsError,
+    LostAnswerError,
+    MissingRightsError,
+    NotLeadingError,
+    UnreachableError,
+    one_line,
+)
+from pumice.adapters.kubernetes.lane import Lane, Reply
+from pumice.adapters.kubernetes.pace import TokenBucket
+from pumice.adapters.runtime.clock import Clock
+from pumice.adapters.runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+JSON: Final = "application/json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+# The object's metadata is all that is wanted back.
+METADATA_ONLY: Final = (
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+)
+
+_USER_AGENT: Final = "pumice-adapter"
+_REFRESH_SECONDS: Final = 60.0
+_PAGE_SECONDS: Final = 120.0
+_CONNECT_SECONDS: Final = 10.0
+_FIRST_SERVER_ERROR: Final = 400
+
+Fence = Callable[[], bool]
+
+
+class Credentials(Protocol):
+    """Where access comes from; both may block."""
+
+    def load(self) -> Access: ...
+
+    def refresh(self) -> Access: ...
+
+
+class _Status(msgspec.Struct):
+    """What a refusal says."""
+
+    reason: str = ""
+    message: str = ""
+
+
+_STATUS: Final = msgspec.json.Decoder(_Status)
+
+
+def failure(status: int, body: bytes, retry_after: str = "") -> ApiError:
+    """The error that an answer stands for."""
+    try:
+        said = _STATUS.decode(body)
+    except msgspec.MsgspecError:
+        said = _Status(message=body[:200].decode("utf-8", "replace"))
+    if status == FORBIDDEN and "being terminated" not in said.message:
+        return MissingRightsError(said.message)
+    seconds = float(retry_after) if retry_after.isdigit() else 0.0
+    return ApiError(status, said.reason, said.message, seconds)
+
+
+class ApiSession:
+    """Speaks to one API server. Open before use, close after."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        pace: TokenBucket,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        connections: int = 32,
+    ) -> None:
+        self._credentials, self._pace, self._clock = credentials, pace, clock
+        self._metrics, self._connections = metrics, connections
+        self._access: Access | None = None
+        self._headers = ""
+        self._lane: Lane | None = None
+        self._http: aiohttp.ClientSession | None = None
+        self._retired: list[aiohttp.ClientSession | Lane] = []
+        self._renewal: asyncio.Task[None] | None = None
+        self._refresh_at = 0.0
+
+    @property
+    def server(self) -> str:
+        return "" if self._access is None else self._access.server
+
+    async def open(self) -> None:
+        """Raises NoAccessError."""
+        self._use(await asyncio.to_thread(self._credentials.load))
+
+    async def close(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.gather(self._renewal, return_exceptions=True)
+        for user in (*self._retired, self._lane, self._http):
+            if user is not None:
+                await user.close()
+
+    # Calls.
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = JSON,
+        accept: str = JSON,
+        seconds: float = 10.0,
+        fence: Fence | None = None,
+    ) -> bytes:
+        """The body of the answer. Raises ApiError and its relatives; tries once.
+
+        The fence is asked at the last moment before the call leaves.
+        """
+        await self._pace.take()
+        access = self._current()
+        head = f"Accept: {accept}\r\n"
+        if body:
+            head += f"Content-Type: {content_type}\r\n"
+        reply = await self._exchange(method, path, head, body, seconds, fence)
+        if reply.status == UNAUTHORIZED:
+            await self._renew(access, reply)
+            reply = await self._exchange(method, path, head, body, seconds, fence)
+            if reply.status == UNAUTHORIZED:
+                raise BadCredentialsError(failure(reply.status, reply.body).message)
+        if reply.status >= _FIRST_SERVER_ERROR:
+            raise failure(reply.status, reply.body, reply.retry_after)
+        return reply.body
+
+    async def _exchange(
+        self, method: str, path: str, head: str, body: bytes, seconds: float, fence: Fence | None
+    ) -> Reply:
+        headers = head + self._headers
+        if self._lane is not None:
+            return await self._lane.exchange(method, path, headers, body, seconds, fence)
+        return await self._exchange_by_proxy(method, path, headers, body, seconds, fence)
+
+    async def _exchange_by_proxy(
+        self, method: str, path: str, head: str, body: bytes, seconds: float, fence: Fence | None
+    ) -> Reply:
+        if fence is not None and not fence():
+            raise NotLeadingError
+        http, access = self._opened()
+        lines = (line.partition(": ") for line in head.split("\r\n") if line)
+        headers = {name: text for name, _, text in lines}
+        limit = aiohttp.ClientTimeout(total=seconds)
+        try:
+            async with http.request(
+                method,
+                access.server + path,
+                data=body or None,
+                headers=headers,
+                timeout=limit,
+                proxy=access.proxy or None,
+                server_hostname=access.server_name or None,
+            ) as answer:
+                content = await answer.read()
+                return Reply(answer.status, content, answer.headers.get("Retry-After", ""))
+        except aiohttp.ClientConnectorError as error:
+            raise UnreachableError(access.server, one_line(error)) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise LostAnswerError(f"no answer: {one_line(error)}") from error
+
+    # Pages and streams: large or long.
+
+    async def page(self, path: str, query: Mapping[str, str], accept: str = JSON) -> bytes:
+        """A large body in one piece."""
+        async with self.stream(path, query, _PAGE_SECONDS, _PAGE_SECONDS, accept) as content:
+            try:
+                return await content.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise LostAnswerError(f"the answer broke off: {one_line(error)}") from error
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        seconds: float,
+        quiet_seconds: float,
+        accept: str = JSON,
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """The body of an answer, as it comes."""
+        await self._pace.take()
+        access = self._current()
+        limit = aiohttp.ClientTimeout(
+            total=seconds, sock_connect=_CONNECT_SECONDS, sock_read=quiet_seconds
+        )
+        answer = await self._get(path, query, limit, accept)
+        try:
+            if answer.status == UNAUTHORIZED:
+                reply = Reply(answer.status, await answer.read())
+                answer.release()
+                await self._renew(access, reply)
+                answer = await self._get(path, query, limit, accept)
+            if answer.status >= _FIRST_SERVER_ERROR:
+                body = await answer.read()
+                if answer.status == UNAUTHORIZED:
+                    raise BadCredentialsError(failure(answer.status, body).message)
+                raise failure(answer.status, body, answer.headers.get("Retry-After", ""))
+            yield answer.content
+        finally:
+            # Not released: what is left of a watch is nothing to wait for.
+            answer.close()
+
+    async def _get(
+        self, path: str, query: Mapping[str, str], limit: aiohttp.ClientTimeout, accept: str
+    ) -> aiohttp.ClientResponse:
+        http, access = self._opened()
+        headers = {"Accept": accept, "Accept-Encoding": "identity"}
+        if access.authorization:
+            headers["Authorization"] = access.authorization
+        target = f"{access.server}{path}?{urlencode(query)}" if query else access.server + path
+        try:
+            return await http.get(
+                target,
+                headers=headers,
+                timeout=limit,
+                proxy=access.proxy or None,
+                server_hostname=access.server_name or None,
+            )
+        except aiohttp.ClientConnectorError as error:
+            raise UnreachableError(access.server, one_line(error)) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise LostAnswerError(f"no answer: {one_line(error)}") from error
+
+    # Credentials.
+
+    def _opened(self) -> tuple[aiohttp.ClientSession, Access]:
+        assert self._http is not None, "open the session first"
+        assert self._access is not None
+        return self._http, self._access
+
+    def _current(self) -> Access:
+        assert self._access is not None, "open the session first"
+        now = self._clock.now()
+        if now >= self._refresh_at and self._renewal is None:
+            # Beside the call: the old token is good for a while yet.
+            self._refresh_at = now + _REFRESH_SECONDS
+            self._start_renewal(self._credentials.refresh)
+        return self._access
+
+    async def _renew(self, seen: Access, reply: Reply) -> None:
+        """After a refusal; one renewal serves all calls that were refused."""
+        if self._access is not seen:
+            return
+        self._metrics.count("credential_reloads")
+        log.info("the API server does not accept the credentials; loading them again")
+        renewal = self._renewal or self._start_renewal(self._credentials.load)
+        await asyncio.shield(renewal)
+        log.debug("the API server had said: %r", reply.body[:200])
+
+    def _start_renewal(self, load: Callable[[], Access]) -> "asyncio.Task[None]":
+        async def renew() -> None:
+            try:
+                self._use(await asyncio.to_thread(load))
+            except Exception as error:
+                log.error("credentials could not be loaded: %s", one_line(error))
+            finally:
+                self._renewal = None
+
+        self._renewal = asyncio.get_running_loop().create_task(renew())
+        return self._renewal
+
+    def _use(self, access: Access) -> None:
+        before, self._access = self._access, access
+        self._refresh_at = self._clock.now() + _REFRESH_SECONDS
+        header = access.authorization
+        self._headers = f"Authorization: {header}\r\n" if header else ""
+        if before is not None and before.fingerprint == access.fingerprint:
+            return
+        for user in (self._http, self._lane):
+            if user is not None:
+                self._retired.append(user)
+        connector = aiohttp.TCPConnector(
+            ssl=access.tls if access.tls is not None else True, limit=0, keepalive_timeout=75
+        )
+        self._http = aiohttp.ClientSession(
+            connector=connector,
+            headers={"User-Agent": _USER_AGENT},
+            auto_decompress=False,
+            trust_env=False,
+        )
+        self._lane = None if access.proxy else Lane(access, self._connections, _USER_AGENT)

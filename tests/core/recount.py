@@ -55,7 +55,7 @@ def _check_node(cache: ClusterCache, row: int, entry: NodeEntry) -> None:
         for task in cache.tasks.values()
         if task.node_name == entry.name and task.status not in COMPLETED
     ]
-    assert {task.key for task in on_it} == set(entry.tasks)
+    assert {task.uid for task in on_it} == set(entry.tasks)
     leaving = [task for task in on_it if task.status is TaskStatus.RELEASING]
     assert entry.node is not None
     offered: Amounts = {name: amount for name, amount in entry.node.allocatable if amount}

@@ -158,8 +158,11 @@ class Walk(RuleBasedStateMachine):
         )
 
     def _pod(self, job: str, cpu: float) -> Pod:
+        """Now and then with the name of another one, which may still be there."""
         born = self.born()
-        return builders.pod(f"{job}-{self.age}", job, cpu, min(cpu, 1), creation_time_ns=born)
+        name = f"{job}-{self.age - self.age // 5 % 2}"
+        pod = builders.pod(name, job, cpu, min(cpu, 1), creation_time_ns=born)
+        return dataclasses.replace(pod, uid=f"uid-{self.age}")
 
     @rule(number=st.integers(0, 9), cpu=cores)
     def pod_appears(self, number: int, cpu: float) -> None:

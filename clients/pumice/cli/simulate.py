@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from pumice.cli.errors import BAD_INPUT, FAILED, InputProblem
 from pumice.cli.simulation import reports
 from pumice.cli.simulation.reports import Verdict
-from pumice.cli.simulation.runs import SECOND_NS, run
+from pumice.cli.simulation.runs import SECOND_NS, Run, run
 from pumice.cli.simulation.scenarios import MOST_CYCLES, Scenario
 from pumice.cli.simulation.sources import Sources, read_text
 from pumice.cli.simulation.verdicts import difference
@@ -106,6 +106,7 @@ def _show(sources: Sources, now_ns: int, family: str | None, *, as_json: bool) -
             bad = True
             continue
         bad = _tell_set_aside(done.set_aside, scenario) or bad
+        _tell_faults(done)
         if as_json:
             shown.append(reports.run_json(done, now_ns))
         else:
@@ -151,6 +152,7 @@ def _verdict(source: Scenario | InputProblem, now_ns: int) -> Verdict:
             error=problem.message,
         )
     _tell_set_aside(done.set_aside, scenario)
+    _tell_faults(done)
     return Verdict(
         scenario.source,
         scenario.name,
@@ -191,6 +193,14 @@ def _tell_set_aside(lines: Sequence[str], scenario: Scenario) -> bool:
         kinds = ", ".join(scenario.ignored)
         warn(f"{scenario.source}: ignored, scheduling does not read: {kinds}")
     return bool(lines)
+
+
+def _tell_faults(done: Run) -> None:
+    """Plugins that raised; the sessions went on without them."""
+    for number, cycle in enumerate(done.cycles, start=1):
+        for fault in cycle.faults:
+            where = f"{done.scenario.source}: cycle {number}"
+            complain(f"{where}: {fault.author} failed in {fault.where}: {fault.error}")
 
 
 @contextmanager

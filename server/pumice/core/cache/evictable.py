@@ -119,7 +119,7 @@ class EvictableTasks:
         for position in range(self.starts[row], self.starts[row + 1]):
             task = self.tasks[position]
             code = GONE
-            if held.get(task.key) is task:
+            if held.get(task.uid) is task:
                 code = _CODES.get(task.status, GONE)
                 evictable -= code != GONE
             self.state[position] = code

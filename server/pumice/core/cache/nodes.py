@@ -36,6 +36,7 @@ class NodeEntry:
     def __init__(self, name: str) -> None:
         self.name = name
         self.node: Node | None = None
+        # By uid: a pod may come before the end of its predecessor of the same name is told.
         self.tasks: dict[str, Task] = {}
         self.csi_limits: tuple[tuple[str, int], ...] = ()
         # -1: not in the arrays (yet); its tasks are counted when it gets a row.
@@ -169,10 +170,30 @@ class NodeTable:
 
     def add_task(self, task: Task) -> None:
         entry = self.entry(task.node_name)
-        entry.tasks[task.key] = task
+        entry.tasks[task.uid] = task
         task.ledger_status = task.status
         if entry.row >= 0 and not self._moved:
             self._weigh(entry.row, task, task.status, 1)
+
+    def add_tasks(self, tasks: list[Task], rows: list[int]) -> None:
+        """Tasks of one class that hold room; each has its node's row beside it."""
+        for task, row in zip(tasks, rows, strict=True):
+            self.rows[row].tasks[task.uid] = task
+            task.ledger_status = task.status
+        self._weigh_many(rows, self.weights(tasks[0].class_).held)
+
+    def kube_add_many(self, tasks: list[Task], rows: list[int]) -> None:
+        self._weigh_many(rows, self.weights(tasks[0].class_).kube)
+        if self.watcher is not None:
+            for task, row in zip(tasks, rows, strict=True):
+                self.watcher(row, task, 1)
+
+    def _weigh_many(self, rows: list[int], weight: Floats) -> None:
+        if len(set(rows)) == len(rows):
+            self.amounts[:, rows] += weight[:, None]
+        else:
+            np.add.at(self.amounts.T, rows, weight)
+        self.log += rows
 
     def remove_task(self, task: Task) -> None:
         entry = self.entries.get(task.node_name)
@@ -180,7 +201,7 @@ class NodeTable:
             return
         if entry.row >= 0 and not self._moved:
             self._weigh(entry.row, task, task.ledger_status, -1)
-        del entry.tasks[task.key]
+        del entry.tasks[task.uid]
         task.ledger_status = None
 
     def restate_task(self, task: Task) -> None:

@@ -112,7 +112,7 @@ class Task:
         self.told: tuple[str, str, str] | None = None
         self.pod_index = _pod_index(pod.name)
         # Wherever Volcano walks a map of tasks, we walk by this.
-        self.order_key = (pod.creation_time_ns, pod.key)
+        self.order_key = (pod.creation_time_ns, pod.key, pod.uid)
 
     def __repr__(self) -> str:
         return f"Task({self.key}, {self.status.word}, {self.node_name or '-'})"

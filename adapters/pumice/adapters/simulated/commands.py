@@ -13,6 +13,7 @@ import click
 from pumice.adapters.runtime.connect import TlsFiles, channel_factory
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.simulated.journal import StateError, alone_with
 from pumice.adapters.simulated.options import SimulationOptions, Trouble
 from pumice.adapters.simulated.report import SimulationReport
 from pumice.adapters.simulated.run import Simulation
@@ -52,6 +53,32 @@ def _read_trouble(
     help="Simulated seconds in one second.",
 )
 @click.option(
+    "--arrivals",
+    default=_DEFAULTS.arrival_share,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="The share of the duration within which jobs arrive.",
+)
+@click.option(
+    "--load",
+    default=_DEFAULTS.load,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="The share of the cluster that jobs ask for on average; 0: as they come.",
+)
+@click.option(
+    "--elastic",
+    default=_DEFAULTS.elastic_share,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="The share of gangs that are content with half their pods.",
+)
+@click.option(
+    "--state",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep the cluster in this file, or go on with the one that is in it; else it is in memory.",
+)
+@click.option(
     "--trouble",
     multiple=True,
     callback=_read_trouble,
@@ -76,6 +103,10 @@ def simulated_command(
     jobs: int,
     duration: float,
     speed: float,
+    arrivals: float,
+    load: float,
+    elastic: float,
+    state: Path | None,
     trouble: Trouble,
     refused: tuple[str, ...],
     scheduler_conf: Path | None,
@@ -110,6 +141,9 @@ def simulated_command(
         jobs=jobs,
         duration=duration,
         speed=speed,
+        arrival_share=arrivals,
+        load=load,
+        elastic_share=elastic,
         trouble=trouble,
         refused_jobs=frozenset(refused),
         scheduler_conf=scheduler_conf.read_text(encoding="utf-8") if scheduler_conf else "",
@@ -117,7 +151,12 @@ def simulated_command(
     )
     runtime = RuntimeOptions(cluster=cluster, adapter_id=adapter_id or cluster)
     try:
-        report = asyncio.run(_run(lambda: Simulation(open_channel, options, runtime)))
+        with alone_with(state):
+            report = asyncio.run(
+                _run(lambda: Simulation(open_channel, options, runtime, state=state))
+            )
+    except StateError as error:
+        raise click.UsageError(f"--state: {error}") from None
     except AdapterError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)

@@ -6,9 +6,11 @@ another one makes the same calls again, at the same simulated seconds, and has t
 
 import asyncio
 import base64
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,6 +37,20 @@ PASSED = ""
 
 class StateError(Exception):
     """A state file that this cluster cannot go on from."""
+
+
+@contextmanager
+def alone_with(path: Path | None) -> Iterator[None]:
+    """Keeps a state file for this process until it ends, however it ends. Raises StateError."""
+    if path is None:
+        yield
+        return
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StateError(f"another process has {path} open") from None
+        yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,11 @@ class SimulationOptions:
     # How long a gang runs, at least and at most.
     shortest_run: float = 2.0
     longest_run: float = 8.0
+    # Runs are made longer or shorter so that the jobs ask for this share of the cluster while they
+    # arrive, on average; 0: they are left as they are.
+    load: float = 0.0
+    # The share of gangs of more than two that are content with half their pods.
+    elastic_share: float = 0.3
     # From bound to running, from finished to removed, from evicted to gone.
     start_seconds: float = 0.3
     linger_seconds: float = 0.5

@@ -2,7 +2,7 @@
 
 import hashlib
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pumice.adapters.simulated.furniture import (
     GIB,
@@ -69,7 +69,7 @@ def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
         if gpus:
             fitting = int(total_gpus * share / gpus)
             pods, gpus = (min(pods, fitting), gpus) if fitting else (pods, 0)
-        elastic = pods > 2 and rng.random() < 0.3
+        elastic = pods > 2 and rng.random() < options.elastic_share
         plans.append(
             JobPlan(
                 name=f"job-{number:04d}",
@@ -84,7 +84,16 @@ def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
                 gpus=gpus,
             )
         )
-    return plans
+    return _stretched(plans, options.load * total_cpu * last_arrival, last_arrival / 4)
+
+
+def _stretched(plans: list[JobPlan], work: float, longest: float) -> list[JobPlan]:
+    """The same jobs with runs that come to so much work together, none of them too long."""
+    planned = sum(plan.pods * plan.milli_cpu * plan.run_seconds for plan in plans)
+    if not work or not planned:
+        return plans
+    factor = work / planned
+    return [replace(plan, run_seconds=min(longest, factor * plan.run_seconds)) for plan in plans]
 
 
 def pod_group(plan: JobPlan) -> ClusterObject:

@@ -64,6 +64,10 @@ class SimulatedWorld:
         finally:
             self.store.close()
 
+    async def settled(self) -> None:
+        """When all that happened until now would survive the process."""
+        await self._journal.flushed()
+
     def report(self) -> SimulationReport:
         return self._life.close_report()
 

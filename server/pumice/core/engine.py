@@ -96,6 +96,8 @@ class Engine:
         self._views = ClassViews()
         for item in old.objects():
             self.cache.upsert(item)
+        # Only now: it takes what it is told for news.
+        self.cache.ledger = old.ledger
         self.cache.version += old.version + 1
         self.cache.stirred += old.stirred + 1
 

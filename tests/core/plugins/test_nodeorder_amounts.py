@@ -22,7 +22,7 @@ def opened_with(*objects: Node | Pod, followed: bool = False, **weights: int) ->
 
 
 def score(one: Node, waiting: Pod, *others: Pod, **weights: int) -> float:
-    return scores(opened_with(one, waiting, *others, **weights), "p")["n1"]
+    return scores(opened_with(one, waiting, *others, followed=False, **weights), "p")["n1"]
 
 
 # Least and most.

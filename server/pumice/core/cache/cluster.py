@@ -19,7 +19,7 @@ from pumice.core.cache.store import ObjectStore
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.validation import check_node, check_pod_group, check_queue
-from pumice.core.cache.volumes import VolumeLedger, VolumeUsers
+from pumice.core.cache.volumes import StorageCache
 from pumice.core.cache.workloads import WorkloadSelectors
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import (
@@ -50,7 +50,7 @@ from pumice.core.model.topology import HyperNode, NodeShard, NumaTopology
 T = TypeVar("T", bound=ClusterObject)
 
 
-class ClusterCache:
+class ClusterCache(StorageCache):
     """Nodes, tasks, jobs, queues and everything that plugins look up."""
 
     job_type: ClassVar[type[Job]] = Job
@@ -58,6 +58,7 @@ class ClusterCache:
     class_type: ClassVar[type[TaskClass]] = TaskClass
 
     def __init__(self, settings: CacheSettings | None = None) -> None:
+        super().__init__()
         self.settings = settings or CacheSettings()
         self.table = NodeTable()
         self.labels, self.evictable = NodeLabels(self.table), EvictableTasks(self.table)
@@ -83,7 +84,6 @@ class ClusterCache:
             lambda o: f"{o.kind}/{o.namespace}/{o.name}"
         )
         self.workload_selectors = WorkloadSelectors(self.workloads)
-        self._make_storage()
         self.hyper_nodes: ObjectStore[HyperNode] = ObjectStore(lambda o: o.name)
         self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
         self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
@@ -93,19 +93,6 @@ class ClusterCache:
         # Grows with every change after which something could be placed that could not be before;
         # the cluster's echo of our own decisions is none.
         self.stirred = 0
-
-    def _make_storage(self) -> None:
-        self.volumes: ObjectStore[PersistentVolume] = ObjectStore(lambda o: o.name)
-        self.claims: ObjectStore[PersistentVolumeClaim] = ObjectStore(lambda o: o.key)
-        self.storage_classes: ObjectStore[StorageClass] = ObjectStore(lambda o: o.name)
-        self.csi_nodes: ObjectStore[CsiNode] = ObjectStore(lambda o: o.name)
-        self.csi_drivers: ObjectStore[CsiDriver] = ObjectStore(lambda o: o.name)
-        self.storage_capacities: ObjectStore[CsiStorageCapacity] = ObjectStore(
-            lambda o: f"{o.namespace}/{o.name}"
-        )
-        self.attachments: ObjectStore[VolumeAttachment] = ObjectStore(lambda o: o.name)
-        self.ledger = VolumeLedger()
-        self._volume_users = VolumeUsers()
 
     # Upserts.
 
@@ -128,7 +115,7 @@ class ClusterCache:
                 self.table.set_csi_limits(item.name, item.driver_limits)
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 if self._put(self._store_of(type(item)), item):
-                    self._storage_told(item)
+                    self.storage_told(item)
             case _:
                 self._put(self._store_of(type(item)), item)
 
@@ -140,10 +127,6 @@ class ClusterCache:
             self.version += 1
             self.stirred += 1
         return changed
-
-    def _storage_told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
-        self.ledger.told(item)
-        self._volume_users.told(item)
 
     def _upsert_queue(self, queue: Queue) -> None:
         check_queue(queue)
@@ -224,6 +207,9 @@ class ClusterCache:
             task.status, task.node_name = assumed
         if known is not None:
             task.told = known.told
+            if known.node_name != task.node_name:
+                # It did not go where we sent it, or no longer goes there.
+                self.ledger.failed(task.uid)
         self._enter(task)
         if _stirs(known, task):
             self.stirred += 1
@@ -243,7 +229,7 @@ class ClusterCache:
         if task.job_id:
             self._job(task.job_id).add(task)
         if task.class_.spec.volumes:
-            self._volume_users.add(task)
+            self.volume_users.add(task)
 
     def _forget(self, task: Task) -> None:
         del self.tasks[task.uid]
@@ -254,7 +240,7 @@ class ClusterCache:
             if entry is not None:
                 self.table.forget_if_empty(entry)
         if task.class_.spec.volumes:
-            self._volume_users.remove(task)
+            self.volume_users.remove(task)
         if task.job_id:
             job = self.jobs[task.job_id]
             job.remove(task)
@@ -309,18 +295,19 @@ class ClusterCache:
             case PriorityClass():
                 self._reprioritise()
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
-                self._storage_told(gone)
+                self.storage_told(gone)
 
     # Before a session.
 
     def settle(self) -> None:
         """Puts in order what deltas left open, so that a session may look."""
-        for task in self._volume_users.take_outdated():
+        for task in self.volume_users.take_outdated():
             class_ = self.classes.class_of(task.pod)
             if class_ is not task.class_:
                 self._forget(task)
                 again = self.task_type(task.pod, class_, task.job_id)
                 again.status, again.node_name = task.status, task.node_name
+                again.told = task.told
                 self._enter(again)
         self.table.settle()
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
+from pumice.core.cache.store import ObjectStore
 from pumice.core.cache.tasks import Task
-from pumice.core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from pumice.core.model.storage import (
+    CsiDriver,
+    CsiNode,
+    CsiStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +139,24 @@ class VolumeUsers:
 def _claims(task: Task) -> list[str]:
     pod = task.pod
     return [f"{pod.namespace}/{volume.claim_name}" for volume in pod.spec.volumes]
+
+
+class StorageCache:
+    """The storage part of the cluster's cache."""
+
+    def __init__(self) -> None:
+        self.volumes: ObjectStore[PersistentVolume] = ObjectStore(lambda o: o.name)
+        self.claims: ObjectStore[PersistentVolumeClaim] = ObjectStore(lambda o: o.key)
+        self.storage_classes: ObjectStore[StorageClass] = ObjectStore(lambda o: o.name)
+        self.csi_nodes: ObjectStore[CsiNode] = ObjectStore(lambda o: o.name)
+        self.csi_drivers: ObjectStore[CsiDriver] = ObjectStore(lambda o: o.name)
+        self.storage_capacities: ObjectStore[CsiStorageCapacity] = ObjectStore(
+            lambda o: f"{o.namespace}/{o.name}"
+        )
+        self.attachments: ObjectStore[VolumeAttachment] = ObjectStore(lambda o: o.name)
+        self.ledger = VolumeLedger()
+        self.volume_users = VolumeUsers()
+
+    def storage_told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+        self.ledger.told(item)
+        self.volume_users.told(item)

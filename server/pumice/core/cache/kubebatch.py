@@ -56,17 +56,21 @@ class KubeBatchCache(ClusterCache):
             self._reassign_budgets(old, item)
         else:
             super().upsert(item)
-        self._settle()
+        self._settle_groups()
 
     def delete(self, kind: type[ClusterObject], uid: str) -> None:
         old = self.budgets.by_uid(uid) if kind is PodDisruptionBudget else None
         super().delete(kind, uid)
         self._reassign_budgets(old)
-        self._settle()
+        self._settle_groups()
 
     def restore(self, task: Task) -> None:
         super().restore(task)
-        self._settle()
+        self._settle_groups()
+
+    def settle(self) -> None:
+        super().settle()
+        self._settle_groups()
 
     def _upsert_pod(self, pod: Pod) -> None:
         known = pod.uid in self.tasks
@@ -122,7 +126,7 @@ class KubeBatchCache(ClusterCache):
             )
             self._unsettled[uid] = None
 
-    def _settle(self) -> None:
+    def _settle_groups(self) -> None:
         """Gives jobs the groups that they should have by now, and drops the empty ones."""
         if not self._unsettled:
             return

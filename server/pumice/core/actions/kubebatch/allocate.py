@@ -46,6 +46,7 @@ class _Run:
         self._queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
         self._jobs: dict[str, LiveHeap[Job]] = {}
         self._tasks: dict[str, deque[Task]] = {}
+        self._tried: dict[str, Job] = {}
         for job in session.active_jobs:
             # Once for every job, as kube-batch did: it shapes the heap.
             self._queues.push(session.queue_of(job))
@@ -88,6 +89,7 @@ class _Run:
         session.broken.pop(job.id, None)
         tasks = self._waiting(job)
         while tasks:
+            self._tried[job.id] = job
             task = tasks.popleft()
             session.count("tasks_tried")
             if not self._place_task(job, task):
@@ -117,8 +119,8 @@ class _Run:
     def explain_short(self) -> None:
         """Jobs that hold room, or were promised some, and are not ready."""
         session = self._session
-        for job in session.active_jobs:
-            if self._tasks.get(job.id) is None or session.votes.is_ready(job):
+        for job in self._tried.values():
+            if session.votes.is_ready(job):
                 continue
             have, need = job.index.ready_count, job.min_available
             if have < need:

@@ -90,6 +90,22 @@ def test_each_score_equals_the_plain_one(name: str, seed: int) -> None:
         assert relative(got) == relative({n: 3 * s for n, s in wanted.items()})
 
 
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(seed=SEEDS)
+def test_the_short_way_of_the_default_weights_leads_to_the_same_sum(seed: int) -> None:
+    cluster = RandomCluster(seed)
+    # Without nodes that have no cpu: these take the long way.
+    cluster.nodes = [n for n in cluster.nodes if dict(n.allocatable)["cpu"]]
+    names = {n.name for n in cluster.nodes}
+    cluster.running = [p for p in cluster.running if p.node_name in names]
+    opened = opened_over(cluster, leastrequested=1, balancedresource=1)
+    world = world_of(cluster)
+    for pod in cluster.waiting:
+        least = expected("leastrequested", cluster, world, pod, cluster.nodes)
+        balanced = expected("balancedresource", cluster, world, pod, cluster.nodes)
+        assert scores(opened, pod.name) == {name: least[name] + balanced[name] for name in names}
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=SEEDS)
 def test_a_task_called_plain_gets_nothing_from_other_pods_or_the_candidates(seed: int) -> None:

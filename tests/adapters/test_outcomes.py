@@ -27,6 +27,7 @@ ROWS = [
     (ApplyResult(ApplyCode.THROTTLED), OUTCOME_CODE_RETRYING),
     (ApplyResult(ApplyCode.SERVER_ERROR), OUTCOME_CODE_RETRYING),
     (ApplyResult(ApplyCode.TIMED_OUT), OUTCOME_CODE_RETRYING),
+    (ApplyResult(ApplyCode.WAITING), OUTCOME_CODE_RETRYING),
 ]
 
 

@@ -8,6 +8,7 @@ from pumice.adapters.kubernetes.errors import (
     GATEWAY_TIMEOUT,
     NOT_FOUND,
     THROTTLED,
+    UNPROCESSABLE,
     ApiError,
     BadCredentialsError,
     KubernetesError,
@@ -49,3 +50,11 @@ def result_of(error: KubernetesError) -> ApplyResult:
             code = ApplyCode.SERVER_ERROR
     wait = error.retry_after if isinstance(error, ApiError) else 0.0
     return ApplyResult(code, reason, retry_after_seconds=wait)
+
+
+def other_uid_or(error: ApiError) -> ApplyResult:
+    """The result of a patch or deletion that named the uid of the object it was meant for."""
+    # A deletion with another uid is a conflict, a patch with another uid is invalid.
+    if error.status in (CONFLICT, UNPROCESSABLE) and "uid" in error.message.lower():
+        return ApplyResult(ApplyCode.OTHER_UID, one_line(error))
+    return result_of(error)

@@ -1,13 +1,13 @@
 """Binds pods: volumes first, then the one call that counts."""
 
 from typing import Final
-from urllib.parse import quote
 
 import msgspec
 
 from pumice.adapters.kubernetes.answers import result_of
 from pumice.adapters.kubernetes.errors import CONFLICT, ApiError, KubernetesError
 from pumice.adapters.kubernetes.reading import PodReader
+from pumice.adapters.kubernetes.resources import PODS
 from pumice.adapters.kubernetes.session import ApiSession, Fence
 from pumice.adapters.kubernetes.volumes import VolumeBinder
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult, ReadError
@@ -43,7 +43,7 @@ class KubernetesBinder:
         return result
 
     async def _post(self, order: Bind) -> ApplyResult:
-        path = f"/api/v1/namespaces/{order.namespace}/pods/{quote(order.name, safe='')}/binding"
+        path = PODS.path(order.namespace, order.name, "binding")
         try:
             await self._api.call(
                 "POST", path, body_of(order), seconds=self._seconds, fence=self._fence

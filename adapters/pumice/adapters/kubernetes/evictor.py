@@ -4,14 +4,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.answers import result_of
-from pumice.adapters.kubernetes.errors import CONFLICT, ApiError, KubernetesError
+from pumice.adapters.kubernetes.answers import other_uid_or, result_of
+from pumice.adapters.kubernetes.errors import ApiError, KubernetesError
 from pumice.adapters.kubernetes.quantities import shown_time
 from pumice.adapters.kubernetes.reflector import Head
 from pumice.adapters.kubernetes.resources import PODS
 from pumice.adapters.kubernetes.session import METADATA_ONLY, STRATEGIC, ApiSession, Fence
 from pumice.adapters.runtime.clock import Clock
-from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
+from pumice.adapters.runtime.world import DONE, ApplyResult
 from pumice.v1.decision_pb2 import Evict
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -32,9 +32,7 @@ class KubernetesEvictor:
             version = await self._mark(order)
             await self._delete(order, version)
         except ApiError as error:
-            if error.status == CONFLICT and "UID" in error.message:
-                return ApplyResult(ApplyCode.OTHER_UID, str(error))
-            return result_of(error)
+            return other_uid_or(error)
         except KubernetesError as error:
             return result_of(error)
         return DONE

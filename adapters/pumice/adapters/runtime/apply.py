@@ -17,12 +17,14 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.outcomes import Verdict, gave_up, target
 from pumice.adapters.runtime.resync import ResyncQueue, pod_identity
+from pumice.adapters.runtime.tidings import event_of
 from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_APPLIED,
     OUTCOME_CODE_FAILED,
     Outcome,
     OutcomeCode,
 )
+from pumice.v1.status_pb2 import Event
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ class ApplyPool:
         self._calm.set()
         self._is_paused = False
         self._tells_of_dropped = False
+        # Where events for people go.
+        self.announce: Callable[[Event], None] = lambda event: None
 
     @property
     def is_idle(self) -> bool:
@@ -144,7 +148,8 @@ class ApplyPool:
         if work.tries >= self._options.apply_tries or ends > self.apply_timeout_seconds:
             self._settle(work, gave_up(verdict, work.tries))
             return
-        if work.tries == 1:
+        if not work.told:
+            work.told = True
             self._tell(work, verdict)
         wait = asyncio.get_running_loop().create_task(self._wait(work, delay))
         self._waits[wait] = work
@@ -160,8 +165,11 @@ class ApplyPool:
     def _settle(self, work: Work, verdict: Verdict) -> None:
         self._tell(work, verdict)
         order = target(work.decision)
-        if order is None or work.tries == 0:
+        if order is None or not work.started:
             return
+        event = event_of(order, verdict)
+        if event is not None:
+            self.announce(event)
         pod = pod_identity(order.uid, order.namespace, order.name)
         if verdict.code == OUTCOME_CODE_APPLIED:
             self._resync.forget(pod)

@@ -45,6 +45,8 @@ class Work:
     started: float = 0.0
     # How long the world asked to be left alone.
     retry_after: float = 0.0
+    # The core knows that it is being tried again.
+    told: bool = False
     # It has its slot: what it does now cannot be taken back.
     is_calling: bool = False
     # Let go of in the middle of a call: no further try.
@@ -89,7 +91,7 @@ class Hands:
             refusal = self._why_not_gang(work.gang)
             if refusal is not None:
                 return Verdict(OUTCOME_CODE_FAILED, f"gang refused: {refusal}")
-            if work.tries == 0:
+            if not work.started:
                 work.started = self._clock.now()
             work.tries += 1
             if work.tries > 1:
@@ -99,6 +101,9 @@ class Hands:
             result = await self._call(order)
         self._metrics.count("apply_calls", verb=work.verb, result=result.code.value)
         work.retry_after = result.retry_after_seconds
+        if result.code is ApplyCode.WAITING:
+            # Nothing was tried on the pod itself, so there is nothing to read back or to count.
+            work.tries -= 1
         return judge(work.decision, result)
 
     def _why_not_gang(self, state: GangState | None) -> str | None:

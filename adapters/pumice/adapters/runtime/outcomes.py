@@ -28,6 +28,7 @@ OUTCOMES: Final[dict[ApplyCode, OutcomeCode.ValueType]] = {
     ApplyCode.THROTTLED: OUTCOME_CODE_RETRYING,
     ApplyCode.SERVER_ERROR: OUTCOME_CODE_RETRYING,
     ApplyCode.TIMED_OUT: OUTCOME_CODE_RETRYING,
+    ApplyCode.WAITING: OUTCOME_CODE_RETRYING,
 }
 
 

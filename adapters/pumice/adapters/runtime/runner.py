@@ -91,6 +91,7 @@ class AdapterRuntime:
         self._statuses = StatusWriter(
             self._world.status_updater, self._buffer, slots, options, clock, rng, metrics
         )
+        self._pool.announce = self._statuses.take_event
         self._cleanup = CleanupQueue(
             self._buffer, self._forget_job, options.cleanup_backoff, clock, rng, metrics
         )
@@ -161,6 +162,8 @@ class AdapterRuntime:
         while True:
             epoch = await self._epochs.current()
             if epoch != self._epoch:
+                # What an earlier epoch decided is not this one's to apply.
+                self._pool.drop_queued(tell=False)
                 self._epoch = epoch
                 self._be_somebody_new()
             ending = await self._serve_one_stream()

@@ -62,6 +62,8 @@ class ApplyCode(Enum):
     THROTTLED = "throttled"
     SERVER_ERROR = "server error"
     TIMED_OUT = "timed out"
+    # What the call needs is under way and takes its time, such as a volume: no failed try.
+    WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class ApplyResult:
     node: str = ""
     # The version of the object that was seen, opaque.
     version: str = ""
-    # With THROTTLED: how long the world asks to be left alone.
+    # With THROTTLED or WAITING: how long the world asks to be left alone.
     retry_after_seconds: float = 0.0
 
 

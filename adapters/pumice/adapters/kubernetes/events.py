@@ -1,0 +1,227 @@
+"""Events for people: the same one is counted, not written ten thousand times; none is dropped."""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from pumice.adapters.kubernetes.errors import (
+    CONFLICT,
+    NOT_FOUND,
+    ApiError,
+    KubernetesError,
+    one_line,
+)
+from pumice.adapters.kubernetes.feed import Memory
+from pumice.adapters.kubernetes.quantities import shown_time
+from pumice.adapters.kubernetes.resources import Resource, resources_of
+from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence
+from pumice.adapters.runtime.clock import Clock, end_tasks
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.v1.status_pb2 import Event
+
+log = logging.getLogger(__name__)
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+_REMEMBERED: Final = 20_000
+# An event that comes again is written anew after this time, then after twice as long each time.
+_FIRST_GAP_SECONDS: Final = 1.0
+_LONGEST_GAP_SECONDS: Final = 300.0
+# So many different texts for one reason and object in this time; then they share one event.
+_MOST_TEXTS: Final = 10
+_TEXTS_SECONDS: Final = 600.0
+_LONGEST_TEXT: Final = 1024
+_LONGEST_NAME: Final = 230
+
+
+@dataclass(slots=True)
+class _Written:
+    """An event that is in the cluster."""
+
+    event: Event
+    namespace: str
+    name: str
+    message: str
+    count: int = 1
+    # Of these, so many are not in the cluster yet.
+    behind: int = 0
+    gap: float = _FIRST_GAP_SECONDS
+    due: float = 0.0
+    flush: "asyncio.Task[None] | None" = None
+
+
+@dataclass(slots=True)
+class _Texts:
+    """The different texts that one reason had on one object lately."""
+
+    times: deque[float] = field(default_factory=deque)
+
+
+class EventRecorder:
+    """Writes core/v1 events."""
+
+    def __init__(
+        self,
+        api: ApiSession,
+        memory: Memory,
+        component: str,
+        clock: Clock,
+        metrics: Metrics,
+        fence: Fence,
+        seconds: float,
+    ) -> None:
+        self._api, self._memory, self._component = api, memory, component
+        self._clock, self._metrics = clock, metrics
+        self._fence, self._seconds = fence, seconds
+        self._nonce = secrets.token_hex(8)
+        self._written: OrderedDict[tuple[str, ...], _Written] = OrderedDict()
+        self._texts: OrderedDict[tuple[str, ...], _Texts] = OrderedDict()
+
+    async def write(self, event: Event) -> None:
+        """Raises KubernetesError when it could not be written now."""
+        key, message = self._key(event)
+        known = self._written.get(key)
+        if known is None:
+            await self._create(key, event, message)
+            return
+        self._written.move_to_end(key)
+        known.count += 1
+        known.behind += 1
+        known.message = message
+        self._metrics.count("repeated_events")
+        wait = known.due - self._clock.now()
+        if wait > 0:
+            if known.flush is None:
+                known.flush = asyncio.get_running_loop().create_task(
+                    self._flush_later(key, known, wait)
+                )
+            return
+        try:
+            await self._bump(key, known)
+        except KubernetesError:
+            # Whoever asked will ask again, and that is the one that counts.
+            known.count -= 1
+            known.behind -= 1
+            raise
+
+    async def stop(self) -> None:
+        tasks = [known.flush for known in self._written.values() if known.flush is not None]
+        await end_tasks(*tasks)
+
+    def _key(self, event: Event) -> tuple[tuple[str, ...], str]:
+        """By which an event is known, and the text it is written with."""
+        message = event.message[:_LONGEST_TEXT]
+        subject = (event.uid, event.reason, str(event.warning))
+        key = (*subject, message)
+        if key in self._written:
+            return key, message
+        texts = self._texts.setdefault(subject, _Texts())
+        self._texts.move_to_end(subject)
+        while len(self._texts) > _REMEMBERED:
+            self._texts.popitem(last=False)
+        now = self._clock.now()
+        while texts.times and texts.times[0] < now - _TEXTS_SECONDS:
+            texts.times.popleft()
+        if len(texts.times) < _MOST_TEXTS:
+            texts.times.append(now)
+            return key, message
+        combined = f"(combined from similar events): {message}"
+        return (*subject, ""), combined[:_LONGEST_TEXT]
+
+    async def _create(self, key: tuple[str, ...], event: Event, message: str) -> None:
+        namespace = event.namespace or "default"
+        # The same name for the same event: one whose answer was lost is not written twice.
+        digest = hashlib.blake2b("\0".join((self._nonce, *key)).encode(), digest_size=8)
+        name = f"{event.name[:_LONGEST_NAME]}.{digest.hexdigest()}"
+        body = self._body(event, namespace, name, message)
+        path = f"/api/v1/namespaces/{namespace}/events"
+        try:
+            await self._api.call(
+                "POST",
+                path,
+                _ENCODE(body),
+                accept=METADATA_ONLY,
+                seconds=self._seconds,
+                fence=self._fence,
+            )
+        except ApiError as error:
+            if error.status != CONFLICT:
+                raise
+        known = _Written(event, namespace, name, message)
+        known.due = self._clock.now() + known.gap
+        self._written[key] = known
+        while len(self._written) > _REMEMBERED:
+            old, oldest = self._written.popitem(last=False)
+            if oldest.flush is not None:
+                # It still has a count to write.
+                self._written[old] = oldest
+                break
+
+    async def _bump(self, key: tuple[str, ...], known: _Written) -> None:
+        now = shown_time(self._clock.unix_ms() * 1_000_000)
+        patch = {"count": known.count, "lastTimestamp": now, "message": known.message}
+        path = f"/api/v1/namespaces/{known.namespace}/events/{known.name}"
+        try:
+            await self._api.call(
+                "PATCH",
+                path,
+                _ENCODE(patch),
+                content_type=MERGE,
+                accept=METADATA_ONLY,
+                seconds=self._seconds,
+                fence=self._fence,
+            )
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            # Events live for an hour; this one is begun anew.
+            self._written.pop(key, None)
+            await self._create(key, known.event, known.message)
+            return
+        known.behind = 0
+        known.gap = min(known.gap * 2, _LONGEST_GAP_SECONDS)
+        known.due = self._clock.now() + known.gap
+
+    async def _flush_later(self, key: tuple[str, ...], known: _Written, wait: float) -> None:
+        while known.behind:
+            await self._clock.sleep(wait)
+            try:
+                await self._bump(key, known)
+                break
+            except KubernetesError as error:
+                log.info("count of event %s not written: %s", known.name, one_line(error))
+                wait = known.gap = min(known.gap * 2, _LONGEST_GAP_SECONDS)
+        known.flush = None
+
+    def _body(self, event: Event, namespace: str, name: str, message: str) -> dict[str, Any]:
+        now = shown_time(self._clock.unix_ms() * 1_000_000)
+        resource = self._resource(event)
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"namespace": namespace, "name": name},
+            "involvedObject": {
+                "apiVersion": resource.api_version,
+                "kind": resource.name,
+                "namespace": event.namespace,
+                "name": event.name,
+                "uid": event.uid,
+            },
+            "type": "Warning" if event.warning else "Normal",
+            "reason": event.reason,
+            "message": message,
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+        }
+
+    def _resource(self, event: Event) -> Resource:
+        placed = self._memory.places.get(event.uid)
+        return placed if placed is not None else resources_of(event.kind)[0]

@@ -1,0 +1,204 @@
+"""Writes what the core has to say: statuses of PodGroups and queues, conditions of pods."""
+
+from typing import Any, Final
+
+import msgspec
+
+from pumice.adapters.kubernetes.answers import other_uid_or, result_of
+from pumice.adapters.kubernetes.errors import (
+    NOT_FOUND,
+    UNPROCESSABLE,
+    ApiError,
+    KubernetesError,
+)
+from pumice.adapters.kubernetes.events import EventRecorder
+from pumice.adapters.kubernetes.feed import Memory
+from pumice.adapters.kubernetes.quantities import quantity, shown_time
+from pumice.adapters.kubernetes.resources import POD_GROUPS, PODS, QUEUES, Resource
+from pumice.adapters.kubernetes.session import (
+    JSON_PATCH,
+    MERGE,
+    METADATA_ONLY,
+    STRATEGIC,
+    ApiSession,
+    Fence,
+)
+from pumice.adapters.runtime.clock import Clock
+from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
+from pumice.v1.group_pb2 import PodGroupCondition, PodGroupPhase, PodGroupStatus
+from pumice.v1.status_pb2 import (
+    Event,
+    PodConditionChange,
+    PodGroupStatusChange,
+    QueueStatusChange,
+    StatusChange,
+)
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+
+
+class _ApiResource(msgspec.Struct):
+    name: str = ""
+
+
+class _ApiResources(msgspec.Struct):
+    resources: list[_ApiResource] = []
+
+
+class _Phase(msgspec.Struct):
+    phase: str = ""
+
+
+class _Written(msgspec.Struct):
+    status: _Phase = msgspec.field(default_factory=_Phase)
+
+
+_API_RESOURCES: Final = msgspec.json.Decoder(_ApiResources)
+_WRITTEN: Final = msgspec.json.Decoder(_Written)
+
+
+class KubernetesStatusUpdater:
+    """Patches just the fields that are ours, with the object's uid named in the patch."""
+
+    def __init__(
+        self,
+        api: ApiSession,
+        memory: Memory,
+        events: EventRecorder,
+        clock: Clock,
+        fence: Fence,
+        seconds: float,
+    ) -> None:
+        self._api, self._memory, self._events = api, memory, events
+        self._clock, self._fence, self._seconds = clock, fence, seconds
+        # Whether a resource has its status apart from the rest.
+        self._apart: dict[Resource, bool] = {}
+
+    async def write_event(self, event: Event) -> ApplyResult:
+        try:
+            await self._events.write(event)
+        except KubernetesError as error:
+            return result_of(error)
+        return DONE
+
+    async def write_status(self, change: StatusChange) -> ApplyResult:
+        try:
+            match change.WhichOneof("change"):
+                case "pod_group":
+                    return await self._write_group(change.pod_group)
+                case "queue":
+                    return await self._write_queue(change.queue)
+                case "pod":
+                    return await self._write_pod(change.pod)
+        except ApiError as error:
+            return other_uid_or(error)
+        except KubernetesError as error:
+            return result_of(error)
+        return ApplyResult(ApplyCode.INVALID, "a status of no kind")
+
+    # PodGroups.
+
+    async def _write_group(self, change: PodGroupStatusChange) -> ApplyResult:
+        resource = self._memory.places.get(change.uid, POD_GROUPS[0])
+        status = group_status(change.status)
+        patch = {"metadata": {"uid": change.uid}, "status": status}
+        apart = await self._has_status_apart(resource)
+        path = resource.path(change.namespace, change.name, "status" if apart else "")
+        try:
+            body = await self._patch(path, patch, MERGE)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                self._apart.pop(resource, None)
+            raise
+        if _WRITTEN.decode(body).status.phase != (status["phase"] or ""):
+            # The definition was replaced by one that keeps the status elsewhere.
+            self._apart.pop(resource, None)
+            return ApplyResult(ApplyCode.CONFLICT, "the status was not taken")
+        return DONE
+
+    async def _has_status_apart(self, resource: Resource) -> bool:
+        known = self._apart.get(resource)
+        if known is None:
+            body = await self._api.call("GET", resource.base, seconds=self._seconds)
+            names = {found.name for found in _API_RESOURCES.decode(body).resources}
+            known = self._apart[resource] = f"{resource.plural}/status" in names
+        return known
+
+    # Queues.
+
+    async def _write_queue(self, change: QueueStatusChange) -> ApplyResult:
+        resource = self._memory.places.get(change.uid, QUEUES[0])
+        apart = await self._has_status_apart(resource)
+        path = resource.path("", change.name, "status" if apart else "")
+        allocated = {
+            name: quantity(name, amount) for name, amount in sorted(change.allocated.items())
+        }
+        replace = [
+            {"op": "test", "path": "/metadata/uid", "value": change.uid},
+            {"op": "add", "path": "/status/allocated", "value": allocated},
+        ]
+        try:
+            # Replaces the whole list: a merge would keep names that are gone.
+            await self._patch(path, replace, JSON_PATCH, METADATA_ONLY)
+        except ApiError as error:
+            if error.status != UNPROCESSABLE:
+                raise
+            # A queue without any status yet, or another queue.
+            merge = {"metadata": {"uid": change.uid}, "status": {"allocated": allocated}}
+            await self._patch(path, merge, MERGE, METADATA_ONLY)
+        return DONE
+
+    # Pods.
+
+    async def _write_pod(self, change: PodConditionChange) -> ApplyResult:
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": change.reason,
+            "message": change.message,
+            "lastTransitionTime": shown_time(self._clock.unix_ms() * 1_000_000),
+        }
+        status: dict[str, Any] = {"conditions": [condition]}
+        if change.nominated_node_name:
+            status["nominatedNodeName"] = change.nominated_node_name
+        patch = {"metadata": {"uid": change.uid}, "status": status}
+        path = PODS.path(change.namespace, change.name, "status")
+        await self._patch(path, patch, STRATEGIC, METADATA_ONLY)
+        return DONE
+
+    async def _patch(self, path: str, patch: object, content_type: str, accept: str = "") -> bytes:
+        return await self._api.call(
+            "PATCH",
+            path,
+            _ENCODE(patch),
+            content_type=content_type,
+            accept=accept or "application/json",
+            seconds=self._seconds,
+            fence=self._fence,
+        )
+
+
+def group_status(status: PodGroupStatus) -> dict[str, Any]:
+    """A merge patch of a whole status: what is zero is taken away, as Volcano leaves it out."""
+    phase = PodGroupPhase.Name(status.phase).removeprefix("POD_GROUP_PHASE_").capitalize()
+    return {
+        "phase": None if phase == "Unspecified" else phase,
+        "running": status.running or None,
+        "succeeded": status.succeeded or None,
+        "failed": status.failed or None,
+        "conditions": [_condition(condition) for condition in status.conditions] or None,
+    }
+
+
+def _condition(condition: PodGroupCondition) -> dict[str, str]:
+    fields = {
+        "type": condition.type,
+        "status": condition.status,
+        "transitionID": condition.transition_id,
+        "reason": condition.reason,
+        "message": condition.message,
+    }
+    written = {name: text for name, text in fields.items() if text}
+    if condition.transition_time_ns:
+        written["lastTransitionTime"] = shown_time(condition.transition_time_ns)
+    return written

@@ -106,6 +106,7 @@ def question(session: Session, point: str) -> tuple[Any, ...]:
         "overused": (queues[0],),
         "preemptive": (queues[0], tasks),
         "allocatable": (queues[0], task),
+        "allocatable_count": (queues[0], task, 3),
         "hyper_node_order": (sub_jobs[0], {"h1": rows}),
         "job_gradient": (jobs[0], "h1", False),
         **dict.fromkeys(("sub_job_ready", "sub_job_pipelined"), (sub_jobs[0],)),

@@ -60,6 +60,7 @@ NONSENSE: dict[tuple[str, ...], list[Any]] = {
     ],
     ("victim_tasks",): [None, [A_TEXT]],
     ("overused", "preemptive", "allocatable"): [None, A_TEXT, 1],
+    ("allocatable_count",): [None, A_TEXT, -1, 0.5, True],
     ("job_ready", "sub_job_ready", "job_starving"): [None, A_TEXT, 1],
     ("why_not_valid",): [A_TEXT, False],
     ("job_pipelined", "sub_job_pipelined", "job_enqueueable"): [None, True, 0.5],

@@ -65,6 +65,19 @@ class TaskIndex:
         elif held and not holds:
             self.allocated.subtract(task.request)
 
+    def move_many(self, tasks: list[Task], old: TaskStatus, new: TaskStatus) -> None:
+        """Like ``move`` for tasks of one class; pending ones must not be best-effort."""
+        leave = self.by_status[old]
+        enter = self.by_status.setdefault(new, {})
+        for task in tasks:
+            del leave[task.uid]
+            enter[task.uid] = task
+        count = len(tasks)
+        self.ready_count += count * ((new in _READY) - (old in _READY))
+        held, holds = old in HOLDS_RESOURCES, new in HOLDS_RESOURCES
+        if holds != held:
+            self.allocated.add_times(tasks[0].request, count if holds else -count)
+
     def _enter(self, task: Task, status: TaskStatus) -> None:
         group = self.by_status.get(status)
         if group is None:

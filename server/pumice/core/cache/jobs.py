@@ -120,6 +120,16 @@ class Job:
             sub_index.move(task, status)
         task.status = status
 
+    def set_status_many(self, tasks: list[Task], status: TaskStatus) -> None:
+        """For tasks of one class, sub-job and status that are not best-effort."""
+        old = tasks[0].status
+        self.index.move_many(tasks, old, status)
+        sub_index = self.sub_job_of[tasks[0].uid].index
+        if sub_index is not self.index:
+            sub_index.move_many(tasks, old, status)
+        for task in tasks:
+            task.status = status
+
     def _divide(self) -> None:
         """Makes the sub-jobs anew."""
         kept = {sub.id: sub.allocated_hyper_node for sub in self.sub_jobs.values()}

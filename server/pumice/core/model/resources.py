@@ -99,6 +99,14 @@ class Resources:
             scalars[name] = scalars.get(name, 0) + amount
         return self
 
+    def add_times(self, other: Resources, count: int) -> Resources:
+        self.milli_cpu += count * other.milli_cpu
+        self.memory += count * other.memory
+        scalars = self.scalars
+        for name, amount in other.scalars.items():
+            scalars[name] = scalars.get(name, 0) + count * amount
+        return self
+
     def subtract(self, other: Resources) -> Resources:
         """May go below zero: the reference only complains."""
         self.milli_cpu -= other.milli_cpu
@@ -209,6 +217,21 @@ class Resources:
         """Whether both hold something of one dimension; places among pods count on request."""
         theirs = other.names()
         return any(name in theirs for name in self.names() if pods or name != PODS)
+
+    def times_within(self, extra: Resources, limit: Resources, count: int) -> int:
+        """How often, of so many times, the extra can be added and stay within the limit.
+
+        As ``has_room_for`` would say before each of the times.
+        """
+        low, high = 0, count
+        while low < high:
+            middle = (low + high + 1) // 2
+            held = self.clone().add_times(extra, middle - 1)
+            if held.has_room_for(extra, limit):
+                low = middle
+            else:
+                high = middle - 1
+        return low
 
     def some_within(self, limit: Resources, request: Resources) -> bool:
         """Whether some requested dimension, not empty on both sides, is within the limit."""

@@ -39,6 +39,7 @@ class ProportionPlugin:
         hooks.queue_order[self.name] = self._queue_order
         hooks.overused[self.name] = self._overused
         hooks.allocatable[self.name] = lambda queue, task: self._allowed(queue, task.request)
+        hooks.allocatable_count[self.name] = self._allowed_count
         hooks.preemptive[self.name] = self._may_reclaim
         hooks.reclaimable[self.name] = self._above_deserved
         hooks.reclaimable_bound[self.name] = VictimBound(
@@ -47,7 +48,9 @@ class ProportionPlugin:
         hooks.simulation[self.name] = lambda _task, _row: _Simulation(self._session, self._queues)
         hooks.job_enqueueable[self.name] = self._enqueueable
         hooks.job_enqueued[self.name] = self._enqueued
-        hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
+        hooks.handlers.append(
+            EventHandler(self._allocated, self._deallocated, self._allocated_many)
+        )
 
     def _queue_order(self, left: Queue, right: Queue) -> int:
         if left.priority != right.priority:
@@ -64,6 +67,12 @@ class ProportionPlugin:
             return False
         state = self._queues[queue.name]
         return state.allocated.has_room_for(request, state.deserved)
+
+    def _allowed_count(self, queue: Queue, task: Task, count: int) -> int:
+        if queue.state is not QueueState.OPEN:
+            return 0
+        state = self._queues[queue.name]
+        return state.allocated.times_within(task.request, state.deserved, count)
 
     def _may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         total = Resources()
@@ -118,6 +127,11 @@ class ProportionPlugin:
         state = self._state_of(task)
         if state is not None:
             state.take(task.request)
+
+    def _allocated_many(self, tasks: list[Task]) -> None:
+        state = self._state_of(tasks[0])
+        if state is not None:
+            state.take_times(tasks[0].request, len(tasks))
 
     def _deallocated(self, task: Task) -> None:
         state = self._state_of(task)

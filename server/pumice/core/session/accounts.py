@@ -56,6 +56,10 @@ class QueueAccount:
         self.allocated.add(request)
         self._share = None
 
+    def take_times(self, request: Resources, count: int) -> None:
+        self.allocated.add_times(request, count)
+        self._share = None
+
     def give_back(self, request: Resources) -> None:
         self.allocated.subtract(request)
         self._share = None

@@ -46,6 +46,12 @@ def time_or_none(answer: object) -> int | None:
     return answer
 
 
+def _whole(answer: object) -> int:
+    if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool) or answer < 0:
+        raise wrong("a whole number, 0 or more", answer)
+    return int(answer)
+
+
 def _vote(answer: object) -> int:
     if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool):
         raise wrong("a vote: PERMIT, ABSTAIN or REJECT", answer)
@@ -201,6 +207,7 @@ _SIMPLE: dict[str, Callable[[Any], Any]] = {
         ),
         truth,
     ),
+    "allocatable_count": _whole,
     "job_enqueued": lambda _answer: None,
     "job_gradient": _gradient,
     "sub_job_gradient": _gradient,

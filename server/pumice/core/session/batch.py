@@ -68,10 +68,25 @@ class ClassBatch:
             return None
         return int(self._rows[self._heap[0][1]])
 
+    def take_rows(self, count: int) -> list[int]:
+        """The best rows for so many tasks, fewer where idle room ends; nothing is placed yet."""
+        rows: list[int] = []
+        while len(rows) < count:
+            row = self.next_row()
+            if row is None:
+                break
+            rows.append(row)
+            if len(rows) < count:
+                self._advance()
+        return rows
+
     def take(self) -> None:
         """The row last handed out got its task; the table already counts it."""
+        self._placed[self._heap[0][1]] += 1
+        self._advance()
+
+    def _advance(self) -> None:
         _, slot, level = self._heap[0]
-        self._placed[slot] += 1
         values = self._levels[slot]
         if level + 1 >= len(values):
             self._look_further(level + 1)

@@ -30,6 +30,9 @@ class EventHandler:
 
     allocated: Callable[[Task], str | None]
     deallocated: Callable[[Task], None] | None = None
+    # The same as ``allocated`` for each of several plain tasks of one class and job, to which it
+    # would not object. A handler without it is asked about one task after the other.
+    allocated_many: Callable[[list[Task]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,8 @@ class Hooks:
     overused: dict[str, Callable[[Queue], bool]] = field(default_factory=dict)
     preemptive: dict[str, Callable[[Queue, Sequence[Task]], bool]] = field(default_factory=dict)
     allocatable: dict[str, Callable[[Queue, Task], bool]] = field(default_factory=dict)
+    # How many tasks like this one, of so many, would be allowed one after the other.
+    allocatable_count: dict[str, Callable[[Queue, Task, int], int]] = field(default_factory=dict)
 
     why_not_valid: dict[str, Callable[[Job], Reason | None]] = field(default_factory=dict)
     job_ready: dict[str, Callable[[Job], bool]] = field(default_factory=dict)
@@ -203,6 +208,7 @@ FLAGS: dict[str, str] = {
     "overused": "enabledOverused",
     "preemptive": "enablePreemptive",
     "allocatable": "enabledAllocatable",
+    "allocatable_count": "enabledAllocatable",
     "job_ready": "enableJobReady",
     "sub_job_ready": "enabledSubJobReady",
     "job_pipelined": "enableJobPipelined",

@@ -45,6 +45,25 @@ class Moves:
                 problems.append(problem)
         return problems
 
+    def can_place_many(self) -> bool:
+        """Whether every handler hears of several tasks at once."""
+        return all(h.allocated_many is not None for h in self._session.hooks.handlers)
+
+    def place_many(self, tasks: list[Task], rows: list[int]) -> None:
+        """Allocates plain tasks of one class and sub-job; handlers do not object to those."""
+        names = self._session.table.names
+        job = self._session.jobs[tasks[0].job_id]
+        for task in tasks:
+            self._remember(task)
+        job.set_status_many(tasks, TaskStatus.ALLOCATED)
+        for task, row in zip(tasks, rows, strict=True):
+            task.node_name = names[row]
+        self._session.table.add_tasks(tasks, rows)
+        self.log += tasks
+        for handler in self._session.hooks.handlers:
+            if handler.allocated_many is not None:
+                handler.allocated_many(tasks)
+
     def unplace(self, task: Task) -> None:
         self._session.jobs[task.job_id].set_status(task, TaskStatus.PENDING)
         self._session.table.remove_task(task)
@@ -78,6 +97,13 @@ class Moves:
         task.ledger_status = TaskStatus.BINDING
         self.bound[task.uid] = task
 
+    def commit_binds(self, tasks: list[Task]) -> None:
+        """Commits tasks of one class and sub-job that are allocated."""
+        self._session.jobs[tasks[0].job_id].set_status_many(tasks, TaskStatus.BINDING)
+        for task in tasks:
+            task.ledger_status = TaskStatus.BINDING
+            self.bound[task.uid] = task
+
     def commit_evict(self, task: Task) -> None:
         self.evicted[task.uid] = task
 
@@ -90,6 +116,14 @@ class Moves:
         if row is not None:
             self._kube_added[task.uid] = task
             self._session.table.kube_add(row, task)
+
+    def kube_add_many(self, tasks: list[Task]) -> None:
+        """For tasks of one class that are not in the view."""
+        entries = self._session.table.entries
+        for task in tasks:
+            self._kube_added[task.uid] = task
+        rows = [entries[task.node_name].row for task in tasks]
+        self._session.table.kube_add_many(tasks, rows)
 
     def kube_remove(self, task: Task) -> None:
         row = self._session.table.row_of(task.node_name)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pumice.core.session.views import ClassView
 
 
+# Fewer tasks than this are placed one by one.
+_FEWEST_TOGETHER = 2
+
+
 class Placement:
     """The inner loop of allocation, for one action of one session."""
 
@@ -40,6 +44,21 @@ class Placement:
             return None
         statement = session.statement()
         run = _Run(session, statement, sub_job, within)
+        together = self._place_together(statement, job, sub_job, tasks, within)
+        if together and session.votes.is_sub_job_ready(job, sub_job):
+            return statement
+        self._place_one_by_one(run, job, sub_job, tasks, domain)
+        if session.votes.is_sub_job_ready(job, sub_job):
+            return statement
+        if session.votes.is_sub_job_pipelined(job, sub_job):
+            return statement
+        statement.discard()
+        return None
+
+    def _place_one_by_one(
+        self, run: _Run, job: Job, sub_job: SubJob, tasks: deque[Task], domain: str
+    ) -> None:
+        session = self._session
         while tasks:
             task = tasks.popleft()
             session.count("tasks_tried")
@@ -47,7 +66,7 @@ class Placement:
                 continue
             placed = run.place(task, tasks)
             if placed is None:
-                placed = self._place(statement, job, task, within, domain)
+                placed = self._place(run.statement, job, task, run.within, domain)
             if placed is None:
                 if job.needs_more_tries(sub_job):
                     continue
@@ -56,12 +75,45 @@ class Placement:
                 session.topology.placed(sub_job, task)
                 if session.votes.is_sub_job_ready(job, sub_job):
                     break
-        if session.votes.is_sub_job_ready(job, sub_job):
-            return statement
-        if session.votes.is_sub_job_pipelined(job, sub_job):
-            return statement
-        statement.discard()
-        return None
+
+    def _place_together(
+        self,
+        statement: Statement,
+        job: Job,
+        sub_job: SubJob,
+        tasks: deque[Task],
+        within: Mask | None,
+    ) -> bool:
+        """Places the first tasks, plain and of one class, in one go; true when it placed some.
+
+        No more than the sub-job needs before it can be ready, so that nobody has to be asked in
+        between; what does not fit, or needs a closer look, is left on the list.
+        """
+        session = self._session
+        first, index = tasks[0], sub_job.index
+        short = sub_job.min_available - index.ready_count - index.pending_best_effort
+        if short < _FEWEST_TOGETHER or job.fit_errors or not session.moves.can_place_many():
+            return False
+        if session.topology.follows(sub_job):
+            return False
+        together: list[Task] = []
+        for task in tasks:
+            if len(together) >= short or task.class_ is not first.class_ or task.gated:
+                break
+            if not is_plain(session, task) or session.feasibility.why_not_anywhere(task):
+                break
+            together.append(task)
+        count = session.votes.allocatable_count(session.queue_of(job), first, len(together))
+        if count < _FEWEST_TOGETHER:
+            return False
+        rows = ClassBatch(session, session.view(first), within, count).take_rows(count)
+        if not rows:
+            return False
+        statement.allocate_many(together[: len(rows)], rows)
+        for _ in rows:
+            tasks.popleft()
+        session.count("tasks_tried", len(rows))
+        return True
 
     def _is_worth_trying(self, job: Job, sub_job: SubJob, task: Task) -> bool:
         session = self._session
@@ -129,15 +181,15 @@ class Placement:
 class _Run:
     """Consecutive plain tasks of one class, placed from one batch."""
 
-    __slots__ = ("_batch", "_class", "_left", "_session", "_statement", "_sub_job", "_within")
+    __slots__ = ("_batch", "_class", "_left", "_session", "_sub_job", "statement", "within")
 
     def __init__(
         self, session: Session, statement: Statement, sub_job: SubJob, within: Mask | None
     ) -> None:
         self._session = session
-        self._statement = statement
+        self.statement = statement
         self._sub_job = sub_job
-        self._within = within
+        self.within = within
         self._batch: ClassBatch | None = None
         self._class: TaskClass | None = None
         self._left = 0
@@ -155,7 +207,7 @@ class _Run:
         if row is None:
             self._batch = None
             return None
-        placed = self._statement.allocate(task, session.table.names[row])
+        placed = self.statement.allocate(task, session.table.names[row])
         self._left -= 1
         if not placed or not self._left:
             self._batch = None
@@ -173,6 +225,6 @@ class _Run:
                 break
             count += 1
         view = self._session.view(task)
-        self._batch = ClassBatch(self._session, view, self._within, count)
+        self._batch = ClassBatch(self._session, view, self.within, count)
         self._class = task.class_
         self._left = count

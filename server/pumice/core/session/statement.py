@@ -46,6 +46,11 @@ class Statement:
         self._operations.append((_Kind.ALLOCATE, task, ""))
         return True
 
+    def allocate_many(self, tasks: list[Task], rows: list[int]) -> None:
+        """Puts plain tasks of one class and sub-job on idle room, each on its row's node."""
+        self._session.moves.place_many(tasks, rows)
+        self._operations += [(_Kind.ALLOCATE, task, "") for task in tasks]
+
     def pipeline(self, task: Task, node_name: str, *, eviction_occurred: bool) -> bool:
         """Promises the task room that is being released."""
         task.eviction_occurred = eviction_occurred
@@ -75,15 +80,28 @@ class Statement:
     def commit(self, for_job: str) -> None:
         """Makes decisions of the allocations and evictions; pipelined tasks wait."""
         session = self._session
+        together: list[Task] = []
         for kind, task, reason in self._operations:
             task.last_transaction = None
             if kind is _Kind.EVICT:
                 session.moves.commit_evict(task)
                 session.outbox.evict(task, reason, for_job)
             elif kind is _Kind.ALLOCATE:
-                session.moves.commit_bind(task)
+                if together and not self._alike(together[-1], task):
+                    session.moves.commit_binds(together)
+                    together = []
+                together.append(task)
                 session.outbox.bind(task)
+        if together:
+            session.moves.commit_binds(together)
         self._operations.clear()
+
+    def _alike(self, left: Task, right: Task) -> bool:
+        """Whether two tasks can be moved together."""
+        if left.class_ is not right.class_ or left.job_id != right.job_id:
+            return False
+        job = self._session.jobs[left.job_id]
+        return job.sub_job_of[left.uid] is job.sub_job_of[right.uid]
 
     # For trials that are undone and may be repeated later.
 

@@ -71,6 +71,10 @@ class Topology:
     def committed(self, job: Job) -> None:
         """The job's placements are decided."""
 
+    def follows(self, sub_job: SubJob) -> bool:
+        """Whether later tasks of the sub-job go by where earlier ones were placed."""
+        return sub_job.network_topology is not None
+
     def placed(self, sub_job: SubJob, task: Task) -> None:
         """A task of the sub-job was placed: later ones may want to be near it."""
 

@@ -72,6 +72,18 @@ class Votes:
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
         return all(function(queue, task) for function in self._chains.flat("allocatable"))
 
+    def allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
+        """How many tasks like this one are allowed one after the other, if that can be told.
+
+        0 where a plugin can only be asked about one task at a time.
+        """
+        counting = dict(self._chains.named("allocatable_count"))
+        for name, _ in self._chains.named("allocatable"):
+            if name not in counting:
+                return 0
+            count = min(count, counting[name](queue, task, count))
+        return count
+
     def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:
         return victims(self._chains.tiers("preemptable"), preemptor, candidates)
 

@@ -76,10 +76,14 @@ class CapacityPlugin:
         hooks.unified_evictable[self.name] = self._unified_evictable
         hooks.preemptive[self.name] = self._may_reclaim
         hooks.allocatable[self.name] = self._allocatable
+        if self._gates is None:
+            hooks.allocatable_count[self.name] = self._allocatable_count
         hooks.job_enqueueable[self.name] = self._enqueueable
         hooks.job_enqueued[self.name] = self._enqueued
         hooks.simulation[self.name] = lambda _preemptor, _row: _Simulation(self)
-        hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
+        hooks.handlers.append(
+            EventHandler(self._allocated, self._deallocated, self._allocated_many)
+        )
 
     # Order.
 
@@ -134,6 +138,14 @@ class CapacityPlugin:
         if self._gates is not None and is_marked(task):
             self._gates.add(queue.name, task)
         return True
+
+    def _allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
+        account = self._accounts.get(queue.name) if self._accounts is not None else None
+        if account is None or not account.is_leaf or queue.state is not QueueState.OPEN:
+            return 0
+        for level in account.lineage:
+            count = level.allocated.times_within(task.request, level.real_capability, count)
+        return count
 
     def has_room(self, queue: Queue, task: Task, amounts: TrialAmounts | None = None) -> bool:
         """Whether the queue and all above it may take the task, on top of what they hold."""
@@ -190,6 +202,15 @@ class CapacityPlugin:
         account.take_with_ancestors(task.request)
         if self._gates is not None:
             self._gates.remove(task)
+
+    def _allocated_many(self, tasks: list[Task]) -> None:
+        if self._gates is not None:
+            for task in tasks:
+                self._allocated(task)
+            return
+        account = self.account_of(tasks[0])
+        if account is not None:
+            account.take_with_ancestors(tasks[0].request, len(tasks))
 
     def _deallocated(self, task: Task) -> None:
         account = self.account_of(task)

@@ -58,10 +58,10 @@ class CapacityAccount(QueueAccount):
     # Placements count all the way up, but only the queue's own share follows: the shares of
     # those above it stay what they were when the session opened, as they do in Volcano.
 
-    def take_with_ancestors(self, request: Resources) -> None:
-        self.take(request)
+    def take_with_ancestors(self, request: Resources, count: int = 1) -> None:
+        self.take_times(request, count)
         for account in self.ancestors:
-            account.allocated.add(request)
+            account.allocated.add_times(request, count)
 
     def give_back_with_ancestors(self, request: Resources) -> None:
         self.give_back(request)

@@ -43,7 +43,9 @@ class DrfPlugin:
         if self._hierarchical:
             hooks.queue_order[self.name] = self._queue_order
             hooks.reclaimable[self.name] = self._reclaimable
-        hooks.handlers.append(EventHandler(self._on_allocate, self._on_deallocate))
+        hooks.handlers.append(
+            EventHandler(self._on_allocate, self._on_deallocate, self._on_allocate_many)
+        )
 
     def _held(self, job: Job) -> Resources:
         """What the job holds, promises of this session included; looked up when first asked."""
@@ -139,15 +141,18 @@ class DrfPlugin:
     def _on_allocate(self, task: Task) -> None:
         self._change(task, 1)
 
+    def _on_allocate_many(self, tasks: list[Task]) -> None:
+        self._change(tasks[0], len(tasks))
+
     def _on_deallocate(self, task: Task) -> None:
         self._change(task, -1)
 
-    def _change(self, task: Task, sign: int) -> None:
+    def _change(self, task: Task, count: int) -> None:
         job = self._session.jobs.get(task.job_id)
         if job is None:
             return
-        if sign > 0:
-            self._held(job).add(task.request)
+        if count > 0:
+            self._held(job).add_times(task.request, count)
         else:
             self._held(job).subtract(task.request)
         self._shares.pop(job.id, None)

@@ -115,7 +115,9 @@ class PredicatesPlugin:
         hooks.simulation[self.name] = lambda _task, row: AffinitySimulation(
             session, self._pods, row
         )
-        hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
+        hooks.handlers.append(
+            EventHandler(self._allocated, self._deallocated, self._moves.kube_add_many)
+        )
 
     # What there is to look at.
 

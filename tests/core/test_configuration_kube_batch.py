@@ -19,7 +19,7 @@ from pumice.core.errors import ConfigurationError
 
 NAMES = ("gang", "priority", "drf", "predicates", "proportion", "nodeorder")
 CATALOG = Catalog(
-    dict.fromkeys(("enqueue", "allocate", "backfill", "preempt", "reclaim"), ArgumentSchema()),
+    dict.fromkeys(("allocate", "backfill", "preempt", "reclaim"), ArgumentSchema()),
     {
         **dict.fromkeys(NAMES, ArgumentSchema()),
         "nodeorder": ArgumentSchema({"leastrequested.weight": ArgumentType.INT}),
@@ -198,21 +198,9 @@ def test_an_empty_argument_is_as_good_as_absent() -> None:
     assert configuration.tiers[0][0].arguments == Arguments()
 
 
-def test_the_pressure_arguments_are_known_and_do_nothing() -> None:
-    text = (
-        "actions: allocate\n"
-        "tiers: [{plugins: [{name: predicates, "
-        "arguments: {predicate.MemoryPressureEnable: 'true'}}]}]"
-    )
-    assert [str(w) for w in read(text).warnings] == [
-        "tiers[0].plugins[0].arguments.predicate.MemoryPressureEnable: has no effect: "
-        "a node under pressure carries a taint, and taints are looked at"
-    ]
-
-
-def test_an_action_that_kube_batch_never_had_is_used_with_a_warning() -> None:
+def test_an_action_that_kube_batch_never_had_is_refused() -> None:
     text = "actions: enqueue, allocate\ntiers: [{plugins: [{name: gang}]}]"
-    assert [str(w) for w in read(text).warnings] == ["actions: kube-batch had no action 'enqueue'"]
+    assert problems(text) == ["actions: action 'enqueue' is Volcano's; kube-batch had none"]
 
 
 def plugins(*entries: str) -> str:

@@ -9,18 +9,17 @@ A file with ``tiers`` is of one of the later two, and a single flag tells which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
 from pumice.core.configuration.findings import Findings, Path, scalar_text
 from pumice.core.configuration.schema import (
-    ArgumentSchema,
     ArgumentType,
     Catalog,
     as_flag,
     parsed_text,
 )
 from pumice.core.configuration.values import Configuration, PluginOptions
+from pumice.core.configuration.volcano_names import ACTIONS, PLUGINS
 
 # kube-batch of v0.5 without a file.
 KUBE_BATCH_DEFAULT = Configuration(
@@ -30,7 +29,6 @@ KUBE_BATCH_DEFAULT = Configuration(
         tuple(PluginOptions(name) for name in ("drf", "predicates", "proportion", "nodeorder")),
     ),
 )
-_ACTIONS = ("allocate", "backfill", "preempt", "reclaim")
 # A flat file that leaves these out means so much.
 _FLAT_ACTIONS = "allocate, preempt"
 _FLAT_PLUGINS = "gang, priority, drf"
@@ -61,11 +59,6 @@ _POSITIVE_FLAGS = (
     "enablePredicate",
     "enableNodeOrder",
 )
-# Arguments that Volcano's plugins no longer have.
-_PRESSURE = {
-    f"predicate.{word}PressureEnable": ArgumentType.BOOL for word in ("Memory", "Disk", "PID")
-}
-_TAINTS = "a node under pressure carries a taint, and taints are looked at"
 
 
 def read_kube_batch_configuration(data: object, catalog: Catalog) -> Configuration:
@@ -91,16 +84,25 @@ class _Reader:
         names = self.found.action_names(("actions",), text)
         for name in dict.fromkeys(names):
             if name not in self._catalog.actions:
-                self.found.unknown_action(("actions",), name, self._catalog)
-            elif name not in _ACTIONS:
-                self.found.warning(("actions",), f"kube-batch had no action {name!r}")
+                self._refuse(("actions",), "action", name, self._catalog.actions, ACTIONS)
         return names
 
     def _is_known(self, path: Path, name: str) -> bool:
         known = name in self._catalog.plugins
-        if not known:
+        if name in self._catalog.refused:
             self.found.unknown_plugin(path, name, self._catalog)
+        elif not known:
+            self._refuse(path, "plugin", name, self._catalog.plugins, PLUGINS)
         return known
+
+    def _refuse(
+        self, path: Path, what: str, name: str, known: Iterable[str], volcano: Iterable[str]
+    ) -> None:
+        """What came with Volcano is told apart from mistakes."""
+        if name in volcano:
+            self.found.problem(path, f"{what} {name!r} is Volcano's; kube-batch had none")
+        else:
+            self.found.unknown(path, what, name, known)
 
     # The flat generation.
 
@@ -212,7 +214,7 @@ class _Reader:
             message = "negative flags are of v0.4, where plugins take no arguments"
             self.found.problem((*path, "arguments"), message)
             return PluginOptions(name, tuple(flags))
-        schema = _with_pressure(name, self._catalog.plugins[name])
+        schema = self._catalog.plugins[name]
         arguments = self.found.arguments(
             (*path, "arguments"), entry.get("arguments"), schema, texts=True
         )
@@ -243,11 +245,3 @@ class _Reader:
         for name in dict.fromkeys(names):
             if names.count(name) > 1:
                 self.found.problem(("tiers",), f"plugin {name!r} is listed twice")
-
-
-def _with_pressure(plugin: str, schema: ArgumentSchema) -> ArgumentSchema:
-    if plugin != "predicates":
-        return schema
-    missing = {key: kind for key, kind in _PRESSURE.items() if key not in schema.exact}
-    without_effect = {**schema.without_effect, **dict.fromkeys(missing, _TAINTS)}
-    return replace(schema, exact={**schema.exact, **missing}, without_effect=without_effect)

@@ -140,7 +140,7 @@ async def test_a_configuration_is_checked(core: RunningCore) -> None:
         pb.CheckConfigRequest(configuration=configuration_pb2.Configuration(scheduler_conf=text))
     )
     assert good.valid
-    assert [note.line for note in good.notes] == [1, 1, 4]
+    assert {note.line for note in good.notes} == {1, 3, 4}
     worse = configuration_pb2.Configuration(scheduler_conf=text.replace("gang", "gangg"))
     bad = await stub.CheckConfig(pb.CheckConfigRequest(configuration=worse))
     assert (bad.valid, bad.problems[0].line, bad.problems[0].suggestion) == (False, 4, "gang")

@@ -12,7 +12,6 @@ from pumice.server.served import ServedCluster
 from pumice.server.stream import AdapterStream
 from pumice.server.surroundings import Surroundings
 from pumice.server.watchers import Watchers
-from pumice.server.wire import DeltaReader
 from pumice.v1 import cluster_service_pb2
 
 _NEAREST = 3
@@ -23,7 +22,6 @@ class Cluster:
 
     def __init__(self, name: str, around: Surroundings) -> None:
         self.name = name
-        self.reader = DeltaReader()
         self.history = History(around.limits.kept_sessions)
         self.watchers = Watchers(around.limits)
         self.served = ServedCluster(name, around)

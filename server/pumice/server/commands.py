@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from pumice.server.surroundings import Surroundings
 from pumice.server.tls import TlsFiles
 
 _BAD_INPUT = 2
+_IDLE_SECONDS = 30.0
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 log = logging.getLogger("pumice.server")
 
@@ -92,6 +94,9 @@ async def _run(options: ServerOptions) -> None:
     address = await server.start()
     # Whoever starts a core with port 0 reads the port from this line.
     click.echo(f"pumice core listens on {address}")
-    await stopping.wait()
+    while not stopping.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), _IDLE_SECONDS)
+        options.around.garbage.idle()
     log.info("stopping")
     await server.stop()

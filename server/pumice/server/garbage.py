@@ -26,6 +26,11 @@ class Garbage:
         self._sessions += 1
         gc.collect(2 if self._sessions % _SESSIONS_PER_FULL == 0 else 1)
 
+    def idle(self) -> None:
+        """Now and then, for a core that has nothing to decide."""
+        if self._taken_over:
+            gc.collect(1)
+
     def after_snapshot(self, *, replaced: bool) -> None:
         """A cluster's objects live long: from here on the collector does not look at them."""
         if not self._taken_over:

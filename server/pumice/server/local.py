@@ -8,11 +8,10 @@ from pumice.core.decisions import SessionResult
 from pumice.core.registry import Registry
 from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError
-from pumice.server.ops import number_ops
+from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.state import ClusterState
 from pumice.server.wire import (
-    DeltaReader,
     write_decisions,
     write_event,
     write_fault,
@@ -66,7 +65,7 @@ class LocalCore:
     ) -> None:
         """Raises ConfigurationRefusedError for a configuration that cannot be used."""
         self._state = ClusterState(installed_registry() if registry is None else registry)
-        self._reader = DeltaReader()
+        self._reader = OpReader()
         self._seq = 0
         self._now_ns = 0
         result = self.configure(configuration or configuration_pb2.Configuration())
@@ -98,7 +97,7 @@ class LocalCore:
         self._apply([delta_pb2.Op(outcome=outcome) for outcome in outcomes])
 
     def _apply(self, ops: list[delta_pb2.Op]) -> list[object_pb2.RejectedObject]:
-        numbered = number_ops(self._reader, self._seq + 1, ops)
+        numbered = self._reader.number(self._seq + 1, ops)
         rejected, _ = self._state.apply(numbered, self._now_ns)
         self._seq += len(ops)
         return rejected

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pumice.core.deltas import Delta
+from pumice.core.deltas import Delta, Upserted
 from pumice.core.errors import ObjectError
-from pumice.server.wire import DeltaReader, op_ref
+from pumice.server.wire import ObjectReader, object_ref, op_ref, read_outcome, read_tombstone
 from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
+
+# The number of the field is the number of the kind.
+_KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 
 
 @dataclass(slots=True)
@@ -16,9 +19,9 @@ class NumberedOp:
     """One op: what the engine shall take in, or what is wrong with it."""
 
     seq: int
-    kind: int
-    uid: str
-    key: str
+    # Zero and empty where the op is about no object.
+    kind: int = 0
+    uid: str = ""
     # 0: no upsert.
     revision: int = 0
     # None: nothing for the engine.
@@ -31,27 +34,51 @@ class NumberedOp:
             seq=self.seq,
             kind=object_pb2.Kind.ValueType(self.kind),
             uid=self.uid,
-            key=self.key,
+            key=error.key,
             field=error.field,
             reason=error.problem,
         )
 
 
-def number_ops(
-    reader: DeltaReader, first_seq: int, ops: Iterable[delta_pb2.Op]
-) -> Iterator[NumberedOp]:
-    """Reads ops one by one, so that whoever reads many can pause in between."""
-    for seq, op in enumerate(ops, first_seq):
-        kind, uid, key = op_ref(op)
-        numbered = NumberedOp(seq, kind, uid, key)
-        word = op.WhichOneof("op")
-        if word == "configuration":
-            numbered.configuration = op.configuration
-        else:
+class OpReader:
+    """Reads the ops of one cluster; it remembers the pod specs it has seen."""
+
+    def __init__(self) -> None:
+        self._objects = ObjectReader()
+
+    def number(self, first_seq: int, ops: Iterable[delta_pb2.Op]) -> Iterator[NumberedOp]:
+        """Reads ops one by one, so that whoever reads many can pause in between."""
+        for seq, op in enumerate(ops, first_seq):
+            word = op.WhichOneof("op")
             if word == "upsert":
-                numbered.revision = op.upsert.revision
-            try:
-                numbered.delta = reader.read(op)
-            except ObjectError as error:
-                numbered.error = error
-        yield numbered
+                yield self._upsert(seq, op.upsert)
+            elif word == "configuration":
+                yield NumberedOp(seq, configuration=op.configuration)
+            else:
+                yield self._other(seq, op, word)
+
+    def _upsert(self, seq: int, upsert: delta_pb2.Upsert) -> NumberedOp:
+        """The hottest one: a snapshot is made of these."""
+        message, revision = upsert.object, upsert.revision
+        try:
+            value = self._objects.read(message)
+        except ObjectError as error:
+            kind, uid, _ = object_ref(message)
+            return NumberedOp(seq, kind, uid, revision, error=error)
+        if value is None:
+            kind, uid, _ = object_ref(message)
+            return NumberedOp(seq, kind, uid, revision)
+        kind = _KINDS[message.WhichOneof("object") or ""]
+        return NumberedOp(seq, kind, value.uid, revision, Upserted(value))
+
+    def _other(self, seq: int, op: delta_pb2.Op, word: str | None) -> NumberedOp:
+        kind, uid, _ = op_ref(op)
+        numbered = NumberedOp(seq, kind, uid)
+        try:
+            if word == "tombstone":
+                numbered.delta = read_tombstone(op.tombstone)
+            elif word == "outcome":
+                numbered.delta = read_outcome(op.outcome)
+        except ObjectError as error:
+            numbered.error = error
+        return numbered

@@ -17,8 +17,10 @@ from pumice.server.surroundings import Surroundings
 
 log = logging.getLogger("pumice.server")
 T = TypeVar("T")
-# So many calls at most before the clock is looked at again.
+# So many calls at most before the clock is looked at again, and so many looks at most by which a
+# session that is due is put off.
 _CALLS_PER_LOOK = 64
+_MOST_PUT_OFF = 8
 
 
 class Owner:
@@ -38,6 +40,7 @@ class Owner:
         self._calls: deque[Callable[[], None]] = deque()
         self._condition = threading.Condition()
         self._stopping = False
+        self._put_off = 0
         self._thread = threading.Thread(
             target=self._run, name=f"owner of {served.name}", daemon=True
         )
@@ -98,12 +101,18 @@ class Owner:
         due_ns = self._served.next_due_ns()
         return due_ns is not None and due_ns <= self._around.clock.ticks_ns()
 
+    def _puts_off(self) -> bool:
+        """What has come by now is looked at first, but not for ever."""
+        self._put_off = self._put_off + 1 if self._calls else 0
+        return 0 < self._put_off <= _MOST_PUT_OFF
+
     def _guarded(self, calls: list[Callable[[], None]]) -> None:
         try:
             for call in calls:
                 call()
-            if self._is_due():
+            if self._is_due() and not self._puts_off():
                 made = self._served.wake()
+                self._put_off = 0
                 if made is not None:
                     self._on_loop(self._publish, made)
         except Exception:

@@ -6,12 +6,13 @@ Everything here runs on the owner's thread, one call at a time.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pumice.core.decisions import SessionResult
 from pumice.server.drift import Drift
 from pumice.server.limits import HIGHEST_PROTOCOL
-from pumice.server.ops import NumberedOp
+from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.pacing import Pacer
 from pumice.server.records import SessionRecord, record
 from pumice.server.state import ClusterState
@@ -44,6 +45,7 @@ class ServedCluster:
         self.state = ClusterState(around.registry, self._prefix)
         self.complete = False
         self.configured_ns = 0
+        self._reader = OpReader()
         self._identity = ("", 0)
         self._stream: AdapterStream | None = None
         self._snapshot: _Snapshot | None = None
@@ -112,10 +114,16 @@ class ServedCluster:
 
     # What it brings.
 
-    def take(self, stream: AdapterStream, ops: list[NumberedOp], last_seq: int) -> None:
-        """A batch, whole; sessions run before or after it."""
+    def take(
+        self, stream: AdapterStream, first_seq: int, new: Sequence[delta_pb2.Op], last_seq: int
+    ) -> None:
+        """A batch, whole; sessions run before or after it.
+
+        Objects are read here, not on the loop: it has to answer others meanwhile.
+        """
         if stream is not self._stream:
             return
+        ops = list(self._reader.number(first_seq, new))
         rejected: list[object_pb2.RejectedObject] = []
         if self._snapshot is not None and self._snapshot.kinds:
             self._snapshot.ops += ops
@@ -202,7 +210,7 @@ class ServedCluster:
             self.state.engine.forget_all(self._around.clock.now_ns())
         there = {(op.kind, op.uid) for op in snapshot.ops if op.revision}
         gone = [
-            NumberedOp(0, kind, uid, "", delta=read_tombstone(_ref(kind, uid)))
+            NumberedOp(0, kind, uid, delta=read_tombstone(_ref(kind, uid)))
             for kind in sorted(snapshot.kinds)
             for uid in self.state.sums.uids(kind)
             if (kind, uid) not in there

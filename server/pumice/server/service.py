@@ -10,7 +10,6 @@ from typing import Any
 
 from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
-from pumice.server.ops import NumberedOp, number_ops
 from pumice.server.peers import PeerCounts, check_cluster, peer_of
 from pumice.server.rules import StreamRules, check_hello
 from pumice.server.status import code_of, message_of, trailing_metadata
@@ -20,8 +19,6 @@ from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc
 
 log = logging.getLogger("pumice.server")
 _SECOND_NS = 1_000_000_000
-# After so many ops read in a row the loop looks after others.
-_OPS_PER_TURN = 100
 
 
 async def abort(context: Any, error: BaseException) -> None:
@@ -119,7 +116,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         holds_snapshot = False
         try:
             async for request in requests:
-                await self._take(cluster, stream, stream.rules, request)
+                self._take(cluster, stream, stream.rules, request)
                 if stream.rules.in_snapshot != holds_snapshot:
                     holds_snapshot = not holds_snapshot
                     if holds_snapshot:
@@ -130,7 +127,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
             if holds_snapshot:
                 self._snapshots.give_back(stream.peer)
 
-    async def _take(
+    def _take(
         self,
         cluster: Cluster,
         stream: AdapterStream,
@@ -144,8 +141,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
             case "delta_batch":
                 first_seq, new = rules.batch(request.delta_batch)
                 last_seq = rules.received
-                ops = await self._read_ops(cluster, first_seq, new)
-                post(lambda: served.take(stream, ops, last_seq))
+                post(lambda: served.take(stream, first_seq, new, last_seq))
             case "snapshot_begin":
                 begin = request.snapshot_begin
                 rules.begin(begin)
@@ -161,14 +157,6 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
             case _:
                 # Newer than this core: ignored.
                 pass
-
-    async def _read_ops(self, cluster: Cluster, first_seq: int, ops: Any) -> list[NumberedOp]:
-        numbered = []
-        for op in number_ops(cluster.reader, first_seq, ops):
-            numbered.append(op)
-            if len(numbered) % _OPS_PER_TURN == 0:
-                await asyncio.sleep(0)
-        return numbered
 
     async def drain(self) -> None:
         """Takes no new streams and says goodbye to those there are."""

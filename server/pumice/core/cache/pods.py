@@ -6,7 +6,7 @@ Most pods have no rules and nobody's rules ask for them; they cost one look at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,20 +106,33 @@ _TermKey = tuple[PodAffinityTerm, str, int]
 class TermBook:
     """The terms of one sort that pods on nodes have."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, terms_of: Callable[[PodSpec], Iterable[tuple[PodAffinityTerm, int]]]
+    ) -> None:
+        self._terms_of = terms_of
         self._terms: dict[_TermKey, ExistingTerm] = {}
         self._book: SelectorBook[ExistingTerm] = SelectorBook()
+        # The terms of a class in a namespace: comparing terms is slow.
+        self._by_class: dict[tuple[int, str], list[ExistingTerm]] = {}
 
-    def change(
-        self, task: Task, terms: tuple[tuple[PodAffinityTerm, int], ...], row: int, sign: int
-    ) -> None:
-        for term, weight in terms:
+    def change(self, task: Task, row: int, sign: int) -> None:
+        key = (task.class_.number, task.pod.namespace)
+        terms = self._by_class.get(key)
+        if terms is None:
+            terms = self._by_class[key] = self._terms_for(task)
+        for term in terms:
+            term.change(row, sign)
+
+    def _terms_for(self, task: Task) -> list[ExistingTerm]:
+        found = []
+        for term, weight in self._terms_of(task.class_.spec):
             key = (term, task.pod.namespace, weight)
             known = self._terms.get(key)
             if known is None:
                 known = self._terms[key] = ExistingTerm(term, task.pod.namespace, weight)
                 self._book.add(term.selector, known)
-            known.change(row, sign)
+            found.append(known)
+        return found
 
     def find(self, task: Task) -> list[ExistingTerm]:
         """The terms whose selector selects the task; namespaces are the caller's to compare."""
@@ -131,9 +144,21 @@ class TermBook:
         if len(self._terms) <= _MANY_TERMS:
             return
         self._terms = {key: term for key, term in self._terms.items() if term.rows}
+        self._by_class.clear()
         self._book = SelectorBook()
         for (spec, _, _), term in self._terms.items():
             self._book.add(spec.selector, term)
+
+
+def _required_anti(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
+    return [(term, 0) for term in spec.required_anti_affinity]
+
+
+def _preferred(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
+    return [
+        *((t.term, t.weight) for t in spec.preferred_affinity),
+        *((t.term, -t.weight) for t in spec.preferred_anti_affinity),
+    ]
 
 
 def has_affinity(spec: PodSpec) -> bool:
@@ -163,8 +188,8 @@ class PodIndex:
         rows = len(self._table)
         self.affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
         self.anti_affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
-        self.required_anti = TermBook()
-        self.preferred = TermBook()
+        self.required_anti = TermBook(_required_anti)
+        self.preferred = TermBook(_preferred)
         # Used ports: (protocol, port) -> address -> pods by row.
         self._ports: dict[tuple[str, int], dict[str, Counts]] = {}
         # Pods with volumes: row -> uid -> task.
@@ -233,17 +258,9 @@ class PodIndex:
             self.affinity_pods[row] += sign
             if spec.required_anti_affinity:
                 self.anti_affinity_pods[row] += sign
-                terms = tuple((term, 0) for term in spec.required_anti_affinity)
-                self.required_anti.change(task, terms, row, sign)
-            weighted = (
-                *((t.term, t.weight) for t in spec.preferred_affinity),
-                *((t.term, -t.weight) for t in spec.preferred_anti_affinity),
-            )
-            if self.hard_affinity_weight:
-                hard = self.hard_affinity_weight
-                weighted = (*((term, hard) for term in spec.required_affinity), *weighted)
-            if weighted:
-                self.preferred.change(task, weighted, row, sign)
+                self.required_anti.change(task, row, sign)
+            if spec.preferred_affinity or spec.preferred_anti_affinity:
+                self.preferred.change(task, row, sign)
         for port in spec.host_ports:
             self._port(port)[row] += sign
         if spec.volumes:

@@ -81,12 +81,13 @@ class InterPodAffinity:
         known = self._tallies.get(key)
         if known is None:
             pods, spec, namespace = self._session.pods, task.class_.spec, task.pod.namespace
-            friends = pods.matching_all(namespace, spec.required_affinity)
+            near = spec.required_affinity
+            friends = pods.matching_all(namespace, near) if near else None
             foes = tuple(
                 (term.topology_key, pods.matching_all(namespace, (term,)))
                 for term in spec.required_anti_affinity
             )
-            known = self._tallies[key] = (friends if spec.required_affinity else None, foes)
+            known = self._tallies[key] = (friends, foes)
         return known
 
     def _far_from_friends(self, task: Task) -> Mask:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pumice.core.actions.allocate import AllocateAction
 from pumice.core.actions.backfill import BackfillAction
@@ -41,6 +41,7 @@ from pumice.core.plugins.kubebatch import (
 from pumice.core.plugins.nodeorder import NodeOrderPlugin
 from pumice.core.plugins.overcommit import OvercommitPlugin
 from pumice.core.plugins.predicates import PredicatesPlugin
+from pumice.core.plugins.predicates.binding import VolumeBinding
 from pumice.core.plugins.priority import PriorityPlugin
 from pumice.core.plugins.proportion import ProportionPlugin
 from pumice.core.plugins.resourcequota import ResourceQuotaPlugin
@@ -139,8 +140,15 @@ class Mode:
     actions: tuple[type[Action], ...]
     plugins: tuple[type[Plugin], ...]
     cache: type[ClusterCache]
-    session: type[Session]
+    session: Callable[..., Session]
     close: Callable[[Session], list[StatusChange]]
+
+
+def _kube_batch_session(*arguments: Any) -> KubeBatchSession:
+    """kube-batch took volumes outside of its plugins; Volcano's predicates know how to."""
+    session = KubeBatchSession(*arguments)
+    session.volumes = VolumeBinding(session)
+    return session
 
 
 VOLCANO_MODE = Mode(BUILT_IN_ACTIONS, BUILT_IN_PLUGINS, ClusterCache, Session, close)
@@ -161,7 +169,7 @@ KUBE_BATCH_MODE = Mode(
         KubeBatchProportionPlugin,
     ),
     KubeBatchCache,
-    KubeBatchSession,
+    _kube_batch_session,
     close_kube_batch,
 )
 

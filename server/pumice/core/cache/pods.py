@@ -189,7 +189,7 @@ class PodIndex:
         self.affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
         self.anti_affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
         self.required_anti = TermBook(_required_anti)
-        self.preferred = TermBook(_preferred)
+        self.preferred = TermBook(self._preferences)
         # Used ports: (protocol, port) -> address -> pods by row.
         self._ports: dict[tuple[str, int], dict[str, Counts]] = {}
         # Pods with volumes: row -> uid -> task.
@@ -200,6 +200,11 @@ class PodIndex:
         self._asked: SelectorBook[PodTally] = SelectorBook()
         # Label -> value -> uid -> (task, row), for labels that questions have named.
         self._by_label: dict[str, dict[str, dict[str, tuple[Task, int]]]] = {}
+
+    def _preferences(self, spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
+        weight = self.hard_affinity_weight
+        required = [(term, weight) for term in spec.required_affinity] if weight else []
+        return _preferred(spec) + required
 
     # Keeping up.
 
@@ -259,7 +264,8 @@ class PodIndex:
             if spec.required_anti_affinity:
                 self.anti_affinity_pods[row] += sign
                 self.required_anti.change(task, row, sign)
-            if spec.preferred_affinity or spec.preferred_anti_affinity:
+            required = bool(self.hard_affinity_weight and spec.required_affinity)
+            if required or spec.preferred_affinity or spec.preferred_anti_affinity:
                 self.preferred.change(task, row, sign)
         for port in spec.host_ports:
             self._port(port)[row] += sign

@@ -15,8 +15,13 @@ def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:
 
     What is placed of a job that never becomes ready holds its room to the end of the session.
     """
+    volumes = session.volumes if task.class_.spec.volumes else None
+    if volumes is not None and volumes.reserve(task, row) is not None:
+        return
     if session.moves.place(task, session.table.names[row], TaskStatus.ALLOCATED):
         session.moves.unplace(task)
+        if volumes is not None:
+            volumes.give_back(task)
         return
     if session.votes.is_ready(job):
         for placed in job.index.in_order(TaskStatus.ALLOCATED):

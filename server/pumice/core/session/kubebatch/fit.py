@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pumice.core.cache.tasks import Task
-from pumice.core.model.fit import FitErrors, Mask
+from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.views import ClassView
 
@@ -32,7 +32,21 @@ def feasible(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
 
 def open_to(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
     """Nodes in sync that all predicates pass, whatever room they have."""
-    return session.feasibility.allows(task, view) & session.in_sync
+    mask = session.feasibility.allows(task, view) & session.in_sync
+    for refusal in _volume_refusals(session, task):
+        mask &= ~refusal.rows
+    return mask
+
+
+def _volume_refusals(session: KubeBatchSession, task: Task) -> list[Refusal]:
+    """No plugin looks at volumes, but without them the pod could not start."""
+    if session.volumes is None or not task.class_.spec.volumes:
+        return []
+    problem = session.volumes.why_not_anywhere(task)
+    if problem is None:
+        return session.volumes.refusals(task)
+    everywhere = np.ones(len(session.table), dtype=np.bool_)
+    return [Refusal(problem, everywhere, unresolvable=True)]
 
 
 def fit_errors(session: KubeBatchSession, task: Task, view: ClassView) -> FitErrors:
@@ -48,7 +62,8 @@ def fit_errors(session: KubeBatchSession, task: Task, view: ClassView) -> FitErr
         if lacking.any():
             counts[f"Insufficient {table.columns[column]}"] = int(np.count_nonzero(lacking))
             short &= ~lacking
-    for refusals in session.feasibility.refusals(task, view):
+    refused = session.feasibility.refusals(task, view)
+    for refusals in (*refused, _volume_refusals(session, task)):
         for refusal in refusals:
             rows = refusal.rows & left
             if rows.any():

@@ -19,9 +19,11 @@ COMMANDS: Mapping[str, str] = {
     "simulate": "pumice.cli.simulate:simulate_command",
     "conf": "pumice.cli.conf:conf_group",
     "core": "pumice.server.commands:core_command",
+    "run": "pumice.adapters.kubernetes.commands:run_command",
     "demo": "pumice.cli.demo:demo_command",
 }
 ADAPTERS: Mapping[str, str] = {
+    "kubernetes": "pumice.adapters.kubernetes.commands:kubernetes_command",
     "simulated": "pumice.adapters.simulated.commands:simulated_command",
 }
 

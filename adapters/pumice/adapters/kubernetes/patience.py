@@ -60,11 +60,10 @@ class Patience:
             kind = type(error).__name__ if error is not None else ""
             self._metrics.count("api_retries", error=kind)
             wait = state.next_action.sleep if state.next_action else 0.0
-            # Trouble that stays is worth a person's look, a hiccup is not.
-            told = error is not None and (
-                isinstance(error, MissingRightsError | BadCredentialsError)
-                or state.attempt_number >= 3
-            )
+            # Trouble that stays is worth a person's look, now and then; a hiccup is not.
+            tries = state.attempt_number
+            by_people = isinstance(error, MissingRightsError | BadCredentialsError)
+            told = tries & (tries - 1) == 0 and (by_people or tries >= 4)
             log.log(
                 logging.ERROR if told else logging.INFO,
                 "%s: %s; again in %.1f s",

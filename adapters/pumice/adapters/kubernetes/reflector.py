@@ -17,6 +17,7 @@ from pumice.adapters.kubernetes.errors import (
     one_line,
 )
 from pumice.adapters.kubernetes.patience import Patience
+from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.kubernetes.session import JSON, ApiSession, failure
 from pumice.adapters.runtime.clock import Clock
@@ -125,7 +126,8 @@ class Reflector:
     ) -> None:
         # Set once the sink has all there was, or once it is known that there is no such resource.
         self.listed = asyncio.Event()
-        self.is_missing = False
+        # Set while there is such a resource.
+        self.found = asyncio.Event()
         self._source, self._sink, self._api = source, sink, api
         self._appearance, self._patience = appearance, patience
         self._clock, self._rng, self._metrics = clock, rng, metrics
@@ -133,6 +135,10 @@ class Reflector:
         self._accept, self._page_size = accept, page_size
         self._version = ""
         self._label = source.resource.full_name
+
+    @property
+    def resource(self) -> Resource:
+        return self._source.resource
 
     async def run(self) -> None:
         misses = 0
@@ -146,16 +152,17 @@ class Reflector:
                 await self._appearance.appears(self._source, misses)
                 misses += 1
                 continue
-            if self.is_missing:
+            if misses:
                 log.info("%s is there now", self._source.shown)
-            self.is_missing, misses = False, 0
+            misses = 0
+            self.found.set()
             self.listed.set()
             await self._watch()
 
     def _miss(self, misses: int) -> None:
         if not misses:
             log.info("the cluster has no %s; waiting for it to appear", self._source.shown)
-        self.is_missing = True
+        self.found.clear()
         self._sink.begin()
         self._sink.end()
         self.listed.set()

@@ -1,0 +1,128 @@
+"""`pumice adapter kubernetes` and `pumice run`: a real cluster."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import click
+
+from pumice.adapters.kubernetes.errors import NoAccessError
+from pumice.adapters.kubernetes.flags import adapter_flags, core_flags
+from pumice.adapters.kubernetes.process import run_adapter
+from pumice.adapters.kubernetes.settings import AdapterSettings, settings_from
+from pumice.adapters.kubernetes.supervision import BAD_INPUT, supervise
+from pumice.adapters.runtime.clock import SystemClock
+from pumice.adapters.runtime.connect import TlsFiles, channel_factory
+from pumice.adapters.runtime.errors import AdapterError
+
+T = TypeVar("T")
+
+_DEBUG_VERBOSITY = 5
+
+
+@click.command("kubernetes")
+@core_flags
+@adapter_flags
+def kubernetes_command(
+    address: str,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_server_name: str,
+    insecure: bool,
+    **values: Any,
+) -> None:
+    """Connects a Kubernetes cluster to a core and makes its decisions come true.
+
+    Takes the flags of Volcano's scheduler. Exits with 2 when the kubeconfig or a flag is wrong, and
+    with 1 when the cluster or the core does not want this adapter; everything that may pass by
+    itself is waited for.
+    """
+    _set_up_logging(values)
+    settings = _settings(values)
+    if (tls_cert or tls_key) and not tls_ca:
+        raise click.UsageError("--tls-cert and --tls-key need --tls-ca")
+    tls = TlsFiles(tls_ca, tls_cert, tls_key, tls_server_name) if tls_ca else None
+    try:
+        open_channel = channel_factory(address, tls, insecure=insecure)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        _run(run_adapter(settings, open_channel))
+    except NoAccessError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(BAD_INPUT)
+    except AdapterError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+
+
+class _Forwarding(click.Command):
+    """Remembers the arguments as they were given, to hand them on."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["pumice.given"] = list(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command("run", cls=_Forwarding)
+@adapter_flags
+@click.pass_context
+def run_command(ctx: click.Context, /, **values: Any) -> None:
+    """Schedules a Kubernetes cluster: a core and its adapter with one command.
+
+    They are two processes that speak over a Unix socket; either is started again when it ends. Takes
+    the flags of Volcano's scheduler.
+    """
+    _set_up_logging(values)
+    _settings(values)
+    with TemporaryDirectory(prefix="pumice-") as folder:
+        given = ctx.meta["pumice.given"]
+        work = supervise(given, Path(folder), SystemClock(), values["log_level"])
+        code = _run(work)
+    if code:
+        sys.exit(code)
+
+
+def _settings(values: dict[str, Any]) -> AdapterSettings:
+    try:
+        return settings_from(values)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _set_up_logging(values: dict[str, Any]) -> None:
+    level = values["log_level"]
+    # klog's verbosity, with or without the equals sign.
+    verbosity = values["verbosity"].removeprefix("=")
+    if verbosity.isdigit() and int(verbosity) >= _DEBUG_VERBOSITY:
+        level = "debug"
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+
+
+def _run(work: "Coroutine[Any, Any, T]") -> T | None:
+    """Until the end, or until somebody asks the process to end."""
+
+    async def until_asked() -> T | None:
+        task = asyncio.ensure_future(work)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return None
+
+    try:
+        import uvloop  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+    except ImportError:
+        return asyncio.run(until_asked())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(until_asked())

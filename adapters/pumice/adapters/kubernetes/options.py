@@ -1,0 +1,83 @@
+"""How the Kubernetes adapter behaves: everything that flags say, as values."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pumice.adapters.kubernetes.resources import RESOURCES, Resource
+from pumice.adapters.kubernetes.selection import Selection
+from pumice.v1 import object_pb2 as kinds
+from pumice.v1.configuration_pb2 import Configuration
+
+_WORKLOADS = (
+    kinds.KIND_REPLICA_SET,
+    kinds.KIND_REPLICATION_CONTROLLER,
+    kinds.KIND_STATEFUL_SET,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigMapKey:
+    """A text in a ConfigMap."""
+
+    namespace: str
+    name: str
+    key: str = "volcano-scheduler.conf"
+
+    @classmethod
+    def parse(cls, text: str) -> "ConfigMapKey":
+        """`namespace/name` or `namespace/name/key`. Raises ValueError."""
+        parts = text.split("/")
+        if not 2 <= len(parts) <= 3 or not all(parts):
+            raise ValueError(f"{text!r} is not namespace/name or namespace/name/key")
+        return cls(*parts)
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesOptions:
+    """One cluster and what is asked of it."""
+
+    selection: Selection = field(default_factory=Selection)
+    # All of the configuration but the scheduler's own text, which is watched.
+    configuration: Configuration = field(default_factory=Configuration)
+    scheduler_conf: Path | None = None
+    config_map: ConfigMapKey | None = None
+    default_queue: str = "default"
+    make_queues: bool = True
+    # Resources that need not be watched, by kind.
+    unwatched: frozenset[kinds.Kind.ValueType] = frozenset()
+    # One call; short enough to end before a lease can be taken.
+    call_seconds: float = 4.0
+    # From the first write for a pod's volumes until they must be bound.
+    volume_seconds: float = 50.0
+    page_size: int = 500
+    file_poll_seconds: float = 1.0
+
+    @property
+    def resources(self) -> list[Resource]:
+        return [resource for resource in RESOURCES if resource.kind not in self.unwatched]
+
+    @property
+    def component(self) -> str:
+        """Who events are from."""
+        names = self.selection.scheduler_names
+        return names[0] if len(names) == 1 else "volcano"
+
+
+def unwatched_kinds(
+    gates: dict[str, bool], *, priority_class: bool, csi_storage: bool, sharding: bool
+) -> frozenset[kinds.Kind.ValueType]:
+    """What the reference's flags and gates leave out."""
+    kinds_out: set[kinds.Kind.ValueType] = set()
+    if not (priority_class and gates.get("PriorityClass", True)):
+        kinds_out.add(kinds.KIND_PRIORITY_CLASS)
+    if not csi_storage:
+        kinds_out |= {kinds.KIND_CSI_DRIVER, kinds.KIND_CSI_STORAGE_CAPACITY}
+    if not gates.get("WorkLoadSupport", True):
+        kinds_out.update(_WORKLOADS)
+    if not gates.get("PodDisruptionBudgetsSupport", True):
+        kinds_out.add(kinds.KIND_POD_DISRUPTION_BUDGET)
+    if not gates.get("ResourceTopology", True):
+        kinds_out.add(kinds.KIND_NUMA_TOPOLOGY)
+    if not sharding:
+        kinds_out.add(kinds.KIND_NODE_SHARD)
+    return frozenset(kinds_out)

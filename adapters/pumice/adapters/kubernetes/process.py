@@ -1,0 +1,95 @@
+"""One adapter process: session, lease, world and runtime, put together and run."""
+
+import asyncio
+import gc
+import logging
+
+from pumice.adapters.kubernetes.api import AccessSource
+from pumice.adapters.kubernetes.errors import (
+    ApiError,
+    LostAnswerError,
+    UnreachableError,
+    one_line,
+)
+from pumice.adapters.kubernetes.health import serve_pages
+from pumice.adapters.kubernetes.lease import LeaseEpochs
+from pumice.adapters.kubernetes.pace import TokenBucket
+from pumice.adapters.kubernetes.patience import Patience
+from pumice.adapters.kubernetes.session import ApiSession
+from pumice.adapters.kubernetes.settings import AdapterSettings
+from pumice.adapters.kubernetes.world import KubernetesWorld
+from pumice.adapters.runtime.clock import SystemClock, end_tasks
+from pumice.adapters.runtime.connect import ChannelFactory
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.runner import AdapterRuntime
+
+log = logging.getLogger(__name__)
+
+# About a minute until somebody is told that there is no API server.
+_FIRST_TRIES = 9
+
+
+async def run_adapter(settings: AdapterSettings, open_channel: ChannelFactory) -> None:
+    """Until it is cancelled. Raises AdapterError when there is no going on."""
+    # Most objects live long and hold no cycles; looking for some all the time costs more than it
+    # finds.
+    gc.set_threshold(50_000, 20, 50)
+    clock, metrics = SystemClock(), Metrics()
+    source = AccessSource(settings.kubeconfig, settings.context, settings.master)
+    pace = TokenBucket(settings.qps, settings.burst, clock)
+    api = ApiSession(source, pace, clock, metrics, connections=settings.connections)
+    for remark in settings.remarks:
+        log.warning("%s", remark)
+    await api.open()
+    try:
+        await check(api, Patience(clock, metrics))
+        async with serve_pages(settings, metrics):
+            await _serve(settings, open_channel, api, clock, metrics)
+    finally:
+        await api.close()
+
+
+async def check(api: ApiSession, patience: Patience) -> None:
+    """That the API server answers and knows us: said now, not in an hour."""
+    try:
+        async for attempt in patience.retrying("the API server", tries=_FIRST_TRIES):
+            with attempt:
+                await _ask(api)
+    except (LostAnswerError, ApiError) as error:
+        raise UnreachableError(api.server, one_line(error)) from error
+
+
+async def _ask(api: ApiSession) -> None:
+    try:
+        await api.call("GET", "/version")
+    except ApiError as error:
+        # Whoever is refused this page was recognised.
+        if error.is_transient:
+            raise
+
+
+async def _serve(
+    settings: AdapterSettings,
+    open_channel: ChannelFactory,
+    api: ApiSession,
+    clock: SystemClock,
+    metrics: Metrics,
+) -> None:
+    lease = None
+    if settings.lease is not None:
+        lease = LeaseEpochs(api, settings.lease, clock, metrics)
+    may_act = lease.may_act if lease is not None else lambda: True
+    world = KubernetesWorld(api, settings.world, clock, metrics, may_act=may_act)
+    runtime = AdapterRuntime(
+        world, open_channel, settings.runtime, epochs=lease, clock=clock, metrics=metrics
+    )
+    keeper = None
+    if lease is not None:
+        lease.on_lost = runtime.cut
+        keeper = asyncio.create_task(lease.run())
+    try:
+        await runtime.run()
+    finally:
+        if lease is not None and keeper is not None:
+            await end_tasks(keeper)
+            await lease.release()

@@ -1,0 +1,167 @@
+"""From flags to values."""
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pumice.adapters.kubernetes.flags import WITHOUT_EFFECT
+from pumice.adapters.kubernetes.lease import LeaseOptions
+from pumice.adapters.kubernetes.options import ConfigMapKey, KubernetesOptions, unwatched_kinds
+from pumice.adapters.kubernetes.ring import Share, share_from
+from pumice.adapters.kubernetes.selection import Selection, parse_node_labels
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.manifests.golang import parse_bool
+from pumice.v1 import configuration_pb2
+
+_SHARDING = {
+    "none": configuration_pb2.SHARDING_MODE_NONE,
+    "hard": configuration_pb2.SHARDING_MODE_HARD,
+    "soft": configuration_pb2.SHARDING_MODE_SOFT,
+}
+_CONNECTIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSettings:
+    """One adapter process."""
+
+    kubeconfig: str
+    context: str
+    master: str
+    qps: float
+    burst: int
+    world: KubernetesOptions
+    runtime: RuntimeOptions
+    # None: it leads without being elected.
+    lease: LeaseOptions | None
+    # `host:port` or `:port`; empty: not served.
+    metrics_address: str = ""
+    health_address: str = ""
+    # Sentences about flags that do nothing.
+    remarks: tuple[str, ...] = ()
+    connections: int = _CONNECTIONS
+
+
+def settings_from(
+    values: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> AdapterSettings:
+    """Raises ValueError with what is wrong."""
+    share = share_from(os.environ if environment is None else environment)
+    gates = parse_gates(values["feature_gates"])
+    lease = _lease(values)
+    apply_seconds = values["apply_timeout"]
+    world = KubernetesOptions(
+        selection=Selection(
+            scheduler_names=tuple(values["scheduler_name"]) or ("volcano",),
+            node_labels=parse_node_labels(values["node_selector"]),
+            share=share,
+        ),
+        configuration=_configuration(values, gates),
+        scheduler_conf=values["scheduler_conf"],
+        config_map=_config_map(values),
+        default_queue=values["default_queue"],
+        make_queues=values["make_queues"],
+        unwatched=unwatched_kinds(
+            gates,
+            priority_class=values["priority_class"],
+            csi_storage=values["csi_storage"],
+            sharding=values["scheduler_sharding_mode"] != "none",
+        ),
+        call_seconds=lease.call_seconds if lease is not None else 10.0,
+        volume_seconds=apply_seconds * 0.8,
+    )
+    return AdapterSettings(
+        kubeconfig=values["kubeconfig"],
+        context=values["context"],
+        master=values["master"],
+        qps=values["kube_api_qps"],
+        burst=values["kube_api_burst"],
+        world=world,
+        runtime=RuntimeOptions(
+            cluster=_cluster(values["cluster"], share),
+            adapter_id=values["adapter_id"] or socket.gethostname(),
+            calls_in_flight=_CONNECTIONS,
+            apply_timeout_seconds=apply_seconds,
+        ),
+        lease=lease,
+        metrics_address=values["listen_address"] if values["enable_metrics"] else "",
+        health_address=values["healthz_address"] if values["enable_healthz"] else "",
+        remarks=_remarks(values),
+    )
+
+
+def _cluster(name: str, share: Share | None) -> str:
+    # Several schedulers of one cluster are clusters of their own to a core that they share.
+    return name if share is None else f"{name}-{share.name}"
+
+
+def _config_map(values: Mapping[str, Any]) -> ConfigMapKey | None:
+    text = values["scheduler_configmap"]
+    if not text:
+        return None
+    if values["scheduler_conf"] is not None:
+        raise ValueError("--scheduler-conf and --scheduler-configmap exclude each other")
+    return ConfigMapKey.parse(text)
+
+
+def _lease(values: Mapping[str, Any]) -> LeaseOptions | None:
+    if not values["leader_elect"]:
+        return None
+    namespace = values["lock_object_namespace"] or values["leader_elect_resource_namespace"]
+    return LeaseOptions(
+        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+        namespace=namespace,
+        name=values["leader_elect_resource_name"],
+        duration_seconds=values["leader_elect_lease_duration"],
+        renew_deadline_seconds=values["leader_elect_renew_deadline"],
+        retry_period_seconds=values["leader_elect_retry_period"],
+    )
+
+
+def _configuration(
+    values: Mapping[str, Any], gates: Mapping[str, bool]
+) -> configuration_pb2.Configuration:
+    configuration = configuration_pb2.Configuration(
+        default_queue=values["default_queue"],
+        scheduler_names=values["scheduler_name"],
+        eager=values["eager"],
+        compat=values["compat"],
+        ignored_provisioners=split(values["ignored_provisioners"]),
+        sharding_mode=_SHARDING[values["scheduler_sharding_mode"]],
+        sharding_name=values["scheduler_sharding_name"],
+        feature_gates=gates,
+    )
+    configuration.schedule_period.FromNanoseconds(round(values["schedule_period"] * 1e9))
+    configuration.apply_timeout.FromNanoseconds(round(values["apply_timeout"] * 1e9))
+    if values["gang_bind_deadline"]:
+        nanoseconds = round(values["gang_bind_deadline"] * 1e9)
+        configuration.gang_bind_deadline.FromNanoseconds(nanoseconds)
+    return configuration
+
+
+def _remarks(values: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(
+        f"{flag} has no effect: {why}"
+        for flag, why in WITHOUT_EFFECT.items()
+        if values.get(flag.removeprefix("--").replace("-", "_")) is not None
+    )
+
+
+def split(texts: Sequence[str]) -> list[str]:
+    """Lists as Go's flags take them: repeated, or with commas."""
+    return [part for text in texts for part in text.split(",") if part]
+
+
+def parse_gates(texts: Sequence[str]) -> dict[str, bool]:
+    """`Name=true,Other=false`. Raises ValueError."""
+    gates: dict[str, bool] = {}
+    for part in split(texts):
+        name, equals, text = part.partition("=")
+        value = parse_bool(text)
+        if not name or not equals or value is None:
+            raise ValueError(f"--feature-gates: {part!r} is not of the form Name=true")
+        gates[name] = value
+    return gates

@@ -1,0 +1,255 @@
+"""A Kubernetes cluster as a World."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any
+
+from pumice.adapters.kubernetes.binder import KubernetesBinder
+from pumice.adapters.kubernetes.configuration import ConfigMapSink, ConfigurationFile, Teller
+from pumice.adapters.kubernetes.definitions import DEFINITIONS, Definitions
+from pumice.adapters.kubernetes.errors import NOT_FOUND, ApiError, KubernetesError, one_line
+from pumice.adapters.kubernetes.events import EventRecorder
+from pumice.adapters.kubernetes.evictor import KubernetesEvictor
+from pumice.adapters.kubernetes.feed import BadObject, Funnel, Memory, Shelf
+from pumice.adapters.kubernetes.namesakes import Namesakes
+from pumice.adapters.kubernetes.options import KubernetesOptions
+from pumice.adapters.kubernetes.patience import Patience
+from pumice.adapters.kubernetes.queues import QueueMaker
+from pumice.adapters.kubernetes.reading import PodReader
+from pumice.adapters.kubernetes.reflector import Reflector, Sink
+from pumice.adapters.kubernetes.resources import QUEUES, Resource
+from pumice.adapters.kubernetes.selection import Source
+from pumice.adapters.kubernetes.session import JSON, METADATA_ONLY, ApiSession, Fence
+from pumice.adapters.kubernetes.statuses import KubernetesStatusUpdater
+from pumice.adapters.kubernetes.volumes import VolumeBinder
+from pumice.adapters.runtime.clock import Clock, end_tasks
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.objects import KindNumber
+from pumice.adapters.runtime.world import Reading, Synced, WorldEvent
+from pumice.v1.cluster_service_pb2 import CAPABILITY_EVICT, CAPABILITY_VOLUMES, Capability
+from pumice.v1.status_pb2 import Event
+
+log = logging.getLogger(__name__)
+
+_BAD_OBJECT = "InvalidObject"
+
+
+class KubernetesWorld:
+    """Everything the adapter sees of a cluster, and all it can do there."""
+
+    def __init__(
+        self,
+        api: ApiSession,
+        options: KubernetesOptions,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        may_act: Fence = lambda: True,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._api, self._options = api, options
+        self._clock, self._metrics, self._may_act = clock, metrics, may_act
+        self._rng = rng or random.Random()
+        self._patience = Patience(clock, metrics)
+        self._funnel = Funnel()
+        self._memory = Memory()
+        self._namesakes = Namesakes()
+        self._definitions = Definitions(clock, self._rng)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed: asyncio.Future[None] | None = None
+        self._compose_hands()
+
+    def _compose_hands(self) -> None:
+        api, clock, fence = self._api, self._clock, self._may_act
+        seconds, component = self._options.call_seconds, self._options.component
+        self._reader = PodReader(api, seconds)
+        volumes = VolumeBinder(
+            api,
+            self._memory,
+            clock,
+            self._metrics,
+            fence,
+            seconds,
+            self._options.volume_seconds,
+        )
+        self._binder = KubernetesBinder(api, self._reader, volumes, fence, seconds)
+        self._evictor = KubernetesEvictor(api, clock, fence, component, seconds)
+        self._events = EventRecorder(
+            api, self._memory, component, clock, self._metrics, fence, seconds
+        )
+        self._statuses = KubernetesStatusUpdater(
+            api, self._memory, self._events, clock, fence, seconds
+        )
+
+    # The World protocol.
+
+    @property
+    def capabilities(self) -> Sequence[Capability.ValueType]:
+        return (CAPABILITY_EVICT, CAPABILITY_VOLUMES)
+
+    @property
+    def binder(self) -> KubernetesBinder:
+        return self._binder
+
+    @property
+    def evictor(self) -> KubernetesEvictor:
+        return self._evictor
+
+    @property
+    def status_updater(self) -> KubernetesStatusUpdater:
+        return self._statuses
+
+    async def read_pod(self, namespace: str, name: str) -> Reading:
+        return await self._reader.read_pod(namespace, name)
+
+    async def read_object(self, kind: KindNumber, namespace: str, name: str) -> Reading:
+        return await self._reader.read_object(kind, namespace, name)
+
+    async def watch(self) -> AsyncIterator[WorldEvent]:
+        self._failed = asyncio.get_running_loop().create_future()
+        try:
+            self._start_watching()
+            async for event in self._funnel:
+                if self._failed.done():
+                    self._failed.result()
+                yield event
+        finally:
+            await end_tasks(*self._tasks)
+            await self._events.stop()
+            self._failed.cancel()
+
+    # Watching.
+
+    def _start_watching(self) -> None:
+        definitions = self._reflector(Source(DEFINITIONS), self._definitions, METADATA_ONLY)
+        self._start(definitions.run())
+        reflectors = [
+            self._reflector(source, self._shelf(source))
+            for source in self._options.selection.sources(self._options.resources)
+        ]
+        waits: list[Coroutine[Any, Any, object]] = [r.listed.wait() for r in reflectors]
+        for reflector in reflectors:
+            self._start(reflector.run())
+        waits.append(self._start_configuration())
+        self._start(self._tell_synced(waits))
+        if self._options.make_queues:
+            self._start(self._make_queues(reflectors))
+
+    def _shelf(self, source: Source) -> Shelf:
+        return Shelf(
+            source,
+            self._funnel,
+            self._options.selection,
+            self._namesakes,
+            self._memory,
+            self._metrics,
+            self._report_bad,
+        )
+
+    def _reflector(
+        self, source: Source, sink: Sink, accept: str = JSON, namespace: str = ""
+    ) -> Reflector:
+        return Reflector(
+            source,
+            sink,
+            self._api,
+            self._definitions,
+            self._patience,
+            self._clock,
+            self._rng,
+            self._metrics,
+            namespace=namespace,
+            accept=accept,
+            page_size=self._options.page_size,
+        )
+
+    def _start_configuration(self) -> "Coroutine[Any, Any, object]":
+        options = self._options
+        teller = Teller(options.configuration, self._funnel.put)
+        if options.scheduler_conf is not None:
+            file = ConfigurationFile(
+                options.scheduler_conf, teller, self._clock, options.file_poll_seconds
+            )
+            file.read()
+            self._start(file.run())
+        elif options.config_map is not None:
+            sink = ConfigMapSink(options.config_map, teller)
+            reflector = self._reflector(sink.source, sink, namespace=options.config_map.namespace)
+            self._start(reflector.run())
+        else:
+            teller.say("")
+        return teller.told.wait()
+
+    async def _tell_synced(self, waits: "Sequence[Coroutine[Any, Any, object]]") -> None:
+        began = self._clock.now()
+        await asyncio.gather(*waits)
+        log.info("the cluster was read in %.1f s", self._clock.now() - began)
+        self._funnel.put(Synced())
+
+    async def _make_queues(self, reflectors: Sequence[Reflector]) -> None:
+        """As soon as there is a place for queues."""
+        maker = QueueMaker(self._api, self._patience, self._options.default_queue)
+        by_resource = {reflector.resource: reflector for reflector in reflectors}
+        places = [by_resource[resource] for resource in QUEUES if resource in by_resource]
+        await asyncio.gather(*(place.listed.wait() for place in places))
+        while True:
+            place = await _first_there(places)
+            try:
+                await maker.make(place)
+                return
+            except ApiError as error:
+                if error.status != NOT_FOUND:
+                    log.error("the default queue cannot be made: %s", one_line(error))
+                    return
+                await self._clock.sleep(1.0)
+
+    # What goes wrong.
+
+    def _report_bad(self, bad: BadObject) -> None:
+        event = Event(
+            kind=bad.resource.kind,
+            namespace=bad.namespace,
+            name=bad.name,
+            uid=bad.uid,
+            warning=True,
+            reason=_BAD_OBJECT,
+            message=f"the scheduler cannot read this object: {bad.problem}",
+        )
+        self._start(self._tell_people(event))
+
+    async def _tell_people(self, event: Event) -> None:
+        if not self._may_act():
+            return
+        try:
+            async for attempt in self._patience.retrying(f"event on {event.name}", tries=5):
+                with attempt:
+                    await self._events.write(event)
+        except KubernetesError as error:
+            log.warning("no event on %s %s: %s", event.namespace, event.name, one_line(error))
+
+    def _start(self, work: "Coroutine[Any, Any, None]") -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and self._failed is not None and not self._failed.done():
+            # A part that must not end ended: better stop than watch half a cluster.
+            self._failed.set_exception(error)
+            self._funnel.put(Synced())
+
+
+async def _first_there(places: Sequence[Reflector]) -> Resource:
+    """The first of the resources that is there, once there is any."""
+    waits = [asyncio.ensure_future(place.found.wait()) for place in places]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await end_tasks(*waits)
+    return next(place.resource for place in places if place.found.is_set())

@@ -95,7 +95,7 @@ def question(session: Session, point: str) -> tuple[Any, ...]:
         "victim_queue_order": (queues[0], queues[1], queues[0]),
         "task_order": (tasks[0], tasks[1]),
         **dict.fromkeys(("pre_predicate", "task_predicate", "is_plain"), (task,)),
-        **dict.fromkeys(("class_predicate", "class_score"), (task.class_,)),
+        **dict.fromkeys(("class_predicate", "class_score", "is_plain_class"), (task.class_,)),
         **dict.fromkeys(("row_predicate", "row_score", "row_batch_score"), (task.class_, all_rows)),
         **dict.fromkeys(("node_predicate", "node_score"), (task, "n1")),
         **dict.fromkeys(("task_score", "task_batch_score"), (task, rows)),

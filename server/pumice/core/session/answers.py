@@ -198,6 +198,7 @@ _SIMPLE: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
         (
             "is_plain",
+            "is_plain_class",
             "job_ready",
             "sub_job_ready",
             "job_starving",

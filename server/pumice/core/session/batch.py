@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.nodes import Floats
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.session.rows import NodeRows
 
@@ -27,10 +27,34 @@ _ROWS_AT_ONCE = 32
 _NEVER = -np.inf
 
 
+def is_plain_class(session: Session, class_: TaskClass) -> bool:
+    """Whether all tasks of the class are plain, so that none has to be asked about."""
+    known = session.feasibility.plain_classes.get(class_.number)
+    if known is None:
+        known = session.feasibility.plain_classes[class_.number] = _ask_about(session, class_)
+    return known
+
+
+def _ask_about(session: Session, class_: TaskClass) -> bool:
+    chains, plain = session.chains, session.hooks.is_plain_class
+    if any(chains.flat(point) for point in ("node_predicate", "node_score", "best_node")):
+        return False
+    for point in ("pre_predicate", "task_predicate", "task_score", "task_batch_score"):
+        for name, _ in chains.named(point):
+            test = plain.get(name)
+            if test is None or not test(class_):
+                return False
+    return True
+
+
 def is_plain(session: Session, task: Task) -> bool:
     """Whether nothing but its class and the rows decides where the task goes."""
+    if task.pod.nominated_node_name:
+        return False
+    if is_plain_class(session, task.class_):
+        return True
     chains = session.chains
-    if task.pod.nominated_node_name or chains.flat("node_predicate"):
+    if chains.flat("node_predicate"):
         return False
     if chains.flat("node_score") or chains.flat("best_node"):
         return False

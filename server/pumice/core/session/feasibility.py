@@ -20,6 +20,8 @@ class Feasibility:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        # By class number; see batch.is_plain_class.
+        self.plain_classes: dict[int, bool] = {}
         self._remembered: dict[int, tuple[int, FitErrors]] = {}
         self._filters: list[tuple[str, Any, Any, Any]] | None = None
         # By class: nodes that it could get by evictions, and the refusals that follows from.

@@ -128,6 +128,9 @@ class Hooks:
     # Whether this plugin's task predicates and task scores have nothing to say about the task,
     # whatever the candidates: such tasks of one class are placed in one go.
     is_plain: dict[str, Callable[[Task], bool]] = field(default_factory=dict)
+    # Whether, throughout the session, every task of the class is plain and passes this plugin's
+    # pre-predicate. False: that is to be asked task by task.
+    is_plain_class: dict[str, Callable[[TaskClass], bool]] = field(default_factory=dict)
     best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = field(
         default_factory=dict
     )

@@ -21,12 +21,13 @@ class Orders:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._chains = session.chains
 
     def job_first(self, left: Job, right: Job) -> bool:
         broken = self._session.broken
         if broken and (left.id in broken) != (right.id in broken):
             return left.id in broken
-        for function in self._session.chains.flat("job_order"):
+        for function in self._chains.flat("job_order"):
             answer = function(left, right)
             if answer:
                 return bool(answer < 0)
@@ -35,7 +36,7 @@ class Orders:
         return left.id < right.id
 
     def sub_job_first(self, left: SubJob, right: SubJob) -> bool:
-        for function in self._session.chains.flat("sub_job_order"):
+        for function in self._chains.flat("sub_job_order"):
             answer = function(left, right)
             if answer:
                 return bool(answer < 0)
@@ -46,21 +47,21 @@ class Orders:
             waiting = self._session.broken.values()
             if (left.name in waiting) != (right.name in waiting):
                 return left.name in waiting
-        for function in self._session.chains.flat("queue_order"):
+        for function in self._chains.flat("queue_order"):
             answer = function(left, right)
             if answer:
                 return bool(answer < 0)
         return (left.creation_time_ns, left.name) < (right.creation_time_ns, right.name)
 
     def victim_queue_first(self, left: Queue, right: Queue, preemptor: Queue) -> bool:
-        for function in self._session.chains.flat("victim_queue_order"):
+        for function in self._chains.flat("victim_queue_order"):
             answer = function(left, right, preemptor)
             if answer:
                 return bool(answer < 0)
         return not self.queue_first(left, right)
 
     def task_first(self, left: Task, right: Task) -> bool:
-        for function in self._session.chains.flat("task_order"):
+        for function in self._chains.flat("task_order"):
             answer = function(left, right)
             if answer:
                 return bool(answer < 0)
@@ -106,7 +107,7 @@ class Orders:
         return LiveHeap(first, tasks)
 
     def _later_job_first(self, left_job: Job, right_job: Job, left: Task, right: Task) -> bool:
-        for function in self._session.chains.flat("job_order"):
+        for function in self._chains.flat("job_order"):
             answer = function(left_job, right_job)
             if answer:
                 return bool(answer > 0)

@@ -12,7 +12,7 @@ from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.batch import ClassBatch, is_plain
+from pumice.core.session.batch import ClassBatch, is_plain, is_plain_class
 from pumice.core.session.statement import Statement
 
 if TYPE_CHECKING:
@@ -96,11 +96,14 @@ class Placement:
             return False
         if session.topology.follows(sub_job):
             return False
+        all_pass = is_plain_class(session, first.class_)
         together: list[Task] = []
         for task in tasks:
             if len(together) >= short or task.class_ is not first.class_ or task.gated:
                 break
-            if not is_plain(session, task) or session.feasibility.why_not_anywhere(task):
+            if not is_plain(session, task) or not (
+                all_pass or session.feasibility.why_not_anywhere(task) is None
+            ):
                 break
             together.append(task)
         count = session.votes.allocatable_count(session.queue_of(job), first, len(together))
@@ -197,7 +200,10 @@ class _Run:
     def place(self, task: Task, following: deque[Task]) -> bool | None:
         """Places a plain task on idle room; None: this has to be looked at more closely."""
         session = self._session
-        if not is_plain(session, task) or session.feasibility.why_not_anywhere(task) is not None:
+        if not is_plain(session, task) or not (
+            is_plain_class(session, task.class_)
+            or session.feasibility.why_not_anywhere(task) is None
+        ):
             self._batch = None
             return None
         if self._batch is None or self._class is not task.class_ or not self._left:

@@ -66,6 +66,7 @@ class NodeOrderPlugin:
         self._spread = SpreadPreferences(session) if weight[_SPREAD] else None
         hooks.task_batch_score[self.name] = self._by_candidates
         hooks.is_plain[self.name] = self._is_plain
+        hooks.is_plain_class[self.name] = self._is_plain_class
 
     def _by_images(self, class_: TaskClass) -> Scores:
         return self._weight[_IMAGES] * self._images.score(class_)
@@ -76,6 +77,13 @@ class NodeOrderPlugin:
         if self._pods is not None and self._pods.concerns(task):
             return False
         return self._spread is None or not self._spread.constraints(task)
+
+    def _is_plain_class(self, class_: TaskClass) -> bool:
+        if self._nodes.concerns(class_):
+            return False
+        if self._pods is not None and not self._pods.is_silent_about(class_):
+            return False
+        return self._spread is None or self._spread.is_silent_about(class_)
 
     def _by_candidates(self, task: Task, rows: Rows) -> Scores | None:
         total = self._nodes.score(task.class_, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pumice.core.cache.pods import Counts, ExistingTerm, PodTally
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.pod import PodSpec
 from pumice.core.session.hooks import Rows, Scores
 from pumice.core.session.session import Session
@@ -26,6 +26,10 @@ class InterPodPreferences:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._own: dict[tuple[int, str], list[_OwnTerm]] = {}
+
+    def is_silent_about(self, class_: TaskClass) -> bool:
+        """Whether no task of the class, and no pod on a node, has preferences of this kind."""
+        return not has_preferred_terms(class_.spec) and self._session.pods.had_affinity is None
 
     def concerns(self, task: Task) -> bool:
         if has_preferred_terms(task.class_.spec):

@@ -112,6 +112,7 @@ class PredicatesPlugin:
         hooks.class_predicate[self.name] = self._of_class
         hooks.task_predicate[self.name] = self._of_task
         hooks.is_plain[self.name] = self._is_plain
+        hooks.is_plain_class[self.name] = self._is_plain_class
         hooks.simulation[self.name] = lambda _task, row: AffinitySimulation(
             session, self._pods, row
         )
@@ -137,6 +138,13 @@ class PredicatesPlugin:
         if self._cache is not None or self._concerns_of(task.class_).any:
             return False
         return not self._meets_objections(task)
+
+    def _is_plain_class(self, class_: TaskClass) -> bool:
+        if self._cache is not None or self._concerns_of(class_).any:
+            return False
+        if self._pods is not None and self._session.pods.had_anti_affinity is not None:
+            return False
+        return self._stable.why_not_anywhere(class_.spec) is None
 
     def _meets_objections(self, task: Task) -> bool:
         """Whether pods on nodes may object to a task that has no terms of its own."""

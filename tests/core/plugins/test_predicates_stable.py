@@ -139,6 +139,26 @@ def test_one_term_of_several_is_enough_and_within_a_term_all_must_hold() -> None
     assert verdict({"required_node_terms": (both, only_b)}, node("n1", labels={"b": ""})) == []
 
 
+@pytest.mark.parametrize(
+    ("operator", "values"),
+    [
+        (Operator.NOT_IN, ()),
+        (Operator.DOES_NOT_EXIST, ("1",)),
+        (Operator.LESS_THAN, ("1_000",)),
+        (Operator.LESS_THAN, (str(2**63),)),
+    ],
+)
+def test_a_term_that_cannot_be_understood_matches_no_node(
+    operator: Operator, values: tuple[str, ...]
+) -> None:
+    fine = Requirement("k", Operator.EXISTS)
+    broken = NodeSelectorTerm((fine, Requirement("other", operator, values)))
+    labelled = node("n1", labels={"k": "1"})
+    assert verdict({"required_node_terms": (broken,)}, labelled) == NOT_MATCHED
+    either = (broken, NodeSelectorTerm((fine,)))
+    assert verdict({"required_node_terms": either}, labelled) == []
+
+
 @pytest.mark.parametrize("terms", [(), (NodeSelectorTerm(),)])
 def test_no_term_or_an_empty_one_matches_no_node(terms: tuple[NodeSelectorTerm, ...]) -> None:
     assert verdict({"required_node_terms": terms}, node("n1")) == NOT_MATCHED

@@ -96,7 +96,7 @@ class NodeLabels:
 
     def matches_term(self, term: NodeSelectorTerm) -> Mask:
         count = len(self._table)
-        if not term.label_requirements and not term.field_requirements:
+        if not term.is_sound:
             return np.zeros(count, dtype=np.bool_)
         mask = np.ones(count, dtype=np.bool_)
         for requirement in term.label_requirements:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -18,11 +19,16 @@ class Operator(IntEnum):
     LESS_THAN = 6
 
 
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
+_INT64 = range(-(2**63), 2**63)
+
+
 def _as_integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
+    """A decimal number of 64 bits; Python would take more for one, such as ``1_000``."""
+    if not _INTEGER.match(text):
         return None
+    number = int(text)
+    return number if number in _INT64 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,17 @@ class Requirement:
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it has the values that its operator wants."""
+        match self.operator:
+            case Operator.IN | Operator.NOT_IN:
+                return bool(self.values)
+            case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+                return not self.values
+            case Operator.GREATER_THAN | Operator.LESS_THAN:
+                return len(self.values) == 1 and _as_integer(self.values[0]) is not None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
@@ -74,8 +91,15 @@ class NodeSelectorTerm:
     # Only ``metadata.name`` with IN or NOT_IN and one value means anything.
     field_requirements: tuple[Requirement, ...] = ()
 
-    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+    @property
+    def is_sound(self) -> bool:
+        """Whether it asks for something, in a way that can be understood."""
         if not self.label_requirements and not self.field_requirements:
+            return False
+        return all(requirement.is_sound for requirement in self.label_requirements)
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        if not self.is_sound:
             return False
         return all(r.matches(labels) for r in self.label_requirements) and all(
             _field_matches(r, name) for r in self.field_requirements

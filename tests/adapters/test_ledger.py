@@ -54,6 +54,15 @@ def test_a_gang_is_refused_when_the_uid_the_hash_or_the_group_is_gone() -> None:
         assert book.held_ids() == ["d-a"]
 
 
+def test_a_gang_without_a_pod_group_has_nothing_to_be_compared_with() -> None:
+    lone = gang(2)
+    lone.job, lone.pod_group_uid, lone.spec_hash = "controller-uid", "", ""
+    parts = (bind("a", gang_id="g1"), bind("b", gang_id="g1"))
+    book = ledger(None)
+    assert book.take([lone], parts[:1]) == []
+    assert book.take([lone], parts[1:]) == [Order(lone, parts)]
+
+
 def test_a_gang_that_is_not_described_is_refused() -> None:
     (answer,) = ledger().take([], [bind("a", gang_id="g1")])
     assert isinstance(answer, Refusal)

@@ -74,8 +74,9 @@ class Gang(_message.Message):
     id: _builtins.str
     """Unique over sessions."""
     job: _builtins.str
-    """`namespace/name` of the PodGroup."""
+    """`namespace/name` of the PodGroup; without one, the uid of the pods' controller or of the pod."""
     pod_group_uid: _builtins.str
+    """Empty: these pods belong together without a PodGroup, and there is none to compare with."""
     spec_hash: _builtins.str
     """PodGroup.spec_hash of the PodGroup that was decided on."""
     size: _builtins.int

@@ -58,7 +58,7 @@ def queues_of(engine: Engine) -> list[inspection_service_pb2.QueueInfo]:
             counts[job.phase] = counts.get(job.phase, 0) + 1
     return [
         _queue(queue, engine.accounts.get(queue.name), phases.get(queue.name, {}))
-        for queue in engine.cache.queues
+        for queue in engine.cache.session_queues().values()
     ]
 
 

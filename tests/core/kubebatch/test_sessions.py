@@ -17,6 +17,7 @@ from tests.core import builders
 from tests.core.builders import NOW_NS
 from tests.core.kubebatch.older import (
     binds,
+    budget,
     cluster,
     engine,
     foreign,
@@ -153,6 +154,24 @@ def test_pods_that_wait_are_unschedulable_whether_room_was_held_for_them_or_not(
     assert sorted((c.name, c.reason) for c in changes) == [
         (f"g-{i}", "Unschedulable") for i in range(3)
     ]
+
+
+def test_jobs_without_a_group_have_a_phase_for_those_who_look() -> None:
+    known = cluster(builders.node("n1"), lone("a", controller="rs"), lone("big", 99, "rs2"))
+    known.schedule(1)
+    assert job_of(known, "rs").phase is PodGroupPhase.RUNNING
+    assert job_of(known, "rs2").phase is PodGroupPhase.PENDING
+    known.apply([Upserted(lone("b", controller="rs"))])
+    assert job_of(known, "rs").phase is PodGroupPhase.RUNNING, "it is remembered"
+
+
+def test_a_restarted_core_does_not_take_such_a_job_for_one_left_half_done() -> None:
+    """Nobody remembers whether it was whole once, so its pods are not given up."""
+    pods = [lone("a", 1, "rs", on="n1"), lone("b", 99, "rs")]
+    known = cluster(builders.node("n1"), budget("pdb", "rs", 2), pods)
+    known.gang_bind_deadline_ns = 1
+    for seconds in range(3):
+        assert known.schedule(NOW_NS + seconds * SECOND_NS).decisions == ()
 
 
 # Ready.

@@ -41,6 +41,13 @@ class BrokenGangs:
             }
         return dict(self._since)
 
+    def memory(self) -> tuple[tuple[tuple[str, int], ...], bool]:
+        """The suspects and since when, and whether all jobs were looked at."""
+        return tuple(sorted(self._since.items())), self._scanned
+
+    def remember(self, since: Iterable[tuple[str, int]], *, scanned: bool) -> None:
+        self._since, self._scanned = dict(since), scanned
+
     def next_wake(self, now_ns: int, deadline_ns: int | None) -> int | None:
         if deadline_ns is None:
             return None
@@ -53,4 +60,6 @@ def is_broken(job: Job) -> bool:
 
 
 def _left_half_done(jobs: Iterable[Job]) -> list[str]:
-    return [job.id for job in jobs if job.phase in _NEVER_WHOLE and is_broken(job)]
+    return [
+        job.id for job in jobs if job.keeps_phase and job.phase in _NEVER_WHOLE and is_broken(job)
+    ]

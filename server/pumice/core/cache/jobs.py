@@ -195,6 +195,11 @@ class Job:
         return self.group.status if self.group else PodGroupStatus()
 
     @property
+    def keeps_phase(self) -> bool:
+        """Whether the cluster remembers the job's phase for us."""
+        return True
+
+    @property
     def has_policies(self) -> bool:
         return self.group is not None and bool(self.group.sub_group_policies)
 

@@ -8,19 +8,18 @@ takes the group's place.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import Enum
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.model.group import PodDisruptionBudget, PodGroup, PodGroupPhase, PodGroupStatus
+from pumice.core.model.group import PodDisruptionBudget, PodGroup, PodGroupStatus
 from pumice.core.model.pod import Pod, PodSpec
 from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE, counted
 
 MIN_MEMBER_ANNOTATION = "scheduling.k8s.io/group-min-member"
 SHADOW_ANNOTATION = "volcano/shadow-pod-group"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
-# Nobody writes its phase, so nobody may take it for a gang that was never whole.
-_STATUS = PodGroupStatus(PodGroupPhase.RUNNING)
 
 
 class Origin(Enum):
@@ -84,16 +83,27 @@ class KubeBatchJob(Job):
     def is_pipelined(self) -> bool:
         return self.index.waiting_count + self.index.ready_count >= self.min_available
 
+    @property
+    def keeps_phase(self) -> bool:
+        return self.origin is Origin.POD_GROUP
+
+    def note_status(self, status: PodGroupStatus) -> None:
+        """What a session found, where nobody writes it down."""
+        if self.group is not None:
+            self.group = replace(self.group, status=status)
+            self.phase = status.phase
+
     def group_in_memory(self) -> PodGroup | None:
         """The group that a job without a PodGroup has now."""
+        status = self.status
         if self.budget is not None:
-            return _budget_group(self.id, self.budget)
+            return replace(_budget_group(self.id, self.budget), status=status)
         if not len(self.index):
             self.founder = None
             return None
         if self.founder is None:
             self.founder = min(self.index, key=lambda task: task.order_key)
-        return _shadow_group(self.id, self.founder.pod)
+        return replace(_shadow_group(self.id, self.founder.pod), status=status)
 
     def joined(self, task: Task) -> None:
         if self.founder is not None and task.order_key < self.founder.order_key:
@@ -119,7 +129,6 @@ def _shadow_group(job_id: str, pod: Pod) -> PodGroup:
         annotations={SHADOW_ANNOTATION: job_id},
         min_member=_min_member(pod),
         priority_class_name=pod.spec.priority_class_name,
-        status=_STATUS,
     )
 
 
@@ -137,5 +146,4 @@ def _budget_group(job_id: str, budget: PodDisruptionBudget) -> PodGroup:
         creation_time_ns=budget.creation_time_ns,
         annotations={SHADOW_ANNOTATION: job_id},
         min_member=budget.min_available,
-        status=_STATUS,
     )

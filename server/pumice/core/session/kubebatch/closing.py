@@ -38,9 +38,11 @@ def close(session: Session) -> list[StatusChange]:
 
 def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
     changes: list[StatusChange] = []
-    waits = bool(job.index.with_status(TaskStatus.PENDING))
-    if job.origin is Origin.POD_GROUP:
-        status = _status(session, job)
+    status = _status(session, job)
+    if job.origin is not Origin.POD_GROUP:
+        job.note_status(status)
+        waits = bool(job.index.with_status(TaskStatus.PENDING))
+    else:
         if differs(status, job.status):
             uid = job.group.uid if job.group else ""
             changes.append(PodGroupStatusChanged(job.namespace, job.name, uid, status))

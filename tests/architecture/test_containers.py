@@ -41,7 +41,7 @@ def test_the_containerfile_copies_what_is_there() -> None:
         for source in rest.split()[:-1]
     ]
     assert [source for source in sources if not (REPOSITORY / source).exists()] == []
-    roots = {"proto", "server", "adapters", "clients"}
+    roots = {"proto", "server", "adapters", "clients", "bench"}
     assert roots <= set(sources)
 
 

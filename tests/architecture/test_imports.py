@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from importlinter.cli import lint_imports
 installed = set(sys.argv[1:])
-roots = [str(Path.cwd() / name) for name in ("proto", "server", "adapters", "clients")]
+roots = [str(Path.cwd() / name) for name in ("proto", "server", "adapters", "clients", "bench")]
 sys.path[:] = roots + [path for path in sys.path if path not in installed]
 sys.exit(lint_imports(config_filename="pyproject.toml", no_cache=True))
 """

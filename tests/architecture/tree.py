@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SOURCE_ROOTS = tuple(REPOSITORY / name for name in ("proto", "server", "adapters", "clients"))
+SOURCE_ROOTS = tuple(
+    REPOSITORY / name for name in ("proto", "server", "adapters", "clients", "bench")
+)
 NAMESPACES = tuple(root / "pumice" for root in SOURCE_ROOTS)
 GENERATED = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 

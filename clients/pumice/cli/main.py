@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "core": "pumice.server.commands:core_command",
     "run": "pumice.adapters.kubernetes.commands:run_command",
     "demo": "pumice.cli.demo:demo_command",
+    "bench": "pumice.bench.commands:bench_command",
 }
 ADAPTERS: Mapping[str, str] = {
     "kubernetes": "pumice.adapters.kubernetes.commands:kubernetes_command",

@@ -1,0 +1,73 @@
+"""What a benchmark prints: one line of JSON, with how it was measured."""
+
+from __future__ import annotations
+
+import gc
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The figures of one benchmark."""
+
+    bench: str
+    # What was measured, in a sentence.
+    measured: str
+    figures: Mapping[str, object]
+    # Counts of work done: the same on every machine.
+    work: dict[str, int] = field(default_factory=dict)
+
+    def line(self) -> str:
+        content = {
+            "bench": self.bench,
+            **self.figures,
+            "work": dict(sorted(self.work.items())),
+            "measured": self.measured,
+            "machine_speed": machine_speed(),
+            "python": platform.python_version(),
+        }
+        return json.dumps(content)
+
+
+def machine_speed() -> float:
+    """Million additions a second in plain Python: what makes runs on a busy machine comparable."""
+    count = 1_000_000
+    start = time.perf_counter()
+    total = 0
+    for number in range(count):
+        total += number
+    return round(count / (time.perf_counter() - start) / 1e6, 1)
+
+
+@contextmanager
+def quiet_memory() -> Iterator[None]:
+    """As in a served core: no garbage is collected while a session runs."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def seconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def milliseconds(samples: list[float]) -> dict[str, float]:
+    """Median, best and worst of some times in seconds."""
+    return {
+        "median_ms": round(1000 * statistics.median(samples), 3),
+        "best_ms": round(1000 * min(samples), 3),
+        "worst_ms": round(1000 * max(samples), 3),
+    }

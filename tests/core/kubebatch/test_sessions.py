@@ -254,6 +254,29 @@ def test_a_pod_that_arrives_ends_a_backoff() -> None:
     assert len(binds(known.schedule(NOW_NS + 1))) == 2
 
 
+def test_a_smaller_minimum_ends_a_backoff() -> None:
+    known = cluster(
+        builders.node("n1"),
+        budget("pdb", "rs", 2),
+        lone("p", controller="rs"),
+        of=engine("allocate", ("gang",), BACKOFF),
+    )
+    assert binds(known.schedule(NOW_NS)) == {}
+    known.apply([Upserted(budget("pdb", "rs", 1))])
+    assert binds(known.schedule(NOW_NS + 1)) == {"p": "n1"}
+
+
+def test_a_pod_that_is_itself_again_ends_a_backoff() -> None:
+    pods = [builders.pod("a-0", "a", on="n1"), builders.pod("a-1", "a")]
+    lost = dataclasses.replace(pods[0], phase=PodPhase.UNKNOWN)
+    group = builders.pod_group("a", 2)
+    gang: list[ClusterObject] = [group, lost, pods[1]]
+    known = cluster(builders.node("n1"), gang, of=engine("allocate", ("gang",), BACKOFF))
+    assert binds(known.schedule(NOW_NS)) == {}
+    known.apply([Upserted(pods[0])])
+    assert binds(known.schedule(NOW_NS + 1)) == {"a-1": "n1"}
+
+
 @pytest.mark.parametrize("group", ["g", ""])
 def test_a_job_whose_binds_fail_is_left_out_with_a_reason_and_an_event(group: str) -> None:
     pod: Pod = builders.pod("p", group, controller_uid="rs")

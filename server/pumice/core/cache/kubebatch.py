@@ -139,6 +139,7 @@ class KubeBatchCache(ClusterCache):
                 self._drop_if_done(job)
             elif job.group != group:
                 self._give_group(job, group)
+                self.assumptions.job_changed(id_)
 
     def _give_group(self, job: Job, group: PodGroup) -> None:
         super()._give_group(job, group)

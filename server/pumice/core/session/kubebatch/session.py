@@ -74,12 +74,21 @@ class KubeBatchSession(Session):
         """Jobs that actions may work for, by id: all but those that are left out for a while."""
         active = []
         for job in self.jobs.values():
-            code = self.cache.assumptions.why_cooling(job.id, self.now_ns)
+            code = self._why_left_out(job)
             if code is None:
                 active.append(job)
             else:
                 self._leave_out(job, code)
         return active
+
+    def _why_left_out(self, job: Job) -> ReasonCode | None:
+        code = self.cache.assumptions.why_cooling(job.id, self.now_ns)
+        whole = job.index.valid_count >= job.min_available
+        if code is ReasonCode.GANG_INVALID and whole:
+            # What it was left out for is no more.
+            self.cache.assumptions.job_changed(job.id)
+            return None
+        return code
 
     def back_off(self, job: Job, code: ReasonCode) -> None:
         """Leaves the job out of this session's actions, and out of others for a while."""

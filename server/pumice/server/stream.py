@@ -57,14 +57,17 @@ class AdapterStream:
     def _put(self, responses: tuple[cluster_service_pb2.ConnectResponse, ...]) -> None:
         if self._ended:
             return
+        # What waited before counts, not what comes now: a session whose decisions are more than
+        # the limit would otherwise end every stream that they are sent on.
+        if self._bytes > self._limit:
+            reason = cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
+            self._end(reason, f"{self._bytes} bytes wait to be read")
+            return
         for response in responses:
             if response.HasField("ack") and self.rules is not None:
                 self.rules.acknowledged(response.ack.applied_seq)
             self._queue.append(response)
             self._bytes += response.ByteSize()
-        if self._bytes > self._limit:
-            reason = cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
-            self._end(reason, f"{self._bytes} bytes wait to be read")
         self._news.set()
 
     def _end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:

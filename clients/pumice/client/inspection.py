@@ -32,7 +32,11 @@ class InspectionClient:
         self._channel = grpc.insecure_channel(
             address,
             # A core that was started again is to be found at once.
-            options=[("grpc.max_reconnect_backoff_ms", 200), ("grpc.min_reconnect_backoff_ms", 50)],
+            options=[
+                ("grpc.initial_reconnect_backoff_ms", 50),
+                ("grpc.min_reconnect_backoff_ms", 50),
+                ("grpc.max_reconnect_backoff_ms", 200),
+            ],
         )
         self._stub = InspectionServiceStub(self._channel)
         self._cluster = cluster

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from pumice.adapters.runtime.clock import Backoff
 from pumice.adapters.runtime.connect import TlsFiles, channel_factory
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.adapters.runtime.options import RuntimeOptions
@@ -20,6 +21,8 @@ from pumice.adapters.simulated.run import Simulation
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _DEFAULTS = SimulationOptions()
+# A simulation is short: a core that comes back is to be found soon.
+_RECONNECT = Backoff(0.05, 0.5)
 
 
 def _read_trouble(
@@ -149,7 +152,7 @@ def simulated_command(
         scheduler_conf=scheduler_conf.read_text(encoding="utf-8") if scheduler_conf else "",
         schedule_period=schedule_period,
     )
-    runtime = RuntimeOptions(cluster=cluster, adapter_id=adapter_id or cluster)
+    runtime = RuntimeOptions(cluster, adapter_id or cluster, reconnect=_RECONNECT)
     try:
         with alone_with(state):
             report = asyncio.run(

@@ -65,7 +65,7 @@ def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
         pods = rng.choices((1, 2, 4, 8, 16), (2, 4, 4, 3, 1))[0]
         milli_cpu = rng.choice((500, 1000, 2000, 4000))
         pods = min(pods, max(1, int(total_cpu * share / milli_cpu)))
-        gpus = rng.choice((1, 2)) if rng.random() < 0.25 else 0
+        gpus = rng.choice((1, 2)) if rng.random() < 0.1 else 0
         if gpus:
             fitting = int(total_gpus * share / gpus)
             pods, gpus = (min(pods, fitting), gpus) if fitting else (pods, 0)
@@ -84,7 +84,7 @@ def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
                 gpus=gpus,
             )
         )
-    return _stretched(plans, options.load * total_cpu * last_arrival, last_arrival / 4)
+    return _stretched(plans, options.load * total_cpu * last_arrival, last_arrival / 3)
 
 
 def _stretched(plans: list[JobPlan], work: float, longest: float) -> list[JobPlan]:

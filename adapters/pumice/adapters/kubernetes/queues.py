@@ -8,12 +8,23 @@ import msgspec
 from pumice.adapters.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
 from pumice.adapters.kubernetes.patience import Patience
 from pumice.adapters.kubernetes.resources import VOLCANO, Resource
-from pumice.adapters.kubernetes.session import METADATA_ONLY, ApiSession
+from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession
 
 log = logging.getLogger(__name__)
 
 ROOT: Final = "root"
 _ENCODE: Final = msgspec.json.Encoder().encode
+
+
+class _State(msgspec.Struct):
+    state: str = ""
+
+
+class _Queue(msgspec.Struct):
+    status: _State = msgspec.field(default_factory=_State)
+
+
+_QUEUE: Final = msgspec.json.Decoder(_Queue)
 
 
 class QueueMaker:
@@ -36,11 +47,18 @@ class QueueMaker:
 
     async def _make_once(self, resource: Resource, name: str, reclaimable: bool) -> None:
         try:
-            await self._api.call("GET", resource.path(name=name), accept=METADATA_ONLY)
-            return
+            found = await self._api.call("GET", resource.path(name=name))
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
+            found = await self._create(resource, name, reclaimable)
+        if resource.group == VOLCANO and not _QUEUE.decode(found).status.state:
+            # Without the controllers nobody else would open it.
+            opened = _ENCODE({"status": {"state": "Open"}})
+            path = resource.path(name=name, subresource="status")
+            await self._api.call("PATCH", path, opened, content_type=MERGE, accept=METADATA_ONLY)
+
+    async def _create(self, resource: Resource, name: str, reclaimable: bool) -> bytes:
         spec: dict[str, Any] = {"weight": 1}
         if resource.group == VOLCANO:
             spec["reclaimable"] = reclaimable
@@ -51,8 +69,10 @@ class QueueMaker:
             "spec": spec,
         }
         try:
-            await self._api.call("POST", resource.path(), _ENCODE(body), accept=METADATA_ONLY)
+            made = await self._api.call("POST", resource.path(), _ENCODE(body))
         except ApiError as error:
             if error.status != CONFLICT:
                 raise
+            return await self._api.call("GET", resource.path(name=name))
         log.info("queue %s was made", name)
+        return made

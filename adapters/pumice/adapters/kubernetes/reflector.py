@@ -19,7 +19,13 @@ from pumice.adapters.kubernetes.errors import (
 from pumice.adapters.kubernetes.patience import Patience
 from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.selection import Source
-from pumice.adapters.kubernetes.session import JSON, ApiSession, failure
+from pumice.adapters.kubernetes.session import (
+    JSON,
+    METADATA_LIST,
+    METADATA_ONLY,
+    ApiSession,
+    failure,
+)
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.metrics import Metrics
 
@@ -121,7 +127,7 @@ class Reflector:
         metrics: Metrics,
         *,
         namespace: str = "",
-        accept: str = JSON,
+        metadata_only: bool = False,
         page_size: int = PAGE_SIZE,
     ) -> None:
         # Set once the sink has all there was, or once it is known that there is no such resource.
@@ -132,7 +138,9 @@ class Reflector:
         self._appearance, self._patience = appearance, patience
         self._clock, self._rng, self._metrics = clock, rng, metrics
         self._path = source.resource.path(namespace)
-        self._accept, self._page_size = accept, page_size
+        self._list_accept = METADATA_LIST if metadata_only else JSON
+        self._watch_accept = METADATA_ONLY if metadata_only else JSON
+        self._page_size = page_size
         self._version = ""
         self._label = source.resource.full_name
 
@@ -206,7 +214,7 @@ class Reflector:
             query["continue"] = token
         async for attempt in self._patience.retrying(f"list of {self._source.shown}"):
             with attempt:
-                body = await self._api.page(self._path, query, self._accept)
+                body = await self._api.page(self._path, query, self._list_accept)
                 try:
                     return _PAGE.decode(body)
                 except msgspec.MsgspecError as error:
@@ -259,7 +267,7 @@ class Reflector:
         limit = min(_QUIET_SECONDS, seconds)
         self._metrics.count("watches", resource=self._label)
         async with self._api.stream(
-            self._path, query, seconds + 30.0, limit, self._accept
+            self._path, query, seconds + 30.0, limit, self._watch_accept
         ) as content:
             try:
                 await self._read(content)

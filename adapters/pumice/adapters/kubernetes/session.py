@@ -38,6 +38,10 @@ METADATA_ONLY: Final = (
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
 
+METADATA_LIST: Final = (
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+)
+
 _USER_AGENT: Final = "pumice-adapter"
 _REFRESH_SECONDS: Final = 60.0
 _PAGE_SECONDS: Final = 120.0

@@ -21,7 +21,7 @@ from pumice.adapters.kubernetes.reading import PodReader
 from pumice.adapters.kubernetes.reflector import Reflector, Sink
 from pumice.adapters.kubernetes.resources import QUEUES, Resource
 from pumice.adapters.kubernetes.selection import Source
-from pumice.adapters.kubernetes.session import JSON, METADATA_ONLY, ApiSession, Fence
+from pumice.adapters.kubernetes.session import ApiSession, Fence
 from pumice.adapters.kubernetes.statuses import KubernetesStatusUpdater
 from pumice.adapters.kubernetes.volumes import VolumeBinder
 from pumice.adapters.runtime.clock import Clock, end_tasks
@@ -123,8 +123,7 @@ class KubernetesWorld:
     # Watching.
 
     def _start_watching(self) -> None:
-        definitions = self._reflector(Source(DEFINITIONS), self._definitions, METADATA_ONLY)
-        self._start(definitions.run())
+        self._start(self._watch_definitions())
         reflectors = [
             self._reflector(source, self._shelf(source))
             for source in self._options.selection.sources(self._options.resources)
@@ -149,7 +148,7 @@ class KubernetesWorld:
         )
 
     def _reflector(
-        self, source: Source, sink: Sink, accept: str = JSON, namespace: str = ""
+        self, source: Source, sink: Sink, namespace: str = "", *, metadata_only: bool = False
     ) -> Reflector:
         return Reflector(
             source,
@@ -161,9 +160,18 @@ class KubernetesWorld:
             self._rng,
             self._metrics,
             namespace=namespace,
-            accept=accept,
+            metadata_only=metadata_only,
             page_size=self._options.page_size,
         )
+
+    async def _watch_definitions(self) -> None:
+        reflector = self._reflector(Source(DEFINITIONS), self._definitions, metadata_only=True)
+        try:
+            await reflector.run()
+        except KubernetesError as error:
+            # Missing resources are then asked for now and then.
+            self._definitions.is_blind = True
+            log.warning("definitions cannot be watched: %s", one_line(error))
 
     def _start_configuration(self) -> "Coroutine[Any, Any, object]":
         options = self._options

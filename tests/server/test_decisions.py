@@ -179,9 +179,30 @@ async def test_a_gang_left_half_done_by_others_is_found(core: RunningCore) -> No
     adapter = await core.served(
         [*EMPTY, *half], configuration(gang_bind_deadline=Duration(seconds=10))
     )
+    await core.session(1)
     await adapter.tell(queue("a"))
     core.clock.advance(11)
     assert [d.evict.name for d in await adapter.decisions()] == ["job-0"]
+
+
+async def test_a_job_waits_when_the_adapter_cannot_do_what_it_needs(core: RunningCore) -> None:
+    text = (
+        'actions: "enqueue, allocate, preempt"\n'
+        "tiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n"
+    )
+    high = object_pb2.ClusterObject()
+    high.priority_class.uid = high.priority_class.name = "high"
+    high.priority_class.value = 9
+    rich = [group("rich", 1, priority_class_name="high"), pod("rich", 0, 4000, task_priority=9)]
+    poor = [group("poor", 0), pod("poor", 0, 4000, node_name="n1", phase=RUNNING)]
+    conf = configuration(text)
+    able = await core.served([*EMPTY, high, *rich, *poor], conf, cluster="able")
+    assert [d.evict.name for d in await able.decisions()] == ["poor-0"]
+    await core.served([*EMPTY, high, *rich, *poor], conf, cluster="unable", capabilities=[])
+    session = await core.session(1, cluster="unable")
+    (wait,) = [w for w in session.waits if w.job == "team/rich"]
+    assert reason_pb2.REASON_CODE_CAPABILITY_MISSING in [r.code for r in wait.reasons]
+    assert not session.decisions
 
 
 async def test_an_adapter_that_cannot_evict_is_not_asked_to(core: RunningCore) -> None:

@@ -1,5 +1,7 @@
 """Who is listened to: epochs, incarnations, and streams that come back."""
 
+import asyncio
+
 import grpc
 
 from pumice.server.status import read_detail
@@ -122,6 +124,37 @@ async def test_decisions_lost_with_a_stream_are_made_again(core: RunningCore) ->
     anew = await again.decisions()
     assert [d.bind.name for d in anew] == ["job-0"]
     assert core.metric("pumice_lost_decisions_total") == 1
+
+
+async def test_statuses_that_may_be_lost_are_told_again(core: RunningCore) -> None:
+    adapter = await core.served([*EMPTY, *gang("large", 1, cpu=99_000)])
+    await core.session(1)
+    adapter.cut()
+    again = core.adapter(last_acknowledged_seq=adapter.seq, digests=adapter.sums.write())
+    assert (await again.connect()).mode == RESUME
+    told = await again.next("status_batch")
+    assert {change.pod_group.name for change in told.changes} >= {"large"}
+    # What came back is not told again.
+    again.sums, again._revision = adapter.sums, adapter._revision
+    await again.tell(*gang("large", 1, cpu=99_000))
+    again.cut()
+    third = core.adapter(last_acknowledged_seq=again.seq, digests=again.sums.write())
+    await third.connect()
+    await third.tell(node("n2"))
+    kept = [m for m in third._kept if m.HasField("status_batch")]
+    assert not [c for m in kept for c in m.status_batch.changes if c.HasField("pod_group")]
+
+
+async def test_a_state_that_nobody_comes_back_for_is_given_up(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    await adapter.close()
+    cluster = core.server._clusters.find("c1")
+    assert await cluster.owner.ask(lambda served: served.complete)
+    core.clock.advance(3601)
+    while await cluster.owner.ask(lambda served: served.complete):
+        await asyncio.sleep(0.01)
+    again = core.adapter(last_acknowledged_seq=adapter.seq, digests=adapter.sums.write())
+    assert (await again.connect()).mode == SNAPSHOT
 
 
 async def test_what_was_applied_before_the_cut_is_not_lost(core: RunningCore) -> None:

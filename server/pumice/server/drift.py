@@ -26,6 +26,10 @@ class Drift:
         """Nothing may be decided: healing failed, or a whole snapshot is not right yet."""
         return self.alarm or bool(self._blocking)
 
+    def reconnected(self) -> None:
+        """What was asked for on another stream may never have been heard."""
+        self._asked.clear()
+
     def compared(self, differing: Collection[int], ticks_ns: int) -> list[int]:
         """A Digest was compared; returns the kinds to ask for."""
         for kind in [k for k in self._failures if k not in differing]:

@@ -22,6 +22,8 @@ class Limits:
     digest_interval_ns: int = 30 * _SECOND_NS
     snapshot_timeout_ns: int = 300 * _SECOND_NS
     max_clusters: int = 256
+    # How long the state of a cluster without a stream is kept for one that comes back.
+    keep_state_ns: int = 3600 * _SECOND_NS
     streams_per_peer: int = 64
     snapshots_per_peer: int = 16
     # Bytes that may wait for an adapter that does not read.

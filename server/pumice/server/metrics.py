@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pumice.core.decisions import SessionResult
+from pumice.core.model.resources import Resources
+from pumice.core.session.accounts import QueueAccount
 
 
 def _buckets(low: float, high: float, count: int) -> tuple[float, ...]:
@@ -28,6 +32,22 @@ class Metrics:
             "Jobs that the last session left waiting.",
             registry=self.registry,
         )
+        self._queues: dict[str, frozenset[str]] = {}
+        # CPU and memory, and the account's field that they show.
+        self._queue_gauges = {
+            (
+                self._queue_gauge(f"{word}_milli_cpu", f"{text}, milli CPU."),
+                self._queue_gauge(f"{word}_memory_bytes", f"{text}, bytes of memory."),
+            ): amounts
+            for word, text, amounts in (
+                ("allocated", "What a queue's jobs hold", "allocated"),
+                ("request", "What a queue's jobs hold or want", "request"),
+                ("deserved", "What a queue deserves", "deserved"),
+                ("inqueue", "What is promised to a queue's jobs", "inqueue"),
+            )
+        }
+        self.queue_share = self._queue_gauge("share", "What a queue has of what it deserves.")
+        self.queue_weight = self._queue_gauge("weight", "A queue's weight.")
         self.sessions = self._counter("sessions", "Sessions that ran.")
         self.skipped = self._counter("sessions_skipped", "Sessions that were not needed.")
         self.binds = self._counter("binds", "Binds decided.")
@@ -53,6 +73,27 @@ class Metrics:
 
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(f"pumice_{name}", text, ("cluster",), registry=self.registry)
+
+    def queues(self, cluster: str, accounts: Mapping[str, QueueAccount]) -> None:
+        """What queues hold, want and may have, under Volcano's names and one label more."""
+        for gauges, amounts in self._queue_gauges.items():
+            for name, account in accounts.items():
+                held: Resources = getattr(account, amounts)
+                gauges[0].labels(name, cluster).set(held.milli_cpu)
+                gauges[1].labels(name, cluster).set(held.memory)
+        for name, account in accounts.items():
+            self.queue_share.labels(name, cluster).set(account.share_now())
+            self.queue_weight.labels(name, cluster).set(account.queue.weight)
+        gone = self._queues.get(cluster, frozenset()) - accounts.keys()
+        self._queues[cluster] = frozenset(accounts)
+        plain = (gauge for gauges in self._queue_gauges for gauge in gauges)
+        for gauge in (*plain, self.queue_share, self.queue_weight):
+            for name in gone:
+                gauge.remove(name, cluster)
+
+    def _queue_gauge(self, name: str, text: str) -> Gauge:
+        labels = ("queue_name", "cluster")
+        return Gauge(f"volcano_queue_{name}", text, labels, registry=self.registry)
 
     def session(self, cluster: str, result: SessionResult, binds: int, duration_ns: int) -> None:
         self.session_latency.observe(duration_ns / 1e6)

@@ -26,15 +26,8 @@ def certificate_names(context: Any) -> list[str]:
     return [name.decode(errors="replace") for name in found]
 
 
-def is_secure(context: Any) -> bool:
-    """Whether the caller came by TLS, not by a local or plain port."""
-    return b"ssl" in context.auth_context().get("transport_security_type", ())
-
-
 def check_cluster(context: Any, cluster: str) -> None:
-    """With TLS the certificate must name the cluster that the caller speaks for."""
-    if not is_secure(context):
-        return
+    """With mutual TLS the certificate must name the cluster that the caller speaks for."""
     names = certificate_names(context)
     if not names:
         raise errors.UnauthenticatedError

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pumice.core.decisions import SessionResult
 from pumice.server.drift import Drift
+from pumice.server.echoes import Unechoed
 from pumice.server.limits import HIGHEST_PROTOCOL
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.pacing import Pacer
@@ -52,6 +53,9 @@ class ServedCluster:
         self._snapshot_due_ns: int | None = None
         # Decisions that an adapter which came back still holds; others are lost.
         self._held: frozenset[str] | None = None
+        self._unechoed = Unechoed()
+        # When what is held of a cluster that nobody streams is given up.
+        self._give_up_due_ns: int | None = None
         self._drift = Drift(around.limits.snapshot_timeout_ns)
         self._pacer = Pacer()
         self._seen = (0, 0)
@@ -65,7 +69,9 @@ class ServedCluster:
         """Welcomes a stream; returns the op to resume after, None when a snapshot is needed."""
         hello = stream.hello
         resume = self._can_resume(hello)
-        self._stream, self._snapshot = stream, None
+        self._stream, self._snapshot, self._give_up_due_ns = stream, None, None
+        self._drift.reconnected()
+        self._last_was_quiet = False
         self._identity = (hello.incarnation, hello.epoch)
         ticks = self._around.clock.ticks_ns()
         self._snapshot_due_ns = None if resume else ticks + self._around.limits.snapshot_timeout_ns
@@ -86,7 +92,11 @@ class ServedCluster:
             effective_config_hash=self.state.config_hash,
         )
         stream.send(_Response(welcome=welcome))
-        return self.state.applied_seq if resume else None
+        if not resume:
+            return None
+        again = SessionResult(self.state.engine.session, 0, statuses=self._unechoed.all())
+        self._send(*self._statuses(again))
+        return self.state.applied_seq
 
     def _can_resume(self, hello: cluster_service_pb2.Hello) -> bool:
         applied = self.state.applied_seq
@@ -101,9 +111,11 @@ class ServedCluster:
             self._stream = None
             self._snapshot = None
             self._snapshot_due_ns = None
+            limit_ns = self._around.limits.keep_state_ns
+            self._give_up_due_ns = self._around.clock.ticks_ns() + limit_ns
 
     def reset(self) -> AdapterStream | None:
-        """After an error of our own nothing here can be trusted; returns the stream to end."""
+        """Drops all but the configuration; returns the stream, which has to be ended."""
         old, stream = self.state, self._stream
         self.state = ClusterState(self._around.registry, self._prefix)
         self.state.inherit(old)
@@ -134,6 +146,7 @@ class ServedCluster:
     def _apply(self, ops: list[NumberedOp]) -> list[object_pb2.RejectedObject]:
         metrics, cache = self._around.metrics, self.state.engine.cache
         before = cache.stirred
+        self._unechoed.seen((op.kind, op.uid) for op in ops)
         rejected, results = self.state.apply(ops, self._around.clock.now_ns())
         for result in results:
             self._configured(result)
@@ -185,6 +198,7 @@ class ServedCluster:
             self.state.applied_seq = first_seq - 1
             self.complete = False
             self._held = None
+            self._unechoed = Unechoed()
 
     def end(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:
         if stream is not self._stream or self._snapshot is None:
@@ -245,6 +259,8 @@ class ServedCluster:
         """When the owner has to look again, in ticks; None: not before something comes."""
         if self._snapshot_due_ns is not None:
             return self._snapshot_due_ns
+        if self._stream is None:
+            return self._give_up_due_ns
         effective = self.state.effective
         if not self._may_decide() or effective is None:
             return None
@@ -265,6 +281,10 @@ class ServedCluster:
             reason = cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
             self._stream.end(reason, "the snapshot took too long")
             self.detach(self._stream)
+            return None
+        if self._stream is None:
+            self._give_up_due_ns = None
+            self.reset()
             return None
         now_ns, ticks_ns = clock.now_ns(), clock.ticks_ns()
         self._forget_lost(now_ns)
@@ -312,6 +332,11 @@ class ServedCluster:
             )
             self._send(_Response(resync=resync))
 
+    def _statuses(self, result: SessionResult) -> list[_Response]:
+        epoch, size = self._identity[1], self._around.limits.batch_bytes
+        batches = status_batches(result, epoch=epoch, batch_bytes=size)
+        return [_Response(status_batch=batch) for batch in batches]
+
     def _told_session(self, result: SessionResult, duration_ns: int) -> SessionRecord:
         epoch, seq = self._identity[1], self.state.applied_seq
         size = self._around.limits.batch_bytes
@@ -322,11 +347,9 @@ class ServedCluster:
                     result, epoch=epoch, based_on_seq=seq, batch_bytes=size
                 )
             ),
-            *(
-                _Response(status_batch=batch)
-                for batch in status_batches(result, epoch=epoch, batch_bytes=size)
-            ),
+            *self._statuses(result),
         )
+        self._unechoed.told(result.statuses)
         for fault in result.faults:
             log.error(
                 "%s: plugin %s raised in %s: %s",
@@ -338,6 +361,7 @@ class ServedCluster:
             based_on_seq=seq,
             config_hash=self.state.config_hash,
         )
+        self._around.metrics.queues(self.name, self.state.engine.accounts)
         self._around.metrics.session(self.name, result, made.summary.bind_count, duration_ns)
         self._around.garbage.after_session()
         return made

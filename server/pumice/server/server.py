@@ -58,7 +58,7 @@ class CoreServer:
         self._options = options
         self._around = options.around
         self._clusters = Clusters(self._around)
-        self._adapters = ClusterServicer(self._clusters, self._around)
+        self._adapters = ClusterServicer(self._clusters, self._around, mutual_tls=mutual)
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self._page: object = None

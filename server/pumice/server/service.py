@@ -31,8 +31,9 @@ async def abort(context: Any, error: BaseException) -> None:
 class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
     """Serves Connect."""
 
-    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+    def __init__(self, clusters: Clusters, around: Surroundings, *, mutual_tls: bool) -> None:
         self._clusters = clusters
+        self._mutual_tls = mutual_tls
         self._around = around
         self._streams = PeerCounts("streams", around.limits.streams_per_peer)
         self._snapshots = PeerCounts("unfinished snapshots", around.limits.snapshots_per_peer)
@@ -60,7 +61,8 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
             raise errors.HelloMissingError
         limits = self._around.limits
         hello = check_hello(first, self._around.clock.now_ns(), limits)
-        check_cluster(context, hello.cluster)
+        if self._mutual_tls:
+            check_cluster(context, hello.cluster)
         cluster = self._clusters.of(hello.cluster)
         loop = asyncio.get_running_loop()
         stream = AdapterStream(hello, peer_of(context), limits, loop)

@@ -7,9 +7,10 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from pumice.client.inspection import CoreAwayError, InspectionClient
-from pumice.client.reasons import summarized, told
+from pumice.client.reasons import reason_text
 from pumice.v1 import group_pb2
 from pumice.v1.inspection_service_pb2 import JobInfo, NodeInfo, QueueInfo
+from pumice.v1.reason_pb2 import Reason
 from pumice.v1.session_pb2 import SessionDetail
 
 _KEPT_DECISIONS = 60
@@ -51,8 +52,7 @@ class Picture:
         found = []
         for job in self.jobs:
             if job.phase in _WAITING and job.pending_count:
-                reasons = summarized(job.reasons)
-                found.append((job, told(reasons[0]) if reasons else "not looked at yet"))
+                found.append((job, _why(job)))
         return found
 
     def cluster_cpu(self) -> int:
@@ -108,6 +108,16 @@ class Feed:
                     self._picture.decisions.extend(in_words(detail))
 
 
+def _why(job: JobInfo) -> str:
+    """The first reason for its pods, without their names: those who look know whose they are."""
+    if not job.reasons:
+        return "not looked at yet"
+    reason = Reason()
+    reason.CopyFrom(job.reasons[0])
+    reason.task = ""
+    return reason_text(reason)
+
+
 def in_words(detail: SessionDetail) -> list[Decided]:
     """A session's decisions, those of a gang in one line."""
     session = detail.summary.session
@@ -126,7 +136,6 @@ def in_words(detail: SessionDetail) -> list[Decided]:
 
 
 def _places(nodes: Counter[str]) -> str:
-    count = sum(nodes.values())
-    pods = "1 pod" if count == 1 else f"{count} pods"
-    places = ", ".join(f"{node} x{n}" if n > 1 else node for node, n in sorted(nodes.items()))
-    return f"{pods} to {places}"
+    return "to " + ", ".join(
+        f"{node} ({count} pods)" if count > 1 else node for node, count in sorted(nodes.items())
+    )

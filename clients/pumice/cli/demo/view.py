@@ -87,12 +87,19 @@ def _decisions(picture: Picture, rows: int) -> Layout:
 
 def _waiting(picture: Picture, rows: int) -> Layout:
     waiting = picture.waiting()
-    lines = [(f"{job.name} {why}", "") for job, why in waiting[:rows]]
+    lines = [
+        (f"{job.name} {job.queue}, {_pods(job.pending_count)}: {why}", "")
+        for job, why in waiting[:rows]
+    ]
     if len(waiting) > rows:
         lines[-1] = (f"and {len(waiting) - rows + 1} more", "dim")
     return Layout(
         Panel(_line(lines or [("nobody", "dim")]), title="waiting, and why", title_align="left")
     )
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def _line(lines: Iterable[tuple[str, str]]) -> Text:

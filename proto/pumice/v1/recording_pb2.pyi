@@ -10,7 +10,6 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from pumice.v1 import cluster_service_pb2 as _cluster_service_pb2
 from pumice.v1 import configuration_pb2 as _configuration_pb2
-from pumice.v1 import decision_pb2 as _decision_pb2
 from pumice.v1 import delta_pb2 as _delta_pb2
 from pumice.v1 import object_pb2 as _object_pb2
 from pumice.v1 import reason_pb2 as _reason_pb2
@@ -50,6 +49,11 @@ class RecordingEntry(_message.Message):
     STATUS_BATCH_FIELD_NUMBER: _builtins.int
     SESSION_END_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
+    AT_TIME_NS_FIELD_NUMBER: _builtins.int
+    at_time_ns: _builtins.int
+    """When the core did this: the time that outcomes, snapshots and wakings were given. Nanoseconds
+    since 1970; 0 where no decision depends on it.
+    """
     @_builtins.property
     def header(self) -> Global___RecordingHeader: ...
     @_builtins.property
@@ -102,10 +106,11 @@ class RecordingEntry(_message.Message):
         status_batch: _cluster_service_pb2.StatusBatch | None = ...,
         session_end: Global___RecordingSessionEnd | None = ...,
         index: Global___RecordingIndex | None = ...,
+        at_time_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "checkpoint", b"checkpoint", "configuration_result", b"configuration_result", "connection", b"connection", "decision_batch", b"decision_batch", "delta_batch", b"delta_batch", "entry", b"entry", "header", b"header", "index", b"index", "session_end", b"session_end", "snapshot_begin", b"snapshot_begin", "snapshot_end", b"snapshot_end", "status_batch", b"status_batch", "tick", b"tick"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "checkpoint", b"checkpoint", "configuration_result", b"configuration_result", "connection", b"connection", "decision_batch", b"decision_batch", "delta_batch", b"delta_batch", "entry", b"entry", "header", b"header", "index", b"index", "session_end", b"session_end", "snapshot_begin", b"snapshot_begin", "snapshot_end", b"snapshot_end", "status_batch", b"status_batch", "tick", b"tick"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "at_time_ns", b"at_time_ns", "checkpoint", b"checkpoint", "configuration_result", b"configuration_result", "connection", b"connection", "decision_batch", b"decision_batch", "delta_batch", b"delta_batch", "entry", b"entry", "header", b"header", "index", b"index", "session_end", b"session_end", "snapshot_begin", b"snapshot_begin", "snapshot_end", b"snapshot_end", "status_batch", b"status_batch", "tick", b"tick"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_entry: _TypeAlias = _typing.Literal["header", "checkpoint", "connection", "snapshot_begin", "snapshot_end", "delta_batch", "ack", "configuration_result", "tick", "decision_batch", "status_batch", "session_end", "index"]  # noqa: Y015
     _WhichOneofArgType_entry: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
@@ -169,7 +174,7 @@ class RecordingHeader(_message.Message):
     PLATFORM_FIELD_NUMBER: _builtins.int
     FIRST_SESSION_FIELD_NUMBER: _builtins.int
     format_version: _builtins.int
-    """1. A reader refuses a newer one, and says so."""
+    """1. A reader refuses a newer one, and says so. A file that was gone on with has several headers."""
     cluster: _builtins.str
     core_id: _builtins.str
     core_version: _builtins.str
@@ -230,8 +235,11 @@ class RecordingCheckpoint(_message.Message):
     ASSUMED_FIELD_NUMBER: _builtins.int
     COOL_DOWNS_FIELD_NUMBER: _builtins.int
     BROKEN_GANGS_FIELD_NUMBER: _builtins.int
-    PLUGIN_STATES_FIELD_NUMBER: _builtins.int
-    GANGS_FIELD_NUMBER: _builtins.int
+    BROKEN_GANGS_SCANNED_FIELD_NUMBER: _builtins.int
+    ASSUMED_VOLUMES_FIELD_NUMBER: _builtins.int
+    ASSUMED_CLAIMS_FIELD_NUMBER: _builtins.int
+    JOBS_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """The state is that after this op and this session."""
     session: _builtins.int
@@ -242,13 +250,15 @@ class RecordingCheckpoint(_message.Message):
     """In the first part only."""
     epoch: _builtins.int
     effective_config_hash: _builtins.str
+    broken_gangs_scanned: _builtins.bool
+    """Jobs that a former core left half done were looked for."""
     @_builtins.property
     def configuration(self) -> _configuration_pb2.Configuration: ...
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_cluster_service_pb2.Capability.ValueType]: ...
     @_builtins.property
     def objects(self) -> _containers.RepeatedCompositeFieldContainer[_delta_pb2.Upsert]:
-        """The objects, with the revisions that digests need."""
+        """The objects as the core holds them, with what it assumes of their statuses."""
 
     @_builtins.property
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.RejectedObject]:
@@ -256,18 +266,20 @@ class RecordingCheckpoint(_message.Message):
 
     @_builtins.property
     def assumed(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssumedDecision]:
-        """Decisions whose outcome is not known yet."""
+        """Decisions whose outcome is not known yet, oldest first."""
 
     @_builtins.property
     def cool_downs(self) -> _containers.RepeatedCompositeFieldContainer[Global___CoolDown]: ...
     @_builtins.property
     def broken_gangs(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrokenGang]: ...
     @_builtins.property
-    def plugin_states(self) -> _containers.RepeatedCompositeFieldContainer[Global___PluginState]: ...
+    def assumed_volumes(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssumedVolume]: ...
     @_builtins.property
-    def gangs(self) -> _containers.RepeatedCompositeFieldContainer[_decision_pb2.Gang]:
-        """Of which `assumed` and `broken_gangs` name the ids."""
-
+    def assumed_claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssumedClaim]: ...
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobMemory]: ...
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodMemory]: ...
     def __init__(
         self,
         *,
@@ -285,12 +297,15 @@ class RecordingCheckpoint(_message.Message):
         assumed: _abc.Iterable[Global___AssumedDecision] | None = ...,
         cool_downs: _abc.Iterable[Global___CoolDown] | None = ...,
         broken_gangs: _abc.Iterable[Global___BrokenGang] | None = ...,
-        plugin_states: _abc.Iterable[Global___PluginState] | None = ...,
-        gangs: _abc.Iterable[_decision_pb2.Gang] | None = ...,
+        broken_gangs_scanned: _builtins.bool = ...,
+        assumed_volumes: _abc.Iterable[Global___AssumedVolume] | None = ...,
+        assumed_claims: _abc.Iterable[Global___AssumedClaim] | None = ...,
+        jobs: _abc.Iterable[Global___JobMemory] | None = ...,
+        pods: _abc.Iterable[Global___PodMemory] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "broken_gangs", b"broken_gangs", "capabilities", b"capabilities", "configuration", b"configuration", "cool_downs", b"cool_downs", "effective_config_hash", b"effective_config_hash", "epoch", b"epoch", "gangs", b"gangs", "incarnation", b"incarnation", "objects", b"objects", "part", b"part", "part_count", b"part_count", "plugin_states", b"plugin_states", "rejected", b"rejected", "seq", b"seq", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "assumed_claims", b"assumed_claims", "assumed_volumes", b"assumed_volumes", "broken_gangs", b"broken_gangs", "broken_gangs_scanned", b"broken_gangs_scanned", "capabilities", b"capabilities", "configuration", b"configuration", "cool_downs", b"cool_downs", "effective_config_hash", b"effective_config_hash", "epoch", b"epoch", "incarnation", b"incarnation", "jobs", b"jobs", "objects", b"objects", "part", b"part", "part_count", b"part_count", "pods", b"pods", "rejected", b"rejected", "seq", b"seq", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -302,24 +317,41 @@ class AssumedDecision(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    DECISION_FIELD_NUMBER: _builtins.int
-    DECIDED_TIME_NS_FIELD_NUMBER: _builtins.int
-    RETRYING_FIELD_NUMBER: _builtins.int
-    decided_time_ns: _builtins.int
-    retrying: _builtins.bool
-    """The adapter said that it tries again."""
-    @_builtins.property
-    def decision(self) -> _decision_pb2.Decision: ...
+    DECISION_ID_FIELD_NUMBER: _builtins.int
+    POD_UID_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    EVICT_FIELD_NUMBER: _builtins.int
+    SINCE_TIME_NS_FIELD_NUMBER: _builtins.int
+    APPLIED_FIELD_NUMBER: _builtins.int
+    EXPIRED_FIELD_NUMBER: _builtins.int
+    decision_id: _builtins.str
+    pod_uid: _builtins.str
+    job: _builtins.str
+    """`namespace/name`, or what else the core calls the job."""
+    node: _builtins.str
+    evict: _builtins.bool
+    """Else it is a bind."""
+    since_time_ns: _builtins.int
+    applied: _builtins.bool
+    """The adapter says that it is done; the pod has not shown it yet."""
+    expired: _builtins.bool
+    """It took too long, and the pod was asked for again."""
     def __init__(
         self,
         *,
-        decision: _decision_pb2.Decision | None = ...,
-        decided_time_ns: _builtins.int = ...,
-        retrying: _builtins.bool = ...,
+        decision_id: _builtins.str = ...,
+        pod_uid: _builtins.str = ...,
+        job: _builtins.str = ...,
+        node: _builtins.str = ...,
+        evict: _builtins.bool = ...,
+        since_time_ns: _builtins.int = ...,
+        applied: _builtins.bool = ...,
+        expired: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["decision", b"decision"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decided_time_ns", b"decided_time_ns", "decision", b"decision", "retrying", b"retrying"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "decision_id", b"decision_id", "evict", b"evict", "expired", b"expired", "job", b"job", "node", b"node", "pod_uid", b"pod_uid", "since_time_ns", b"since_time_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -334,20 +366,31 @@ class CoolDown(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     FAILURE_COUNT_FIELD_NUMBER: _builtins.int
     UNTIL_TIME_NS_FIELD_NUMBER: _builtins.int
+    DECIDED_TIME_NS_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """`namespace/name`."""
     failure_count: _builtins.int
     until_time_ns: _builtins.int
+    decided_time_ns: _builtins.int
+    """When the decision was made that failed last; -1: none was."""
+    node: _builtins.str
+    """For which node."""
+    code: _reason_pb2.ReasonCode.ValueType
     def __init__(
         self,
         *,
         job: _builtins.str = ...,
         failure_count: _builtins.int = ...,
         until_time_ns: _builtins.int = ...,
+        decided_time_ns: _builtins.int = ...,
+        node: _builtins.str = ...,
+        code: _reason_pb2.ReasonCode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure_count", b"failure_count", "job", b"job", "until_time_ns", b"until_time_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "decided_time_ns", b"decided_time_ns", "failure_count", b"failure_count", "job", b"job", "node", b"node", "until_time_ns", b"until_time_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -355,52 +398,174 @@ Global___CoolDown: _TypeAlias = CoolDown  # noqa: Y015
 
 @_typing.final
 class BrokenGang(_message.Message):
-    """A gang that was bound in part."""
+    """A job that was bound in part."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    GANG_ID_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
     SINCE_TIME_NS_FIELD_NUMBER: _builtins.int
-    gang_id: _builtins.str
+    job: _builtins.str
     since_time_ns: _builtins.int
     def __init__(
         self,
         *,
-        gang_id: _builtins.str = ...,
+        job: _builtins.str = ...,
         since_time_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["gang_id", b"gang_id", "since_time_ns", b"since_time_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "since_time_ns", b"since_time_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BrokenGang: _TypeAlias = BrokenGang  # noqa: Y015
 
 @_typing.final
-class PluginState(_message.Message):
-    """What a plugin, an action or the session itself keeps from session to session."""
+class AssumedVolume(_message.Message):
+    """A volume that a decision gives to a claim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    AUTHOR_FIELD_NUMBER: _builtins.int
-    STATE_JSON_FIELD_NUMBER: _builtins.int
-    author: _builtins.str
-    state_json: _builtins.str
-    """JSON, so that a person can read it."""
+    NAME_FIELD_NUMBER: _builtins.int
+    CLAIM_FIELD_NUMBER: _builtins.int
+    CLAIM_UID_FIELD_NUMBER: _builtins.int
+    POD_UID_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    claim: _builtins.str
+    """`namespace/name`."""
+    claim_uid: _builtins.str
+    pod_uid: _builtins.str
     def __init__(
         self,
         *,
-        author: _builtins.str = ...,
-        state_json: _builtins.str = ...,
+        name: _builtins.str = ...,
+        claim: _builtins.str = ...,
+        claim_uid: _builtins.str = ...,
+        pod_uid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "state_json", b"state_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "claim_uid", b"claim_uid", "name", b"name", "pod_uid", b"pod_uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PluginState: _TypeAlias = PluginState  # noqa: Y015
+Global___AssumedVolume: _TypeAlias = AssumedVolume  # noqa: Y015
+
+@_typing.final
+class AssumedClaim(_message.Message):
+    """A claim whose volume shall be made at a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLAIM_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    POD_UID_FIELD_NUMBER: _builtins.int
+    claim: _builtins.str
+    """`namespace/name`."""
+    node: _builtins.str
+    pod_uid: _builtins.str
+    def __init__(
+        self,
+        *,
+        claim: _builtins.str = ...,
+        node: _builtins.str = ...,
+        pod_uid: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "node", b"node", "pod_uid", b"pod_uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AssumedClaim: _TypeAlias = AssumedClaim  # noqa: Y015
+
+@_typing.final
+class JobMemory(_message.Message):
+    """What the core remembers of a job so that it does not say everything again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class HyperNodesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    JOB_FIELD_NUMBER: _builtins.int
+    TOLD_FIELD_NUMBER: _builtins.int
+    SAID_FIELD_NUMBER: _builtins.int
+    CLOSED_FIELD_NUMBER: _builtins.int
+    HYPER_NODES_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    told: _builtins.str
+    closed: _builtins.bool
+    """Nothing happened to it since its status was written."""
+    @_builtins.property
+    def said(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def hyper_nodes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Its own and its parts' network domains, by id."""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        told: _builtins.str = ...,
+        said: _abc.Iterable[_builtins.str] | None = ...,
+        closed: _builtins.bool = ...,
+        hyper_nodes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed", b"closed", "hyper_nodes", b"hyper_nodes", "job", b"job", "said", b"said", "told", b"told"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobMemory: _TypeAlias = JobMemory  # noqa: Y015
+
+@_typing.final
+class PodMemory(_message.Message):
+    """What the core last said about a pod that waits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    NOMINATED_NODE_NAME_FIELD_NUMBER: _builtins.int
+    uid: _builtins.str
+    reason: _builtins.str
+    message: _builtins.str
+    nominated_node_name: _builtins.str
+    def __init__(
+        self,
+        *,
+        uid: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        message: _builtins.str = ...,
+        nominated_node_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "nominated_node_name", b"nominated_node_name", "reason", b"reason", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodMemory: _TypeAlias = PodMemory  # noqa: Y015
 
 @_typing.final
 class RecordingConnection(_message.Message):
@@ -442,21 +607,25 @@ class RecordingTick(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     NOW_NS_FIELD_NUMBER: _builtins.int
     BASED_ON_SEQ_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     now_ns: _builtins.int
     """The time that the session was given; nanoseconds since 1970."""
     based_on_seq: _builtins.int
     """The last op that it saw."""
+    skipped: _builtins.bool
+    """Decisions were given up or asked for again at this time, and no session ran."""
     def __init__(
         self,
         *,
         session: _builtins.int = ...,
         now_ns: _builtins.int = ...,
         based_on_seq: _builtins.int = ...,
+        skipped: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "now_ns", b"now_ns", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "now_ns", b"now_ns", "session", b"session", "skipped", b"skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -464,7 +633,7 @@ Global___RecordingTick: _TypeAlias = RecordingTick  # noqa: Y015
 
 @_typing.final
 class RecordingSessionEnd(_message.Message):
-    """A session is over."""
+    """A session is over. Why jobs wait is not here: a replay finds it again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -489,7 +658,6 @@ class RecordingSessionEnd(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     SESSION_FIELD_NUMBER: _builtins.int
-    WAITS_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
     WORK_FIELD_NUMBER: _builtins.int
     DURATION_NS_FIELD_NUMBER: _builtins.int
@@ -497,25 +665,22 @@ class RecordingSessionEnd(_message.Message):
     duration_ns: _builtins.int
     """How long it took; not compared when replayed."""
     @_builtins.property
-    def waits(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.Wait]: ...
-    @_builtins.property
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.PluginFault]: ...
     @_builtins.property
     def work(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Counts of work done, by name; equal when replayed."""
+        """Counts of work done, by name; they tell of the machine's way, and are not compared."""
 
     def __init__(
         self,
         *,
         session: _builtins.int = ...,
-        waits: _abc.Iterable[_reason_pb2.Wait] | None = ...,
         faults: _abc.Iterable[_reason_pb2.PluginFault] | None = ...,
         work: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         duration_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ns", b"duration_ns", "faults", b"faults", "session", b"session", "waits", b"waits", "work", b"work"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ns", b"duration_ns", "faults", b"faults", "session", b"session", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

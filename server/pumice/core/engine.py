@@ -6,7 +6,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 
+from pumice.core.cache import checkpoint
 from pumice.core.cache.assumptions import Assumption
+from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.configuration import Configuration, PluginOptions
 from pumice.core.decisions import (
@@ -100,6 +102,19 @@ class Engine:
         self.cache.ledger = old.ledger
         self.cache.version += old.version + 1
         self.cache.stirred += old.stirred + 1
+
+    # All of it, as a value.
+
+    def checkpoint(self) -> Checkpoint:
+        """Everything but the configuration that later sessions depend on. Between sessions only."""
+        return checkpoint.take(self.cache, self.session)
+
+    def restore(self, taken: Checkpoint) -> None:
+        """Goes on where another engine of the same configuration was; what was here is gone."""
+        self.session = taken.session
+        self.cache = self.registry.mode.cache(self.cache.settings)
+        self._views = ClassViews()
+        checkpoint.give_back(self.cache, taken)
 
     # Deltas in.
 

@@ -7,6 +7,9 @@ from difflib import get_close_matches
 
 from pumice.server import errors
 from pumice.server.owner import Owner
+from pumice.server.recording.entries import origin
+from pumice.server.recording.files import FileSink
+from pumice.server.recording.recorder import Recorder
 from pumice.server.records import History, SessionRecord
 from pumice.server.served import ServedCluster
 from pumice.server.stream import AdapterStream
@@ -25,6 +28,9 @@ class Cluster:
         self.history = History(around.limits.kept_sessions)
         self.watchers = Watchers(around.limits)
         self.served = ServedCluster(name, around)
+        self.recorder = _recorder(name, around)
+        self.recorder.start(self.served.state, around.clock.now_ns())
+        self.served.tap = self.recorder
         loop = asyncio.get_running_loop()
         self.owner = Owner(self.served, around, loop, self._publish)
         self.stream: AdapterStream | None = None
@@ -55,6 +61,11 @@ class Cluster:
         if self.stream is stream:
             self.stream = None
         self.owner.post(lambda: self.served.detach(stream))
+
+
+def _recorder(name: str, around: Surroundings) -> Recorder:
+    files = None if around.recording is None else FileSink(around.recording, name)
+    return Recorder(origin(name, around.core_id, around.registry), files)
 
 
 class Clusters:
@@ -94,3 +105,5 @@ class Clusters:
         for cluster in self._by_name.values():
             cluster.watchers.close()
         await asyncio.gather(*(cluster.owner.stop() for cluster in self._by_name.values()))
+        for cluster in self._by_name.values():
+            await asyncio.to_thread(cluster.recorder.close)

@@ -19,7 +19,8 @@ from pumice.server.records import SessionRecord, record
 from pumice.server.state import ClusterState
 from pumice.server.stream import AdapterStream
 from pumice.server.surroundings import Surroundings
-from pumice.server.wire import decision_batches, kind_word, read_tombstone, status_batches
+from pumice.server.tap import NoTap, Tap
+from pumice.server.wire import decision_batches, kind_word, status_batches
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
 log = logging.getLogger("pumice.server")
@@ -62,6 +63,7 @@ class ServedCluster:
         self._last_was_quiet = False
         self._wake_ns: int | None = None
         self._had_snapshot = False
+        self.tap: Tap = NoTap()
 
     # The stream comes and goes.
 
@@ -92,6 +94,7 @@ class ServedCluster:
             effective_config_hash=self.state.config_hash,
         )
         stream.send(_Response(welcome=welcome))
+        self.tap.connected(hello, welcome, self._around.clock.now_ns())
         if not resume:
             return None
         again = SessionResult(self.state.engine.session, 0, statuses=self._unechoed.all())
@@ -108,6 +111,7 @@ class ServedCluster:
 
     def detach(self, stream: AdapterStream) -> None:
         if self._stream is stream:
+            self.tap.connected(stream.hello, None, self._around.clock.now_ns())
             self._stream = None
             self._snapshot = None
             self._snapshot_due_ns = None
@@ -136,18 +140,20 @@ class ServedCluster:
         if stream is not self._stream:
             return
         ops = list(self._reader.number(first_seq, new))
+        now_ns = self._around.clock.now_ns()
         rejected: list[object_pb2.RejectedObject] = []
         if self._snapshot is not None and self._snapshot.kinds:
             self._snapshot.ops += ops
         elif ops:
-            rejected = self._apply(ops)
+            rejected = self._apply(ops, now_ns)
+        self.tap.took(first_seq, new, rejected, now_ns)
         self._acknowledge(last_seq, rejected)
 
-    def _apply(self, ops: list[NumberedOp]) -> list[object_pb2.RejectedObject]:
+    def _apply(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
         metrics, cache = self._around.metrics, self.state.engine.cache
         before = cache.stirred
         self._unechoed.seen((op.kind, op.uid) for op in ops)
-        rejected, results = self.state.apply(ops, self._around.clock.now_ns())
+        rejected, results = self.state.apply(ops, now_ns)
         for result in results:
             self._configured(result)
         if self.state.engine.cache is not cache or cache.stirred != before:
@@ -190,12 +196,10 @@ class ServedCluster:
         ticks = self._around.clock.ticks_ns()
         self._snapshot = _Snapshot(frozenset(kinds))
         self._snapshot_due_ns = ticks + self._around.limits.snapshot_timeout_ns
+        self.tap.began(first_seq, kinds, self._around.clock.now_ns())
         if not kinds:
             # Two clusters' worth of memory at once would be too much: the old one goes first.
-            old = self.state
-            self.state = ClusterState(self._around.registry, self._prefix)
-            self.state.inherit(old)
-            self.state.applied_seq = first_seq - 1
+            self.state = self.state.successor(first_seq)
             self.complete = False
             self._held = None
             self._unechoed = Unechoed()
@@ -204,7 +208,12 @@ class ServedCluster:
         if stream is not self._stream or self._snapshot is None:
             return
         snapshot, self._snapshot, self._snapshot_due_ns = self._snapshot, None, None
-        rejected = self._replace(snapshot) if snapshot.kinds else []
+        now_ns = self._around.clock.now_ns()
+        rejected: list[object_pb2.RejectedObject] = []
+        if snapshot.kinds:
+            ops = self.state.resynced(snapshot.kinds, snapshot.ops, now_ns)
+            rejected = self._apply(ops, now_ns)
+        self.tap.ended(seq, rejected, now_ns)
         self.state.applied_seq = max(self.state.applied_seq, seq)
         differing = self.state.sums.differing(digests, snapshot.kinds)
         ask = self._drift.snapshot_ended(snapshot.kinds, differing, self._around.clock.ticks_ns())
@@ -217,19 +226,6 @@ class ServedCluster:
             self.complete = True
             self._last_was_quiet = False
             self._pacer.restart()
-
-    def _replace(self, snapshot: _Snapshot) -> list[object_pb2.RejectedObject]:
-        """Takes in a snapshot of some kinds at once, with the ends of what is not in it."""
-        if _POD in snapshot.kinds:
-            self.state.engine.forget_all(self._around.clock.now_ns())
-        there = {(op.kind, op.uid) for op in snapshot.ops if op.revision}
-        gone = [
-            NumberedOp(0, kind, uid, delta=read_tombstone(_ref(kind, uid)))
-            for kind in sorted(snapshot.kinds)
-            for uid in self.state.sums.uids(kind)
-            if (kind, uid) not in there
-        ]
-        return self._apply([*gone, *snapshot.ops])
 
     def compare(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:
         if stream is not self._stream or not self.complete or self._snapshot is not None:
@@ -266,6 +262,11 @@ class ServedCluster:
             return None
         return self._pacer.due_ns(effective.period_ns, eager=effective.eager)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whole, and with nothing half done that is not in the state."""
+        return self.complete and self._snapshot is None and self._held is None
+
     def _may_decide(self) -> bool:
         return (
             self._stream is not None
@@ -287,9 +288,10 @@ class ServedCluster:
             self.reset()
             return None
         now_ns, ticks_ns = clock.now_ns(), clock.ticks_ns()
-        self._forget_lost(now_ns)
-        self._expire(now_ns)
+        freed = [self._forget_lost(now_ns), self._expire(now_ns)]
         if self._can_skip(now_ns):
+            if any(freed):
+                self.tap.skipped(now_ns)
             self._around.metrics.skipped.labels(self.name).inc()
             self._pacer.ran(ticks_ns)
             return None
@@ -312,17 +314,17 @@ class ServedCluster:
             and (self._wake_ns is None or self._wake_ns > now_ns)
         )
 
-    def _forget_lost(self, now_ns: int) -> None:
-        if self._held is not None:
-            lost = self.state.engine.forget_lost(self._held, now_ns)
-            self._held = None
-            self._around.metrics.lost.labels(self.name).inc(lost)
+    def _forget_lost(self, now_ns: int) -> bool:
+        """Whether an adapter that came back was heard of what it lost."""
+        if self._held is None:
+            return False
+        lost = self.state.engine.forget_lost(self._held, now_ns)
+        self._held = None
+        self._around.metrics.lost.labels(self.name).inc(lost)
+        return True
 
-    def _expire(self, now_ns: int) -> None:
-        effective = self.state.effective
-        if effective is None:
-            return
-        uids = self.state.engine.expire(now_ns - 2 * effective.apply_timeout_ns, now_ns)
+    def _expire(self, now_ns: int) -> bool:
+        uids = self.state.expire(now_ns)
         if uids:
             self._around.metrics.expired.labels(self.name).inc(len(uids))
             log.warning("%s: %d decisions had no outcome in time", self.name, len(uids))
@@ -331,6 +333,7 @@ class ServedCluster:
                 reason="decided on, and no outcome came in time",
             )
             self._send(_Response(resync=resync))
+        return bool(uids)
 
     def _statuses(self, result: SessionResult) -> list[_Response]:
         epoch, size = self._identity[1], self._around.limits.batch_bytes
@@ -340,15 +343,11 @@ class ServedCluster:
     def _told_session(self, result: SessionResult, duration_ns: int) -> SessionRecord:
         epoch, seq = self._identity[1], self.state.applied_seq
         size = self._around.limits.batch_bytes
-        self._send(
-            *(
-                _Response(decision_batch=batch)
-                for batch in decision_batches(
-                    result, epoch=epoch, based_on_seq=seq, batch_bytes=size
-                )
-            ),
-            *self._statuses(result),
-        )
+        batches = decision_batches(result, epoch=epoch, based_on_seq=seq, batch_bytes=size)
+        responses = [_Response(decision_batch=batch) for batch in batches]
+        responses += self._statuses(result)
+        self._send(*responses)
+        self.tap.ran(self.state, result, responses, duration_ns)
         self._unechoed.told(result.statuses)
         for fault in result.faults:
             log.error(

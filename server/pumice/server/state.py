@@ -15,9 +15,11 @@ from pumice.core.registry import Registry
 from pumice.server.configuration import ConfigurationRefusedError, Effective, read
 from pumice.server.digests import KindSums
 from pumice.server.ops import NumberedOp
+from pumice.server.wire import read_tombstone
 from pumice.v1 import cluster_service_pb2, configuration_pb2, object_pb2
 
 _MISSING = ReasonCode.CAPABILITY_MISSING
+_kind = object_pb2.Kind.ValueType
 ALL_CAPABILITIES = frozenset(cluster_service_pb2.Capability.values())
 
 
@@ -26,6 +28,7 @@ class ClusterState:
 
     def __init__(self, registry: Registry, id_prefix: str = "") -> None:
         self._registry = registry
+        self._id_prefix = id_prefix
         self.engine = Engine(registry=registry, id_prefix=id_prefix)
         self.effective: Effective | None = None
         # The last configuration that was not accepted, until one is.
@@ -43,6 +46,13 @@ class ClusterState:
         self.capabilities = old.capabilities
         if old.effective is not None:
             self._use(old.effective)
+
+    def successor(self, first_seq: int) -> ClusterState:
+        """The state that a snapshot of everything begins with, at its first op."""
+        new = ClusterState(self._registry, self._id_prefix)
+        new.inherit(self)
+        new.applied_seq = first_seq - 1
+        return new
 
     @property
     def config_hash(self) -> str:
@@ -104,6 +114,23 @@ class ClusterState:
         rejected += self._flush(waiting, now_ns)
         return rejected, results
 
+    def resynced(
+        self, kinds: Collection[int], ops: list[NumberedOp], now_ns: int
+    ) -> list[NumberedOp]:
+        """The ops of a snapshot of some kinds, and before them the ends of what is not in it."""
+        if object_pb2.KIND_POD in kinds:
+            self.engine.forget_all(now_ns)
+        there = {(op.kind, op.uid) for op in ops if op.revision}
+        gone = [
+            NumberedOp(
+                0, kind, uid, delta=read_tombstone(object_pb2.ObjectRef(kind=_kind(kind), uid=uid))
+            )
+            for kind in sorted(kinds)
+            for uid in self.sums.uids(kind)
+            if (kind, uid) not in there
+        ]
+        return [*gone, *ops]
+
     def _count(self, op: NumberedOp) -> None:
         if not op.uid:
             return
@@ -128,6 +155,12 @@ class ClusterState:
         return found
 
     # Sessions.
+
+    def expire(self, now_ns: int) -> list[str]:
+        """Pods that were decided on too long ago and show no result."""
+        if self.effective is None:
+            return []
+        return self.engine.expire(now_ns - 2 * self.effective.apply_timeout_ns, now_ns)
 
     def session(self, now_ns: int) -> SessionResult:
         result = self.engine.schedule(now_ns)

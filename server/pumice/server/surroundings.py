@@ -11,6 +11,7 @@ from pumice.server.garbage import Garbage
 from pumice.server.limits import Limits
 from pumice.server.metrics import Metrics
 from pumice.server.plugins import installed_registry
+from pumice.server.recording.files import RecordingOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +24,5 @@ class Surroundings:
     registry: Registry = field(default_factory=installed_registry)
     metrics: Metrics = field(default_factory=Metrics)
     garbage: Garbage = field(default_factory=Garbage)
+    # None: nothing is recorded unless somebody asks.
+    recording: RecordingOptions | None = None

@@ -161,6 +161,12 @@ class Assumptions:
             for id_ in changed:
                 del self._cool_downs[id_]
 
+    def cool_downs(self) -> list[tuple[str, CoolDown]]:
+        return sorted(self._cool_downs.items())
+
+    def set_cool_down(self, job_id: str, state: CoolDown) -> None:
+        self._cool_downs[job_id] = state
+
     def job_gone(self, job_id: str) -> None:
         self._cool_downs.pop(job_id, None)
 

@@ -343,6 +343,14 @@ class ClusterCache(StorageCache):
         if queue is not None:
             self.queues.put(replace(queue, allocated=allocated))
 
+    def assume(self, task: Task, status: TaskStatus, node_name: str) -> None:
+        """Somebody else decided: the task is taken to be what the decision makes of it."""
+        self._forget(task)
+        again = self.task_type(task.pod, task.class_, task.job_id)
+        again.status, again.node_name, again.told = status, node_name, task.told
+        self._enter(again)
+        self.version += 1
+
     def restore(self, task: Task) -> None:
         """An assumption fell: the task is again what its pod says."""
         self._forget(task)

@@ -36,6 +36,10 @@ class ObjectStore(Generic[T]):
     def __contains__(self, key: str) -> bool:
         return key in self._by_key
 
+    def by_key(self) -> dict[str, T]:
+        """All of them as they are now; the caller's to keep."""
+        return dict(self._by_key)
+
     def get(self, key: str) -> T | None:
         return self._by_key.get(key)
 

@@ -83,6 +83,22 @@ class VolumeLedger:
         if self._volumes or self._nodes:
             self.give_back(pod_uid)
 
+    def memory(
+        self,
+    ) -> tuple[tuple[tuple[TakenVolume, str], ...], tuple[tuple[str, str, str], ...]]:
+        """Volumes with their pods; claims with their nodes and pods."""
+        claims = tuple((claim, node, pod) for claim, (node, pod) in self._nodes.items())
+        return tuple(self._volumes.values()), claims
+
+    def remember(
+        self,
+        volumes: Iterable[tuple[TakenVolume, str]],
+        claims: Iterable[tuple[str, str, str]],
+    ) -> None:
+        self._volumes = {volume.name: (volume, pod) for volume, pod in volumes}
+        self._nodes = {claim: (node, pod) for claim, node, pod in claims}
+        self.version += 1
+
     def told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
         """The cluster's own word ends what we assumed."""
         match item:

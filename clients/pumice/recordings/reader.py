@@ -1,0 +1,164 @@
+"""Reads a recording: what is whole, and where and why it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from pumice.recordings import frames
+from pumice.recordings.errors import RecordingError
+from pumice.recordings.frames import FORMAT_VERSION, MAGIC, DamagedFrame
+from pumice.v1.recording_pb2 import RecordingEntry, RecordingFrame, RecordingHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A file that does not end where it should."""
+
+    # What is before it is whole.
+    offset: int
+    size: int
+    problem: str
+
+    def __str__(self) -> str:
+        return (
+            f"the frame at byte {self.offset} {self.problem}; "
+            f"the {self.size - self.offset} bytes from there on are left out"
+        )
+
+
+class Recording:
+    """A recording in a file. Raises RecordingError for a file that is none, or a newer one."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        try:
+            self._file: BinaryIO = self.path.open("rb")
+        except OSError as error:
+            raise RecordingError(str(path), f"cannot be read: {error.strerror}") from error
+        try:
+            self._check_magic()
+            # None until all was read; then where the whole part ends, and why if not well.
+            self.whole_until = len(MAGIC)
+            self.ending: Ending | None = None
+            # Entries of kinds that this reader does not know.
+            self.unknown = 0
+            self.header = self._first_header()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def _check_magic(self) -> None:
+        found = self._file.read(len(MAGIC))
+        if found == MAGIC:
+            return
+        if found[:-1] == MAGIC[:-1] and len(found) == len(MAGIC):
+            self._too_new(found[-1])
+        if not found:
+            raise RecordingError(str(self.path), "is empty")
+        raise RecordingError(str(self.path), "is not a recording of pumice")
+
+    def _too_new(self, version: int) -> None:
+        raise RecordingError(
+            str(self.path),
+            f"has format {version}, made by a newer pumice; this one reads up to {FORMAT_VERSION}",
+        )
+
+    def _first_header(self) -> RecordingHeader:
+        for entry in self.entries():
+            if entry.HasField("header"):
+                return entry.header
+            break
+        why = f": {self.ending}" if self.ending else ""
+        raise RecordingError(str(self.path), f"does not begin with a header{why}")
+
+    # What is in it.
+
+    def entries(self, session: int = 0) -> Iterator[RecordingEntry]:
+        """The entries from the last checkpoint before a session on; all of them without one."""
+        offset = self._start_for(session) if session else len(MAGIC)
+        for _, held in self._frames_from(offset):
+            for entry in held:
+                kind = entry.WhichOneof("entry")
+                if kind is None:
+                    self.unknown += 1
+                elif kind != "index":
+                    if kind == "header" and entry.header.format_version > FORMAT_VERSION:
+                        self._too_new(entry.header.format_version)
+                    yield entry
+
+    def _frames_from(self, offset: int) -> Iterator[tuple[int, list[RecordingEntry]]]:
+        """Whole frames from an offset on; what stops the walk is kept in ``ending``."""
+        while True:
+            found = frames.read_frame(self._file, offset)
+            if found is None:
+                self.whole_until = offset
+                return
+            held: list[RecordingEntry] = []
+            if not isinstance(found, DamagedFrame):
+                try:
+                    held = list(frames.entries_of(found[0]))
+                except ValueError as error:
+                    found = DamagedFrame(offset, f"is not made of entries: {error}")
+            if isinstance(found, DamagedFrame):
+                self.whole_until = offset
+                self.ending = Ending(offset, self.size, found.problem)
+                return
+            yield offset, held
+            offset = found[1]
+
+    # Seeking.
+
+    def frames(self) -> list[RecordingFrame]:
+        """The frames without the index itself; from the index, or else found by reading all."""
+        return self._indexed() or self._walked()
+
+    def _indexed(self) -> list[RecordingFrame]:
+        self._file.seek(max(self.size - frames.TRAILER_BYTES, 0))
+        where = frames.read_trailer(self._file.read())
+        if where is None:
+            return []
+        found = frames.read_frame(self._file, where)
+        if not isinstance(found, tuple):
+            return []
+        for entry in frames.entries_of(found[0]):
+            if entry.HasField("index"):
+                self.whole_until = where
+                return list(entry.index.frames)
+        return []
+
+    def _walked(self) -> list[RecordingFrame]:
+        found = []
+        for offset, held in self._frames_from(len(MAGIC)):
+            frame = RecordingFrame(offset_bytes=offset)
+            for entry in held:
+                if entry.HasField("header"):
+                    frame.checkpoint = True
+                    frame.first_session = entry.header.first_session
+                elif entry.HasField("tick") and not frame.first_session:
+                    frame.first_session = entry.tick.session
+                frame.first_time_ns = frame.first_time_ns or entry.at_time_ns
+            found.append(frame)
+        return found
+
+    def _start_for(self, session: int) -> int:
+        start = len(MAGIC)
+        for frame in self.frames():
+            if frame.checkpoint and frame.first_session <= session:
+                start = frame.offset_bytes
+        return start

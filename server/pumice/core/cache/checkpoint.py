@@ -1,0 +1,113 @@
+"""Everything of a cluster that a later session depends on, as values: taken, and given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pumice.core.cache.assumptions import Assumption, CoolDown
+from pumice.core.cache.cluster import ClusterCache
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.volumes import TakenVolume
+from pumice.core.deltas import ClusterObject
+
+
+@dataclass(frozen=True, slots=True)
+class JobMemory:
+    """What a job was told last, so that it is not told again; and where its parts stand."""
+
+    job_id: str
+    told: str = ""
+    said: tuple[str, ...] = ()
+    # Nothing happened to it since its status was written.
+    closed: bool = False
+    # By the job's own id and those of its parts.
+    hyper_nodes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A cluster between two sessions. The objects are as we hold them, with what we assume."""
+
+    session: int
+    objects: tuple[ClusterObject, ...] = ()
+    # Oldest first.
+    assumptions: tuple[Assumption, ...] = ()
+    cool_downs: tuple[tuple[str, CoolDown], ...] = ()
+    broken: tuple[tuple[str, int], ...] = ()
+    broken_scanned: bool = False
+    # Volumes given to claims, each with the pod it was given for.
+    volumes: tuple[tuple[TakenVolume, str], ...] = ()
+    # Claim, node and pod of volumes that shall be made.
+    claims: tuple[tuple[str, str, str], ...] = ()
+    jobs: tuple[JobMemory, ...] = ()
+    # By pod uid: reason, message and nominated node.
+    told: tuple[tuple[str, tuple[str, str, str]], ...] = ()
+
+
+def take(cache: ClusterCache, session: int) -> Checkpoint:
+    """Costs a walk over all objects, which are shared and not copied."""
+    broken, scanned = cache.broken.memory()
+    volumes, claims = cache.ledger.memory()
+    return Checkpoint(
+        session,
+        tuple(cache.objects()),
+        tuple(replace(assumed) for assumed in cache.assumptions.all_open()),
+        tuple((job_id, replace(state)) for job_id, state in cache.assumptions.cool_downs()),
+        broken,
+        scanned,
+        volumes,
+        claims,
+        tuple(_job_memories(cache)),
+        tuple((task.uid, task.told) for task in cache.tasks.values() if task.told is not None),
+    )
+
+
+def _job_memories(cache: ClusterCache) -> Iterator[JobMemory]:
+    for job in cache.jobs.values():
+        domains = tuple((id_, name) for id_, name in _hyper_nodes(job) if name)
+        closed = job.closed_version == job.version
+        if closed or job.told or job.said or domains:
+            yield JobMemory(job.id, job.told, tuple(sorted(job.said)), closed, domains)
+
+
+def _hyper_nodes(job: Job) -> Iterator[tuple[str, str]]:
+    # A job's only part may go by the job's own id.
+    yield "", job.allocated_hyper_node
+    for sub_job in job.sub_jobs.values():
+        yield sub_job.id, sub_job.allocated_hyper_node
+
+
+def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
+    """Fills an empty cache."""
+    for item in checkpoint.objects:
+        cache.upsert(item)
+    for assumed in checkpoint.assumptions:
+        cache.assumptions.open(replace(assumed))
+        task = cache.tasks.get(assumed.pod_uid)
+        if task is not None:
+            cache.assume(task, assumed.status, assumed.node_name)
+    for job_id, state in checkpoint.cool_downs:
+        cache.assumptions.set_cool_down(job_id, replace(state))
+    cache.broken.remember(checkpoint.broken, scanned=checkpoint.broken_scanned)
+    # Only now: objects that come in are taken for news that end what was assumed.
+    cache.ledger.remember(checkpoint.volumes, checkpoint.claims)
+    cache.settle()
+    for uid, told in checkpoint.told:
+        if uid in cache.tasks:
+            cache.tasks[uid].told = told
+    for memory in checkpoint.jobs:
+        job = cache.jobs.get(memory.job_id)
+        if job is not None:
+            _remind(job, memory)
+
+
+def _remind(job: Job, memory: JobMemory) -> None:
+    job.told, job.said = memory.told, frozenset(memory.said)
+    for id_, domain in memory.hyper_nodes:
+        if not id_:
+            job.allocated_hyper_node = domain
+        elif id_ in job.sub_jobs:
+            job.sub_jobs[id_].allocated_hyper_node = domain
+    if memory.closed:
+        job.closed_version = job.version

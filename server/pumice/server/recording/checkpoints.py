@@ -1,0 +1,211 @@
+"""Checkpoints of the engine for recordings, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pumice.core.cache.assumptions import Assumption, CoolDown
+from pumice.core.cache.checkpoint import Checkpoint, JobMemory
+from pumice.core.cache.volumes import TakenVolume
+from pumice.core.model.reasons import ReasonCode
+from pumice.core.model.status import TaskStatus
+from pumice.server.digests import KindSums
+from pumice.server.state import ClusterState
+from pumice.server.wire import ObjectReader, object_ref, write_object
+from pumice.v1 import cluster_service_pb2, delta_pb2, reason_pb2
+from pumice.v1 import recording_pb2 as pb
+
+# Parts of this size stay well under the limit of messages.
+_PART_BYTES = 1024 * 1024
+_CODES = {
+    code: reason_pb2.ReasonCode.ValueType(
+        dict(reason_pb2.ReasonCode.items()).get(f"REASON_CODE_{code.name}", 0)
+    )
+    for code in ReasonCode
+}
+_CODES_BACK = {number: code for code, number in _CODES.items()}
+
+
+class Taken:
+    """A checkpoint and what the stream knows beside it; written by another thread, later."""
+
+    def __init__(self, state: ClusterState, identity: tuple[str, int]) -> None:
+        self.engine = state.engine.checkpoint()
+        self.seq = state.applied_seq
+        self.incarnation, self.epoch = identity
+        effective = state.effective
+        self.configuration = None if effective is None else effective.message
+        self.config_hash = state.config_hash
+        self.capabilities = sorted(state.capabilities)
+        self.rejected = list(state.quarantined.values())
+
+    def write(self) -> list[pb.RecordingCheckpoint]:
+        """The parts, in order."""
+        parts = list(self._parts())
+        for number, part in enumerate(parts):
+            part.seq, part.session = self.seq, self.engine.session
+            part.part, part.part_count = number, len(parts)
+        return parts
+
+    def _parts(self) -> Iterator[pb.RecordingCheckpoint]:
+        part, size = self._first(), 0
+        for item in self.engine.objects:
+            upsert = delta_pb2.Upsert(revision=1, object=write_object(item))
+            length = upsert.ByteSize()
+            if size and size + length > _PART_BYTES:
+                yield part
+                part, size = pb.RecordingCheckpoint(), 0
+            part.objects.append(upsert)
+            size += length
+        yield part
+        yield from _memories(self.engine)
+
+    def _first(self) -> pb.RecordingCheckpoint:
+        taken = self.engine
+        return pb.RecordingCheckpoint(
+            incarnation=self.incarnation,
+            epoch=self.epoch,
+            configuration=self.configuration,
+            effective_config_hash=self.config_hash,
+            capabilities=map(cluster_service_pb2.Capability.ValueType, self.capabilities),
+            rejected=self.rejected,
+            cool_downs=[_write_cool_down(job, state) for job, state in taken.cool_downs],
+            broken_gangs=[pb.BrokenGang(job=j, since_time_ns=since) for j, since in taken.broken],
+            broken_gangs_scanned=taken.broken_scanned,
+            assumed_volumes=[
+                pb.AssumedVolume(name=v.name, claim=v.claim_key, claim_uid=v.claim_uid, pod_uid=pod)
+                for v, pod in taken.volumes
+            ],
+            assumed_claims=[
+                pb.AssumedClaim(claim=claim, node=node, pod_uid=pod)
+                for claim, node, pod in taken.claims
+            ],
+        )
+
+
+def _memories(taken: Checkpoint) -> Iterator[pb.RecordingCheckpoint]:
+    """What there is one of for each job or pod that is unsettled."""
+    part, size = pb.RecordingCheckpoint(), 0
+    for message in _memory_messages(taken):
+        if isinstance(message, pb.AssumedDecision):
+            part.assumed.append(message)
+        elif isinstance(message, pb.JobMemory):
+            part.jobs.append(message)
+        else:
+            part.pods.append(message)
+        size += message.ByteSize()
+        if size > _PART_BYTES:
+            yield part
+            part, size = pb.RecordingCheckpoint(), 0
+    if size:
+        yield part
+
+
+def _memory_messages(
+    taken: Checkpoint,
+) -> Iterator[pb.AssumedDecision | pb.JobMemory | pb.PodMemory]:
+    for assumed in taken.assumptions:
+        yield pb.AssumedDecision(
+            decision_id=assumed.decision_id,
+            pod_uid=assumed.pod_uid,
+            job=assumed.job_id,
+            node=assumed.node_name,
+            evict=assumed.status is TaskStatus.RELEASING,
+            since_time_ns=assumed.since_ns,
+            applied=assumed.applied,
+            expired=assumed.expired,
+        )
+    for memory in taken.jobs:
+        yield pb.JobMemory(
+            job=memory.job_id,
+            told=memory.told,
+            said=memory.said,
+            closed=memory.closed,
+            hyper_nodes=dict(memory.hyper_nodes),
+        )
+    for uid, (reason, message, nominated) in taken.told:
+        yield pb.PodMemory(uid=uid, reason=reason, message=message, nominated_node_name=nominated)
+
+
+def _write_cool_down(job_id: str, state: CoolDown) -> pb.CoolDown:
+    return pb.CoolDown(
+        job=job_id,
+        failure_count=state.failures,
+        until_time_ns=state.until_ns,
+        decided_time_ns=state.decided_ns,
+        node=state.node_name,
+        code=_CODES[state.code],
+    )
+
+
+# And back.
+
+
+def restore(
+    state: ClusterState, parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader
+) -> None:
+    """Makes a new state what the parts say. Raises ObjectError for an object that is broken."""
+    first = parts[0]
+    state.set_capabilities(first.capabilities)
+    if first.HasField("configuration"):
+        state.configure(first.configuration)
+    state.applied_seq = first.seq
+    state.engine.restore(_read(parts, reader))
+    state.quarantined = {(item.kind, item.uid): item for item in first.rejected}
+    _count(state.sums, parts)
+
+
+def _count(sums: KindSums, parts: Iterable[pb.RecordingCheckpoint]) -> None:
+    """Which objects there are; their revisions begin anew."""
+    for part in parts:
+        for upsert in part.objects:
+            kind, uid, _ = object_ref(upsert.object)
+            sums.put(kind, uid, upsert.revision)
+        for rejected in part.rejected:
+            sums.put(rejected.kind, rejected.uid, 1)
+
+
+def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Checkpoint:
+    first = parts[0]
+    objects = (reader.read(upsert.object) for part in parts for upsert in part.objects)
+    return Checkpoint(
+        first.session,
+        tuple(item for item in objects if item is not None),
+        tuple(_read_assumed(item) for part in parts for item in part.assumed),
+        tuple((item.job, _read_cool_down(item)) for item in first.cool_downs),
+        tuple((item.job, item.since_time_ns) for item in first.broken_gangs),
+        first.broken_gangs_scanned,
+        tuple(
+            (TakenVolume(v.name, v.claim, v.claim_uid), v.pod_uid) for v in first.assumed_volumes
+        ),
+        tuple((c.claim, c.node, c.pod_uid) for c in first.assumed_claims),
+        tuple(
+            JobMemory(m.job, m.told, tuple(m.said), m.closed, tuple(sorted(m.hyper_nodes.items())))
+            for part in parts
+            for m in part.jobs
+        ),
+        tuple(
+            (m.uid, (m.reason, m.message, m.nominated_node_name))
+            for part in parts
+            for m in part.pods
+        ),
+    )
+
+
+def _read_assumed(item: pb.AssumedDecision) -> Assumption:
+    status = TaskStatus.RELEASING if item.evict else TaskStatus.BINDING
+    return Assumption(
+        item.decision_id,
+        item.pod_uid,
+        item.job,
+        status,
+        item.node,
+        item.since_time_ns,
+        item.applied,
+        item.expired,
+    )
+
+
+def _read_cool_down(item: pb.CoolDown) -> CoolDown:
+    code = _CODES_BACK.get(item.code, ReasonCode.COOLING_DOWN)
+    return CoolDown(item.failure_count, item.until_time_ns, item.decided_time_ns, item.node, code)

@@ -1,0 +1,145 @@
+"""What happens to a cluster, as entries of a recording. All on the recorder's thread."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+
+import numpy as np
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from pumice.core.decisions import SessionResult
+from pumice.core.registry import Registry
+from pumice.recordings import FORMAT_VERSION
+from pumice.server.recording.checkpoints import Taken
+from pumice.server.wire import write_fault
+from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
+from pumice.v1 import recording_pb2 as pb
+
+_Entry = pb.RecordingEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whose recording it is."""
+
+    cluster: str
+    core_id: str
+    plugin_versions: dict[str, str]
+
+
+def origin(cluster: str, core_id: str, registry: Registry) -> Origin:
+    return Origin(cluster, core_id, plugin_versions(registry))
+
+
+def plugin_versions(registry: Registry) -> dict[str, str]:
+    """Actions and plugins with the version of the package that they came with."""
+    own = metadata.version("pumice")
+    versions = dict.fromkeys(registry.actions, own)
+    for name, plugin in registry.plugins.items():
+        versions[name] = own if registry.is_built_in(name) else _package_version(plugin.__module__)
+    return versions
+
+
+@cache
+def _package_version(module: str) -> str:
+    packages = metadata.packages_distributions().get(module.partition(".")[0], ())
+    return ", ".join(f"{name} {metadata.version(name)}" for name in packages) or "unknown"
+
+
+def opening(origin: Origin, taken: Taken, now_ns: int) -> Iterator[_Entry]:
+    """The header and the checkpoint that every recording begins with."""
+    time = Timestamp()
+    time.FromNanoseconds(now_ns)
+    header = pb.RecordingHeader(
+        format_version=FORMAT_VERSION,
+        cluster=origin.cluster,
+        core_id=origin.core_id,
+        core_version=metadata.version("pumice"),
+        creation_time=time,
+        plugin_versions=origin.plugin_versions,
+        platform={
+            "python": sys.version.split()[0],
+            "numpy": np.__version__,
+            "machine": platform.machine(),
+        },
+        first_session=taken.engine.session + 1,
+    )
+    yield _Entry(header=header, at_time_ns=now_ns)
+    for part in taken.write():
+        yield _Entry(checkpoint=part, at_time_ns=now_ns)
+
+
+def connection(
+    hello: cluster_service_pb2.Hello, welcome: cluster_service_pb2.Welcome | None, now_ns: int
+) -> Iterator[_Entry]:
+    came = pb.RecordingConnection(at_time_ns=now_ns)
+    if welcome is not None:
+        came.hello.CopyFrom(hello)
+        came.welcome.CopyFrom(welcome)
+    yield _Entry(connection=came, at_time_ns=now_ns)
+
+
+def snapshot_begin(first_seq: int, kinds: Sequence[int], now_ns: int) -> Iterator[_Entry]:
+    begin = cluster_service_pb2.SnapshotBegin(
+        first_seq=first_seq, kinds=map(object_pb2.Kind.ValueType, kinds)
+    )
+    yield _Entry(snapshot_begin=begin, at_time_ns=now_ns)
+
+
+def batch(
+    first_seq: int,
+    ops: Sequence[delta_pb2.Op],
+    rejected: Sequence[object_pb2.RejectedObject],
+    now_ns: int,
+) -> Iterator[_Entry]:
+    if ops:
+        held = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)
+        yield _Entry(delta_batch=held, at_time_ns=now_ns)
+    yield from _rejections(first_seq + len(ops) - 1, rejected, now_ns)
+
+
+def snapshot_end(
+    seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
+) -> Iterator[_Entry]:
+    yield _Entry(snapshot_end=cluster_service_pb2.SnapshotEnd(seq=seq), at_time_ns=now_ns)
+    yield from _rejections(seq, rejected, now_ns)
+
+
+def _rejections(
+    seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
+) -> Iterator[_Entry]:
+    if rejected:
+        ack = cluster_service_pb2.Ack(applied_seq=seq, rejected=rejected)
+        yield _Entry(ack=ack, at_time_ns=now_ns)
+
+
+def skipped(now_ns: int) -> Iterator[_Entry]:
+    yield _Entry(tick=pb.RecordingTick(now_ns=now_ns, skipped=True), at_time_ns=now_ns)
+
+
+def session(
+    result: SessionResult,
+    responses: Sequence[cluster_service_pb2.ConnectResponse],
+    seq: int,
+    duration_ns: int,
+) -> Iterator[_Entry]:
+    now_ns = result.now_ns
+    tick = pb.RecordingTick(session=result.session, now_ns=now_ns, based_on_seq=seq)
+    yield _Entry(tick=tick, at_time_ns=now_ns)
+    for response in responses:
+        if response.HasField("decision_batch"):
+            yield _Entry(decision_batch=response.decision_batch)
+        elif response.HasField("status_batch"):
+            yield _Entry(status_batch=response.status_batch)
+    end = pb.RecordingSessionEnd(
+        session=result.session,
+        faults=map(write_fault, result.faults),
+        work=result.work,
+        duration_ns=duration_ns,
+    )
+    yield _Entry(session_end=end)

@@ -1,0 +1,94 @@
+"""Recordings in files, one after another: a new one when the last is large or old enough."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pumice.recordings import SUFFIX, RecordingError, RecordingWriter
+from pumice.v1.recording_pb2 import RecordingEntry
+
+_SECOND_NS = 1_000_000_000
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingOptions:
+    """Where recordings go: a folder, or one file, which is then never changed for another."""
+
+    path: Path
+    # A file is full with so much in it, or after so long.
+    most_bytes: int = 256 * 1024 * 1024
+    longest_ns: int = 3600 * _SECOND_NS
+    # The newest files of a cluster that are kept; 0: all.
+    kept_files: int = 0
+
+    @property
+    def is_one_file(self) -> bool:
+        return self.path.suffix == SUFFIX
+
+    def check(self) -> None:
+        """Raises RecordingError where nothing could be written."""
+        folder = self.path.parent if self.is_one_file else self.path
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecordingError(str(folder), error.strerror or str(error)) from error
+
+
+class FileSink:
+    """Writes what it is given; whoever gives it looks at ``is_full`` and rotates."""
+
+    def __init__(self, options: RecordingOptions, cluster: str) -> None:
+        self._options = options
+        self._cluster = _UNFIT.sub("_", cluster)
+        self._writer: RecordingWriter | None = None
+        self._since_ns = 0
+
+    def begin(self, first_session: int, now_ns: int) -> None:
+        """Closes the file there is, and starts one."""
+        self.close()
+        self._since_ns = now_ns
+        self._writer = RecordingWriter(self._path(first_session, now_ns))
+        self._prune()
+
+    def _path(self, first_session: int, now_ns: int) -> Path:
+        if self._options.is_one_file:
+            return self._options.path
+        time = datetime.fromtimestamp(now_ns / _SECOND_NS, UTC).strftime("%Y%m%dT%H%M%SZ")
+        name = f"{self._cluster}-{time}-{first_session:08d}"
+        path = self._options.path / f"{name}{SUFFIX}"
+        number = 1
+        while path.exists():
+            number += 1
+            path = self._options.path / f"{name}.{number}{SUFFIX}"
+        return path
+
+    def _prune(self) -> None:
+        if self._options.kept_files and not self._options.is_one_file:
+            own = sorted(self._options.path.glob(f"{self._cluster}-[0-9]*T*Z-*{SUFFIX}"))
+            for old in own[: -self._options.kept_files]:
+                old.unlink(missing_ok=True)
+
+    def put(self, entry: RecordingEntry) -> None:
+        if self._writer is not None:
+            self._writer.write(entry)
+
+    def flush(self) -> None:
+        if self._writer is not None:
+            self._writer.flush()
+
+    def is_full(self, now_ns: int) -> bool:
+        if self._writer is None or self._options.is_one_file:
+            return False
+        return (
+            self._writer.size >= self._options.most_bytes
+            or now_ns - self._since_ns >= self._options.longest_ns
+        )
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

@@ -1,0 +1,1 @@
+"""Replay: a recording's input goes through the engine again, and its output is compared."""

@@ -1,0 +1,274 @@
+"""Plays a recording into an engine, entry by entry, and hands out its sessions.
+
+Every session runs on the recorded state: where it decided otherwise than the recording says, the
+recorded decisions are taken for done before anything else is played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pumice.core.cache.assumptions import Assumption
+from pumice.core.cache.tasks import Task
+from pumice.core.cache.volumes import TakenVolume
+from pumice.core.decisions import (
+    Bind,
+    Decision,
+    PodGroupStatusChanged,
+    QueueStatusChanged,
+    SessionResult,
+)
+from pumice.core.errors import InputError
+from pumice.core.model.status import TaskStatus
+from pumice.core.registry import Registry
+from pumice.server.ops import NumberedOp, OpReader
+from pumice.server.recording import checkpoints
+from pumice.server.state import ClusterState
+from pumice.server.wire import ObjectReader, read_decision, read_gang
+from pumice.server.wire.groups import read_pod_group_status
+from pumice.v1 import (
+    cluster_service_pb2,
+    configuration_pb2,
+    decision_pb2,
+    delta_pb2,
+    recording_pb2,
+    status_pb2,
+)
+
+
+class PlaybackError(InputError):
+    """A recording whose entries make no sense: says where."""
+
+
+@dataclass(slots=True)
+class RecordedSession:
+    """What a session decided and said when it was recorded."""
+
+    number: int
+    now_ns: int
+    decisions: list[decision_pb2.Decision] = field(default_factory=list)
+    gangs: dict[str, decision_pb2.Gang] = field(default_factory=dict)
+    statuses: list[status_pb2.StatusChange] = field(default_factory=list)
+    faults: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedSession:
+    """A session as it was, and as it came out now."""
+
+    recorded: RecordedSession
+    replayed: SessionResult
+
+
+class Playback:
+    """One pass over a recording. Ask for ``sessions`` once."""
+
+    def __init__(self, registry: Registry, scheduler_conf: str | None = None) -> None:
+        """With a configuration text, it takes the place of every one in the recording."""
+        self._registry = registry
+        self._scheduler_conf = scheduler_conf
+        self._objects = ObjectReader()
+        self._reader = OpReader()
+        self._prefix = ""
+        self.state = ClusterState(registry)
+        # Why configurations were refused that were accepted when they were recorded.
+        self.refused: list[str] = []
+        self._parts: list[recording_pb2.RecordingCheckpoint] = []
+        self._snapshot: tuple[list[int], list[NumberedOp]] | None = None
+        self._held: frozenset[str] | None = None
+        self._running: RecordedSession | None = None
+
+    def sessions(self, entries: Iterable[recording_pb2.RecordingEntry]) -> Iterator[PlayedSession]:
+        """Each session after it ran. One that the recording does not end is left out."""
+        for entry in entries:
+            played = self._take(entry)
+            if played is not None:
+                yield played
+
+    def _take(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
+        now_ns = entry.at_time_ns
+        match entry.WhichOneof("entry"):
+            case "header":
+                self._prefix = f"{entry.header.core_id}-"
+            case "checkpoint":
+                self._checkpoint(entry.checkpoint)
+            case "connection":
+                self._connection(entry.connection)
+            case "snapshot_begin":
+                self._begin(entry.snapshot_begin)
+            case "delta_batch":
+                self._batch(entry.delta_batch, now_ns)
+            case "snapshot_end":
+                self._end(entry.snapshot_end, now_ns)
+            case "tick" if entry.tick.skipped:
+                self._wake(entry.tick.now_ns)
+            case "tick":
+                self._running = RecordedSession(entry.tick.session, entry.tick.now_ns)
+            case "decision_batch" if self._running:
+                batch = entry.decision_batch
+                self._running.decisions += batch.decisions
+                self._running.gangs |= {gang.id: gang for gang in batch.gangs}
+            case "status_batch" if self._running:
+                self._running.statuses += entry.status_batch.changes
+            case "session_end" if self._running:
+                recorded, self._running = self._running, None
+                recorded.faults = len(entry.session_end.faults)
+                return self._run(recorded)
+            case _:
+                pass
+        return None
+
+    # What comes in.
+
+    def _checkpoint(self, part: recording_pb2.RecordingCheckpoint) -> None:
+        self._parts.append(part)
+        if len(self._parts) < part.part_count:
+            return
+        parts, self._parts = self._parts, []
+        parts[0].configuration.CopyFrom(self._overruled(parts[0].configuration))
+        self.state = ClusterState(self._registry, self._prefix)
+        checkpoints.restore(self.state, parts, self._objects)
+        self._noted_refusal()
+        self._snapshot = self._held = None
+
+    def _overruled(
+        self, recorded: configuration_pb2.Configuration
+    ) -> configuration_pb2.Configuration:
+        if self._scheduler_conf is None:
+            return recorded
+        other = configuration_pb2.Configuration()
+        other.CopyFrom(recorded)
+        other.scheduler_conf = self._scheduler_conf
+        return other
+
+    def _noted_refusal(self) -> None:
+        if self.state.refused is not None:
+            self.refused += [
+                f"line {p.line}: {p.path}: {p.problem}" for p in self.state.refused_problems
+            ]
+
+    def _connection(self, connection: recording_pb2.RecordingConnection) -> None:
+        self._snapshot = None
+        if connection.HasField("hello"):
+            self.state.set_capabilities(connection.hello.capabilities)
+            mode = connection.welcome.mode
+            if mode == cluster_service_pb2.WELCOME_MODE_RESUME:
+                self._held = frozenset(connection.hello.held_decision_ids)
+
+    def _begin(self, begin: cluster_service_pb2.SnapshotBegin) -> None:
+        self._snapshot = (list(begin.kinds), [])
+        if not begin.kinds:
+            self.state = self.state.successor(begin.first_seq)
+            self._held = None
+
+    def _batch(self, batch: delta_pb2.DeltaBatch, now_ns: int) -> None:
+        if self._scheduler_conf is not None:
+            for op in batch.ops:
+                if op.HasField("configuration"):
+                    op.configuration.CopyFrom(self._overruled(op.configuration))
+        ops = list(self._reader.number(batch.first_seq, batch.ops))
+        if self._snapshot is not None and self._snapshot[0]:
+            self._snapshot[1].extend(ops)
+        else:
+            self._apply(ops, now_ns)
+
+    def _apply(self, ops: list[NumberedOp], now_ns: int) -> None:
+        _, results = self.state.apply(ops, now_ns)
+        if any(not result.accepted for result in results):
+            self._noted_refusal()
+
+    def _end(self, end: cluster_service_pb2.SnapshotEnd, now_ns: int) -> None:
+        if self._snapshot is None:
+            raise PlaybackError(f"a snapshot ends at op {end.seq} that never began")
+        (kinds, ops), self._snapshot = self._snapshot, None
+        if kinds:
+            self._apply(self.state.resynced(frozenset(kinds), ops, now_ns), now_ns)
+        self.state.applied_seq = max(self.state.applied_seq, end.seq)
+
+    def _wake(self, now_ns: int) -> None:
+        if self._held is not None:
+            self.state.engine.forget_lost(self._held, now_ns)
+            self._held = None
+        self.state.expire(now_ns)
+
+    # Sessions.
+
+    def _run(self, recorded: RecordedSession) -> PlayedSession:
+        self._wake(recorded.now_ns)
+        engine = self.state.engine
+        # The number may have jumped where the recorded core started over after an error.
+        engine.session = recorded.number - 1
+        groups, queues = engine.cache.groups.by_key(), engine.cache.queues.by_key()
+        result = self.state.session(recorded.now_ns)
+        if not self._agrees(recorded, result):
+            for change in result.statuses:
+                match change:
+                    case PodGroupStatusChanged():
+                        key = f"{change.namespace}/{change.name}"
+                        engine.cache.assume_status(engine.cache.jobs[key], groups[key].status)
+                    case QueueStatusChanged():
+                        engine.cache.assume_queue(change.name, queues[change.name].allocated)
+            self._adopt(recorded, result)
+        return PlayedSession(recorded, result)
+
+    def _agrees(self, recorded: RecordedSession, result: SessionResult) -> bool:
+        """Whether the same pods go the same way; what else differs has no consequences."""
+        mine = [(d.uid, d.node, isinstance(d, Bind)) for d in result.decisions]
+        theirs = [
+            (d.bind.uid, d.bind.node, True)
+            if d.HasField("bind")
+            else (d.evict.uid, d.evict.node, False)
+            for d in recorded.decisions
+        ]
+        return mine == theirs and [d.id for d in result.decisions] == [
+            d.id for d in recorded.decisions
+        ]
+
+    def _adopt(self, recorded: RecordedSession, result: SessionResult) -> None:
+        """Undoes what came out now, and takes for done what was recorded."""
+        cache = self.state.engine.cache
+        for decision in result.decisions:
+            assumed = cache.assumptions.get(decision.id)
+            task = cache.tasks.get(decision.uid)
+            if assumed is not None:
+                cache.assumptions.close(assumed)
+                if task is not None:
+                    cache.restore(task)
+        gangs = {id_: read_gang(gang) for id_, gang in recorded.gangs.items()}
+        for message in recorded.decisions:
+            order = read_decision(message, gangs)
+            if order is not None and order.uid in cache.tasks:
+                self._assume(order, cache.tasks[order.uid], recorded.now_ns)
+        for change in recorded.statuses:
+            if change.HasField("pod_group"):
+                job = cache.jobs.get(f"{change.pod_group.namespace}/{change.pod_group.name}")
+                if job is not None:
+                    cache.assume_status(job, read_pod_group_status(change.pod_group.status))
+            elif change.HasField("queue"):
+                amounts = tuple(sorted(change.queue.allocated.items()))
+                cache.assume_queue(change.queue.name, amounts)
+
+    def _assume(self, decision: Decision, task: Task, now_ns: int) -> None:
+        cache = self.state.engine.cache
+        status = TaskStatus.BINDING if isinstance(decision, Bind) else TaskStatus.RELEASING
+        cache.assumptions.open(
+            Assumption(decision.id, decision.uid, task.job_id, status, decision.node, now_ns)
+        )
+        cache.assume(task, status, decision.node)
+        self._take_volumes(decision)
+
+    def _take_volumes(self, decision: Decision) -> None:
+        if not isinstance(decision, Bind) or not decision.volumes:
+            return
+        cache, namespace = self.state.engine.cache, decision.namespace
+        given, made = [], []
+        for choice in decision.volumes:
+            key = f"{namespace}/{choice.claim}"
+            claim = cache.claims.get(key)
+            if not choice.volume_name:
+                made.append(key)
+            elif claim is not None:
+                given.append(TakenVolume(choice.volume_name, key, claim.uid))
+        cache.ledger.take(decision.uid, given, made, decision.node)
+        cache.ledger.close({decision.uid})

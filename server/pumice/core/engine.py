@@ -151,12 +151,13 @@ class Engine:
             return
         if outcome.code is OutcomeCode.FAILED and assumed.status is TaskStatus.BINDING:
             assumptions.failed(assumed, max(now_ns, assumed.since_ns))
-        self._undo(assumed, now_ns)
+        self._undo(assumed, now_ns, failed=True)
 
-    def _undo(self, assumed: Assumption, now_ns: int) -> None:
+    def _undo(self, assumed: Assumption, now_ns: int, *, failed: bool = False) -> None:
         """The decision came to nothing: its pod is again what the cluster says it is."""
         self.cache.assumptions.close(assumed)
-        if assumed.status is TaskStatus.BINDING:
+        known = failed or self.gang_bind_deadline_ns is not None
+        if known and assumed.status is TaskStatus.BINDING:
             self.cache.broken.suspect(assumed.job_id, now_ns)
         task = self.cache.tasks.get(assumed.pod_uid)
         if task is not None:
@@ -232,9 +233,12 @@ class Engine:
     def _run(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
         try:
             plugins = self._open(session)
-            broken = self.cache.broken.refresh(session.jobs, session.now_ns)
+            deadline = self.gang_bind_deadline_ns
+            broken = self.cache.broken.refresh(
+                session.jobs, session.now_ns, search=deadline is not None
+            )
             session.broken = {id_: session.jobs[id_].queue for id_ in broken}
-            break_up(session, broken, self.gang_bind_deadline_ns)
+            break_up(session, broken, deadline)
             for name in self.configuration.actions:
                 arguments = self.configuration.arguments_of(name)
                 self.registry.actions[name](arguments).execute(session)

@@ -23,13 +23,14 @@ class BrokenGangs:
         if job_id:
             self._since.setdefault(job_id, now_ns)
 
-    def refresh(self, jobs: dict[str, Job], now_ns: int) -> dict[str, int]:
+    def refresh(self, jobs: dict[str, Job], now_ns: int, *, search: bool) -> dict[str, int]:
         """The broken jobs and since when; suspects that are whole, or not begun, are cleared.
 
-        The first time all jobs are looked at: what a former core or adapter left half done shows
-        in the cluster only.
+        With `search` all jobs are looked at once: what a former core or adapter left half done
+        shows in the cluster only. So may a gang that is being evicted or was never meant to be
+        whole, which Volcano gives no precedence: who sets no deadline is spared the guess.
         """
-        if not self._scanned:
+        if search and not self._scanned:
             self._scanned = True
             for id_ in _left_half_done(jobs.values()):
                 self._since.setdefault(id_, now_ns)

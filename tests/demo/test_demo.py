@@ -1,0 +1,84 @@
+"""``pumice demo`` with real processes: it ends by itself, and survives that either of them dies."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.demo.processes import RunningDemo, is_alive, running_demo, until
+
+SMALL = ("--nodes", 4, "--jobs", 25, "--seconds", 18)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # Paths of sockets are short; pytest's own folders are not.
+    with TemporaryDirectory(prefix="pumice") as made:
+        yield Path(made)
+
+
+def is_scheduling(demo: RunningDemo) -> bool:
+    return re.search(r"session \d+ +[1-9]\d* bound", demo.said()) is not None
+
+
+def assert_nothing_left(demo: RunningDemo, pids: dict[str, int], folder: Path) -> None:
+    until(lambda: not any(map(is_alive, pids.values())), "no process is left")
+    assert demo.children() == {}
+    assert list(folder.glob("pumice-demo-*")) == []
+
+
+def test_it_ends_by_itself_with_every_gang_whole(folder: Path) -> None:
+    with running_demo(folder, *SMALL) as demo:
+        pids = demo.both_children()
+        assert demo.ended() == 0, demo.complained()
+        assert_nothing_left(demo, pids, folder)
+    lines = demo.said().splitlines()
+    assert any("session" in line and "jobs waiting" in line for line in lines)
+    names = [line[:10].strip() for line in lines[-5:]]
+    assert names == ["pods", "gangs", "sessions", "API calls", "time"]
+    assert lines[-4].startswith("gangs     25 of 25 whole, 0 in part")
+
+
+@pytest.mark.parametrize("victim", ["core", "adapter"])
+def test_it_goes_on_when_a_process_is_killed(folder: Path, victim: str) -> None:
+    with running_demo(folder, *SMALL) as demo:
+        until(lambda: is_scheduling(demo), "pods are bound")
+        killed = demo.kill(victim)
+        until(lambda: demo.both_children()[victim] != killed, "it was started again")
+        pids = demo.both_children()
+        assert demo.ended() == 0, demo.complained()
+        assert_nothing_left(demo, pids, folder)
+    assert f"{victim} died (SIGKILL) and was started again" in demo.said()
+    assert "gangs     25 of 25 whole, 0 in part" in demo.said()
+    assert demo.said().endswith(f"restarts  {victim} 1\n")
+
+
+def test_it_survives_the_death_of_both_at_any_moment(folder: Path) -> None:
+    with running_demo(folder, *SMALL, "--json") as demo:
+        # Once while they start, and again as soon as they are back.
+        for victim in ("adapter", "core", "adapter", "core"):
+            killed = demo.kill(victim)
+            until(lambda: demo.both_children()[victim] != killed, "it was started again")  # noqa: B023
+        assert demo.ended() == 0, demo.complained()
+    figures = demo.figures()
+    assert (figures["gangs_whole"], figures["gangs_short"]) == (25, 0)
+    assert figures["restarts"] == {"core": 2, "adapter": 2}
+    assert figures["api_calls"]["bind"] >= figures["pods_bound"] > 0
+
+
+@pytest.mark.parametrize("wish", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("moment", ["at the start", "in the middle"])
+def test_a_wish_to_end_leaves_no_process(folder: Path, wish: signal.Signals, moment: str) -> None:
+    with running_demo(folder, *SMALL) as demo:
+        pids = demo.both_children()
+        if moment == "in the middle":
+            until(lambda: is_scheduling(demo), "pods are bound")
+        demo.process.send_signal(wish)
+        assert demo.ended() == 130
+        assert_nothing_left(demo, pids, folder)
+    assert "interrupted" in demo.complained()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TypeVar
 
 from pumice.core.cache import checkpoint
 from pumice.core.cache.assumptions import Assumption
@@ -18,6 +19,7 @@ from pumice.core.decisions import (
     PodGroupStatusChanged,
     QueueStatusChanged,
     SessionResult,
+    StatusChange,
     Wait,
 )
 from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
@@ -28,7 +30,7 @@ from pumice.core.registry import Plugin, Registry
 from pumice.core.session.accounts import QueueAccount
 from pumice.core.session.answers import time_or_none
 from pumice.core.session.breakup import break_up
-from pumice.core.session.closing import news
+from pumice.core.session.closing import news, waits_of
 from pumice.core.session.guard import HookGuard, PluginFailedError, blaming
 from pumice.core.session.session import Session
 from pumice.core.session.views import ClassViews
@@ -43,6 +45,7 @@ DEFAULT_CONFIGURATION = Configuration(
         ),
     ),
 )
+T = TypeVar("T")
 _VIEWS_KEPT_SESSIONS = 60
 _MOST_VIEWS = 2_000
 
@@ -75,6 +78,7 @@ class Engine:
         self._id_prefix = id_prefix
         self._views = ClassViews()
         self._plugin_wake_ns: int | None = None
+        self._looks = 0
         # As the last session left them, and why its jobs wait: for those who look.
         self.accounts: dict[str, QueueAccount] = {}
         self.waits: tuple[Wait, ...] = ()
@@ -306,25 +310,13 @@ class Engine:
     def _finish(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
         statuses = self.registry.mode.close(session)
         decisions = session.outbox.decisions()
-        touched = session.moves.touched_jobs
+        touched, concerned = session.moves.touched_jobs, session.concerned_jobs()
         session.moves.finish()
         self.cache.ledger.close(session.moves.bound)
         for decision in decisions:
-            task = self.cache.tasks[decision.uid]
-            binding = isinstance(decision, Bind)
-            status = TaskStatus.BINDING if binding else TaskStatus.RELEASING
-            self.cache.assumptions.open(
-                Assumption(
-                    decision.id, decision.uid, task.job_id, status, decision.node, session.now_ns
-                )
-            )
-        for change in statuses:
-            if isinstance(change, PodGroupStatusChanged):
-                job = session.jobs[f"{change.namespace}/{change.name}"]
-                self.cache.assume_status(job, change.status)
-            elif isinstance(change, QueueStatusChanged):
-                self.cache.assume_queue(change.name, change.allocated)
-        for job in session.jobs.values():
+            self._assume(decision, session.now_ns)
+        self._assume_statuses(statuses)
+        for job in concerned:
             job.fit_errors.clear()
             job.closed_version = job.version
             if job.id in touched:
@@ -332,9 +324,7 @@ class Engine:
                     task.last_transaction = None
         self._views.prune(self.session, _VIEWS_KEPT_SESSIONS, _MOST_VIEWS)
         self.accounts = session.accounts
-        self.waits = tuple(
-            Wait(job, tuple(reasons)) for job, reasons in sorted(session.reasons.items())
-        )
+        self.waits = waits_of(session)
         return SessionResult(
             self.session,
             session.now_ns,
@@ -345,6 +335,59 @@ class Engine:
             faults,
             session.work,
         )
+
+    def _assume(self, decision: Decision, now_ns: int) -> None:
+        job_id = self.cache.tasks[decision.uid].job_id
+        status = TaskStatus.BINDING if isinstance(decision, Bind) else TaskStatus.RELEASING
+        self.cache.assumptions.open(
+            Assumption(decision.id, decision.uid, job_id, status, decision.node, now_ns)
+        )
+
+    def _assume_statuses(self, statuses: Iterable[StatusChange]) -> None:
+        for change in statuses:
+            if isinstance(change, PodGroupStatusChanged):
+                job = self.cache.jobs.get(f"{change.namespace}/{change.name}")
+                if job is not None:
+                    self.cache.assume_status(job, change.status)
+            elif isinstance(change, QueueStatusChanged):
+                self.cache.assume_queue(change.name, change.allocated)
+
+    # For those who follow another engine, and for those who only look.
+
+    def follow(
+        self,
+        session: int,
+        now_ns: int,
+        orders: Iterable[tuple[str, str, bool, str]],
+        statuses: Iterable[StatusChange],
+    ) -> None:
+        """Takes over what another engine of the same cluster decided, instead of deciding.
+
+        Orders are the decision's id, the pod's uid, whether it is a bind, and the node.
+        """
+        self.session = session
+        for id_, uid, binds, node in orders:
+            task = self.cache.tasks.get(uid)
+            if task is not None:
+                status = TaskStatus.BINDING if binds else TaskStatus.RELEASING
+                assumed = Assumption(id_, uid, task.job_id, status, node, now_ns)
+                self.cache.assumptions.open(assumed)
+                self.cache.assume(task, status, node)
+        self._assume_statuses(statuses)
+
+    def look(self, question: Callable[[Session], T], now_ns: int) -> T:
+        """Asks a session that is opened only to be looked at, and leaves nothing behind."""
+        self.cache.settle()
+        # Numbered like no other, so that views ask this session's plugins and nobody else's.
+        self._looks -= 1
+        session = self.registry.mode.session(
+            self._looks, now_ns, self.cache, self.configuration, self._views, {}
+        )
+        try:
+            self._open(session)
+            return question(session)
+        finally:
+            session.abandon()
 
 
 def _earliest(times: Iterable[int | None]) -> int | None:

@@ -37,7 +37,7 @@ class BackfillAction:
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
         jobs: dict[str, LiveHeap[Job]] = {}
         found: dict[str, list[Task]] = {}
-        for job in session.jobs.values():
+        for job in session.unsettled_jobs:
             if job.is_pending:
                 continue
             tasks = self._best_effort(session, job)
@@ -76,16 +76,24 @@ class BackfillAction:
         allowed = session.feasibility.allows(task, view)
         row = session.choice.best(task, view, allowed)
         if row is None:
-            job.fit_errors[task.uid] = session.feasibility.predicate_errors(task, view)
-            nodes = job.fit_errors[task.uid]
-            session.explain(
-                job,
-                Reason(self.name, ReasonCode.NO_NODE_FITS, task=task.name, nodes=nodes.as_counts()),
-            )
+            self._refuse(session, job, task, session.feasibility.predicate_errors(task, view))
             return
-        session.moves.place(task, session.table.names[row], TaskStatus.ALLOCATED)
+        objections = session.moves.place(task, session.table.names[row], TaskStatus.ALLOCATED)
+        if objections:
+            # Volcano only logs them here, and binds a pod without the volumes it needs.
+            session.moves.unplace(task)
+            errors = FitErrors(len(session.table), ((objections[0], 1),))
+            self._refuse(session, job, task, errors)
+            return
         if session.votes.is_ready(job):
             self._dispatch(session, job, task)
+
+    def _refuse(self, session: Session, job: Job, task: Task, errors: FitErrors) -> None:
+        job.fit_errors[task.uid] = errors
+        counts = errors.as_counts()
+        session.explain(
+            job, Reason(self.name, ReasonCode.NO_NODE_FITS, task=task.name, nodes=counts)
+        )
 
     def _dispatch(self, session: Session, job: Job, placed: Task) -> None:
         """Binds what is allocated of a job that is ready, until one does not fit after all."""

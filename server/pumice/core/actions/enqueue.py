@@ -24,7 +24,7 @@ class EnqueueAction:
     def execute(self, session: Session) -> None:
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
         waiting: dict[str, LiveHeap[Job]] = {}
-        for job in session.jobs.values():
+        for job in session.unsettled_jobs:
             if job.queue not in waiting:
                 waiting[job.queue] = LiveHeap(session.orders.job_first)
                 queues.push(session.queue_of(job))

@@ -34,7 +34,7 @@ class ReclaimAction:
 
     def execute(self, session: Session) -> None:
         run = _Run(session, self.name)
-        for job in session.jobs.values():
+        for job in session.unsettled_jobs:
             run.enlist(job)
         run.visit_all()
 

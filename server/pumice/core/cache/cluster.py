@@ -88,6 +88,10 @@ class ClusterCache(StorageCache):
         self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
         self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
         self.broken = BrokenGangs()
+        # Grows when a job gets or loses its group, or goes to another queue.
+        self.membership = 0
+        self._known_membership: tuple[object, ...] = ()
+        self._session_jobs: dict[str, Job] = {}
         # Grows with every delta that changed something: an unchanged one means nothing to do.
         self.version = 0
         # Grows with every change after which something could be placed that could not be before;
@@ -184,7 +188,10 @@ class ClusterCache(StorageCache):
             self.stirred = stirred
 
     def _give_group(self, job: Job, group: PodGroup) -> None:
+        before = (job.group is not None, job.queue)
         job.set_group(group, self.settings.default_queue)
+        if before != (True, job.queue):
+            self.membership += 1
         job.priority = self._priority_of(job)
 
     def _upsert_pod(self, pod: Pod) -> None:
@@ -264,6 +271,12 @@ class ClusterCache(StorageCache):
             self.totals.forget(job.id)
             self.assumptions.job_gone(job.id)
 
+    def uid_named(self, kind: type[ClusterObject], key: str) -> str:
+        """The uid of the object of that key, but for pods; empty: there is none."""
+        store = self._stores().get(kind)
+        item = None if store is None else store.get(key)
+        return "" if item is None else item.uid
+
     # Ends.
 
     def delete(self, kind: type[ClusterObject], uid: str) -> None:
@@ -291,6 +304,7 @@ class ClusterCache(StorageCache):
             case PodGroup():
                 job = self._job(gone.key)
                 job.clear_group()
+                self.membership += 1
                 self._drop_if_done(job)
             case PriorityClass():
                 self._reprioritise()
@@ -362,11 +376,15 @@ class ClusterCache(StorageCache):
     def session_jobs(self) -> dict[str, Job]:
         """Jobs that a session may look at, by id: with a PodGroup and a queue that exists."""
         queues = self.session_queues()
-        return {
-            id_: job
-            for id_, job in sorted(self.jobs.items())
-            if job.group is not None and job.queue in queues
-        }
+        membership = (tuple(queues), self.membership)
+        if membership != self._known_membership:
+            self._known_membership = membership
+            self._session_jobs = {
+                id_: job
+                for id_, job in sorted(self.jobs.items())
+                if job.group is not None and job.queue in queues
+            }
+        return self._session_jobs
 
     def session_queues(self) -> dict[str, Queue]:
         """The queues of a session by name, in the order of names."""

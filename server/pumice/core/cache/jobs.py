@@ -215,6 +215,15 @@ class Job:
         return topology.highest_tier if topology is not None and topology.hard else None
 
     @property
+    def is_settled(self) -> bool:
+        """Nothing of it waits, and nothing happened since its status was last written."""
+        return (
+            self.closed_version == self.version
+            and not self.index.with_status(TaskStatus.PENDING)
+            and not self.is_pending
+        )
+
+    @property
     def is_pending(self) -> bool:
         return self.phase in (PodGroupPhase.PENDING, PodGroupPhase.NONE)
 

@@ -105,7 +105,7 @@ class GangPlugin:
 
     def close(self, session: Session) -> None:
         touched = session.moves.touched_jobs
-        for job in session.jobs.values():
+        for job in session.concerned_jobs():
             if len(job.index) and not is_quiet(job, touched):
                 condition = self._condition(session, job)
                 if condition is not None:

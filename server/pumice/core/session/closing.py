@@ -12,8 +12,10 @@ from pumice.core.decisions import (
     PodGroupStatusChanged,
     QueueStatusChanged,
     StatusChange,
+    Wait,
 )
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, PodGroupStatus
+from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
@@ -29,7 +31,7 @@ def close(session: Session) -> list[StatusChange]:
     """The statuses that differ from what the cluster holds."""
     changes: list[StatusChange] = []
     touched = session.moves.touched_jobs
-    for job in session.jobs.values():
+    for job in session.concerned_jobs():
         if is_quiet(job, touched):
             continue
         session.count("jobs_closed")
@@ -53,10 +55,23 @@ def news(session: Session) -> tuple[Event, ...]:
             if event.message in job.said:
                 continue
         fresh.append(event)
-    for job in session.jobs.values():
+    for job in session.concerned_jobs():
         if job.said or job.id in said:
             job.said = frozenset(said.get(job.id, ()))
     return tuple(fresh)
+
+
+def waits_of(session: Session) -> tuple[Wait, ...]:
+    """Why jobs wait, those included that no session looks at because their queue is not there."""
+    found = {id_: tuple(reasons) for id_, reasons in session.reasons.items()}
+    if len(session.jobs) < len(session.cache.jobs):
+        for id_, job in session.cache.jobs.items():
+            if job.group is None or job.queue in session.queues:
+                continue
+            if job.index.with_status(TaskStatus.PENDING) or not len(job.index):
+                missing = Reason("core", ReasonCode.QUEUE_MISSING, subjects=(job.queue,))
+                found[id_] = (missing,)
+    return tuple(Wait(id_, found[id_]) for id_ in sorted(found))
 
 
 def is_quiet(job: Job, touched: set[str]) -> bool:
@@ -214,16 +229,30 @@ def tell_pod(
 
 def _queue_statuses(session: Session) -> list[StatusChange]:
     held = {name: Resources() for name in session.queues}
-    for job in session.jobs.values():
-        if not job.index.allocated.is_empty() or job.index.allocated.scalars:
-            for name in _with_ancestors(session, job.queue):
-                held[name].add(job.index.allocated)
+    for queue_name, own in _held_by_queue(session).items():
+        for name in _with_ancestors(session, queue_name):
+            held[name].add(own)
     changes: list[StatusChange] = []
     for name, queue in session.queues.items():
         amounts = tuple((n, int(v)) for n, v in held[name].items() if v)
         if amounts != tuple(item for item in sorted_amounts(queue.allocated) if item[1]):
             changes.append(QueueStatusChanged(name, queue.uid, amounts))
     return changes
+
+
+def _held_by_queue(session: Session) -> dict[str, Resources]:
+    """What the jobs of each queue hold now: what they held at the beginning, and what moved."""
+    totals = session.totals
+    held = {}
+    for name in totals.queues():
+        contribution = totals.of(name)
+        if contribution is not None:
+            held[name] = contribution.allocated.clone()
+    for job_id in sorted(session.moves.touched_jobs):
+        job = session.jobs[job_id]
+        own = held.setdefault(job.queue, Resources())
+        own.add(job.index.allocated).add_times(totals.held_by(job_id), -1)
+    return held
 
 
 def sorted_amounts(amounts: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:

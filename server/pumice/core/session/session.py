@@ -45,8 +45,7 @@ class Session:
         self.number = number
         self.now_ns = now_ns
         self.cache = cache
-        self.table = cache.table
-        self.labels = cache.labels
+        self.table, self.labels = cache.table, cache.labels
         self.configuration = configuration
         self.tiers = [
             [options for options in tier if options.name not in left_out]
@@ -55,6 +54,8 @@ class Session:
         self.plugin_names = list(dict.fromkeys(o.name for tier in self.tiers for o in tier))
         self.jobs: dict[str, Job] = cache.session_jobs()
         self.queues: dict[str, Queue] = cache.session_queues()
+        # In the order of ids: most jobs of a large cluster just run, and cost a session nothing.
+        self.unsettled_jobs = [job for job in self.jobs.values() if not job.is_settled]
         self.total = cache.session_total()
         self.totals = cache.totals
         self.totals.refresh(self.jobs.values())
@@ -128,13 +129,18 @@ class Session:
         """
         admits = not self.runs_action("enqueue")
         jobs = []
-        for job in self.jobs.values():
+        for job in self.unsettled_jobs:
             if job.is_pending:
                 if not admits:
                     continue
                 self.set_phase(job, PodGroupPhase.INQUEUE)
             jobs.append(job)
         return jobs
+
+    def concerned_jobs(self) -> list[Job]:
+        """Jobs that were unsettled, or that this session moved tasks of, in the order of ids."""
+        concerned = {job.id for job in self.unsettled_jobs} | self.moves.touched_jobs
+        return [self.jobs[id_] for id_ in sorted(concerned)]
 
     def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
         self.moves.remember_phase(job)
@@ -145,10 +151,10 @@ class Session:
 
     def abandon(self) -> None:
         """Takes everything back, as if the session had never been."""
-        touched = self.moves.touched_jobs
+        touched, concerned = self.moves.touched_jobs, self.concerned_jobs()
         self.moves.abort()
         self.cache.ledger.close(())
-        for job in self.jobs.values():
+        for job in concerned:
             job.fit_errors.clear()
             if job.id in touched:
                 for task in job.index:

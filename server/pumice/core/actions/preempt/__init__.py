@@ -34,7 +34,7 @@ class PreemptAction:
         self._settings = PreemptSettings.of(arguments)
 
     def execute(self, session: Session) -> None:
-        starving = [job for job in session.jobs.values() if _may_preempt(session, job)]
+        starving = [job for job in session.unsettled_jobs if _may_preempt(session, job)]
         if not starving:
             return
         jobs: dict[str, LiveHeap[Job]] = {}

@@ -81,7 +81,7 @@ def test_what_matters_is_on_the_screen() -> None:
 def test_a_plain_line_says_the_same() -> None:
     assert plain_line(Picture(), 1.0) == "  1.0 s  the core is away"
     assert plain_line(picture(2, 1), 3.0) == (
-        "  3.0 s  session 12   345 bound, 6 evicted, 1 jobs waiting; cpu 75% in use: research 12%"
+        "  3.0 s  session 12   345 bound, 6 evicted, 1 waiting; cpu 75% in use: research 12%"
     )
 
 

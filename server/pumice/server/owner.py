@@ -101,6 +101,15 @@ class Owner:
         due_ns = self._served.next_due_ns()
         return due_ns is not None and due_ns <= self._around.clock.ticks_ns()
 
+    def _say(self, made: SessionRecord) -> None:
+        summary = made.summary
+        if made.decided:
+            log.info(
+                "%s: session %d: %d binds, %d evictions, %d jobs wait, %.1f ms",
+                *(self._served.name, made.number, summary.bind_count, summary.evict_count),
+                *(summary.wait_count, summary.duration.ToNanoseconds() / 1e6),
+            )
+
     def _puts_off(self) -> bool:
         """What has come by now is looked at first, but not for ever."""
         self._put_off = self._put_off + 1 if self._calls else 0
@@ -114,6 +123,7 @@ class Owner:
                 made = self._served.wake()
                 self._put_off = 0
                 if made is not None:
+                    self._say(made)
                     self._on_loop(self._publish, made)
         except Exception:
             # The engine may be in any state: a new snapshot is the only way back.

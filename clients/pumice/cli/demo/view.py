@@ -155,6 +155,6 @@ def plain_line(picture: Picture, elapsed: float) -> str:
     fill = _FULL * used / offered if offered else 0.0
     return (
         f"{elapsed:5.1f} s  session {picture.session:<4} {picture.bound} bound, "
-        f"{picture.evicted} evicted, {len(picture.waiting())} jobs waiting; "
+        f"{picture.evicted} evicted, {len(picture.waiting())} waiting; "
         f"cpu {fill:.0f}% in use: {queues}"
     )

@@ -1,0 +1,57 @@
+"""The shipped manifests, and applying them as an administrator would."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane.client import Client, RefusedError
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+# Definitions first, then the namespace that the rest is in.
+CRDS = sorted((DEPLOY / "crds").glob("*.yaml"))
+PLAIN = [
+    DEPLOY / f"{name}.yaml"
+    for name in ("namespace", "rbac", "lease", "configmap", "queues", "scheduler")
+]
+_SERVED_SECONDS = 30.0
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one]
+
+
+async def apply_all(client: Client) -> None:
+    await apply_crds(client)
+    for path in PLAIN:
+        for body in documents(path):
+            await client.apply(body)
+
+
+async def apply_crds(client: Client) -> None:
+    """Returns when what they define is served."""
+    for path in CRDS:
+        for body in documents(path):
+            await client.apply(body)
+    async with asyncio.timeout(_SERVED_SECONDS):
+        for path in CRDS:
+            for body in documents(path):
+                spec = body["spec"]
+                version = spec["versions"][0]["name"]
+                await _served(client, f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
+
+
+async def _served(client: Client, path: str) -> None:
+    while True:
+        try:
+            await client.list(path)
+        except RefusedError as error:
+            # Not there yet, or there and not ready yet.
+            if error.status not in (404, 429):
+                raise
+            await asyncio.sleep(0.1)
+        else:
+            return

@@ -58,3 +58,29 @@ def test_without_a_text_each_world_has_its_default() -> None:
 def test_an_unknown_switch_is_a_problem() -> None:
     with pytest.raises(ConfigurationRefusedError, match="unknown switch 'kubebatch'"):
         read(conf("", "kubebatch"), Registry())
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        (CONF + "tiers: []\n", 9, "has 'tiers' twice, first on line 3; keep one"),
+        (
+            CONF.replace("  - name: binpack", "    name: priority\n  - name: binpack"),
+            6,
+            "has 'name' twice, first on line 5; keep one",
+        ),
+        ("actions: allocate\ntiers: [{plugins: [], plugins: []}]", 2, "has 'plugins' twice"),
+    ],
+)
+def test_a_key_that_is_there_twice_is_a_problem_with_its_line(
+    text: str, line: int, problem: str
+) -> None:
+    with pytest.raises(ConfigurationRefusedError) as refused:
+        read(conf(text), Registry())
+    (told,) = refused.value.told
+    assert told.line == line
+    assert problem in told.problem
+
+
+def test_equal_keys_of_different_mappings_are_fine() -> None:
+    assert len(read(conf(CONF), Registry()).scheduler.tiers[0]) == 2

@@ -54,7 +54,9 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.syspath_prepend(str(tmp_path))
+    installed_registry.cache_clear()
     yield Site(tmp_path)
+    installed_registry.cache_clear()
     for name in [name for name in sys.modules if name.startswith("acme_")]:
         del sys.modules[name]
 
@@ -142,6 +144,13 @@ def test_a_package_that_cannot_be_imported_does_not_stop_the_others(
     assert [bad.name for bad in found.refused] == ["bad"]
     assert found.refused[0].problem.startswith("cannot be imported from acme_bad:Plugin: ")
     assert problem in found.refused[0].problem
+
+
+def test_what_is_installed_is_looked_for_once_in_a_process(site: Site) -> None:
+    registry = installed_registry()
+    site.install("acme-one", GOOD.format(name="one"), plugin="one")
+    assert installed_registry() is registry
+    assert "one" not in registry.plugins
 
 
 def test_a_configuration_that_names_a_refused_plugin_is_told_why(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from pumice.core.registry import (
@@ -46,8 +47,13 @@ class Discovered:
         return Registry(self.plugins, {bad.name: bad.problem for bad in self.refused})
 
 
+@cache
 def installed_registry() -> Registry:
-    """What is built in and what is installed; refused plugins are named in the log."""
+    """What is built in and what is installed; refused plugins are named in the log, once.
+
+    Looked for once in a process: what is installed later is not seen before the next start, and
+    a registry never changes.
+    """
     found = discover()
     for refused in found.refused:
         log.warning("%s", refused)

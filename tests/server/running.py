@@ -27,6 +27,7 @@ from pumice.v1 import (
     node_pb2,
     object_pb2,
     pod_pb2,
+    scheduling_service_pb2_grpc,
     session_pb2,
 )
 from pumice.v1.cluster_service_pb2 import ConnectRequest, ConnectResponse
@@ -281,6 +282,9 @@ class RunningCore:
 
     def inspection(self) -> Any:
         return inspection_service_pb2_grpc.InspectionServiceStub(self.channel())
+
+    def scheduling(self) -> Any:
+        return scheduling_service_pb2_grpc.SchedulingServiceStub(self.channel())
 
     async def session(self, number: int, cluster: str = "") -> session_pb2.SessionDetail:
         """The session of that number, when it has run."""

@@ -60,6 +60,8 @@ class Evict:
     reason: str
     for_job: str = ""
     gang: Gang | None = None
+    # The job that loses it, for those who explain; not part of the order.
+    job: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"evict {self.name} for {self.for_job.rpartition('/')[2]}"

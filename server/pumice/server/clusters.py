@@ -6,6 +6,7 @@ import asyncio
 from difflib import get_close_matches
 
 from pumice.server import errors
+from pumice.server.explaining.book import Book
 from pumice.server.owner import Owner
 from pumice.server.recording.entries import origin
 from pumice.server.recording.files import FileSink
@@ -27,6 +28,7 @@ class Cluster:
         self.name = name
         self.history = History(around.limits.kept_sessions)
         self.watchers = Watchers(around.limits)
+        self.book = Book()
         self.served = ServedCluster(name, around)
         self.recorder = _recorder(name, around)
         self.recorder.start(self.served.state, around.clock.now_ns())
@@ -40,6 +42,8 @@ class Cluster:
     def _publish(self, record: SessionRecord) -> None:
         self.history.add(record)
         self.watchers.publish(record)
+        if record.result is not None and self.book.take_note(record.result):
+            asyncio.get_running_loop().run_in_executor(None, self.book.catch_up)
 
     def admit(self, stream: AdapterStream) -> None:
         """Fences leaders: the highest epoch is served, and of one adapter the newest stream."""

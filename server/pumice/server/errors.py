@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pumice.core.errors import InputError
+from pumice.v1 import object_pb2
 
 
 class ServiceError(InputError):
@@ -245,3 +246,93 @@ class ConfTooLargeError(ServiceError):
 
     def __init__(self, limit: int, given: int) -> None:
         super().__init__(f"the configuration has {given} bytes; at most {limit} are read")
+
+
+# Questions of frontends: what would be decided, and why something is as it is.
+
+
+class RequestFieldError(ServiceError):
+    """A field of a request is missing or makes no sense."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field = field
+
+
+class RequestIdReusedError(ServiceError):
+    """A request id that was used with other content."""
+
+    advice = "make a new request_id for every new request; a retry uses the same"
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"request_id {request_id!r} was used with other content")
+
+
+class ObjectsRejectedError(ServiceError):
+    """Objects of a request that cannot be used."""
+
+    advice = "correct the objects that the details name"
+
+    def __init__(self, rejected: Sequence[object_pb2.RejectedObject], count: int) -> None:
+        first = rejected[0]
+        more = f" and {count - 1} more" if count > 1 else ""
+        super().__init__(f"{first.key}: {first.field} {first.reason}{more}")
+        self.rejected = tuple(rejected)
+
+
+class TrialTimeoutError(ServiceError):
+    """The time limit was over before the answer was there; nothing is kept."""
+
+    advice = "ask for less, or give it more time"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no answer within {seconds:g} s")
+
+
+class TrialLostError(ServiceError):
+    """The process that worked on the answer ended; the next one begins afresh."""
+
+    advice = "try again, with jitter"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the answer was lost, because the cluster was told anew or a process ended"
+        )
+
+
+class TrialFailedError(ServiceError):
+    """What a trial in another process found wrong; ``code`` is empty for a fault of ours."""
+
+    def __init__(self, code: str, problem: str, detail: bytes) -> None:
+        super().__init__(problem)
+        self.code = code
+        self.detail = detail
+
+
+class UnknownSubjectError(ServiceError):
+    """No such job or pod."""
+
+    advice = "name one that the cluster has"
+
+    def __init__(self, kind: str, name: str, nearest: Sequence[str]) -> None:
+        near = f"; did you mean {', '.join(nearest)}?" if nearest else ""
+        super().__init__(f"no {kind} {name!r}{near}")
+        self.nearest_names = tuple(nearest)
+
+
+class TokenError(ServiceError):
+    """No bearer token, or one that is not known."""
+
+    advice = "send 'authorization: Bearer TOKEN' with a token that the core knows"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+
+class RoleDeniedError(ServiceError):
+    """The caller is known and may not do this."""
+
+    advice = "use a token or certificate with a role that may"
+
+    def __init__(self, who: str, what: str) -> None:
+        super().__init__(f"{who} may not {what}")

@@ -27,7 +27,7 @@ Method = Callable[[Any, Any, Any], Awaitable[T]]
 _DEFAULT_PAGE, _LARGEST_PAGE = 500, 5000
 
 
-def _answers(method: Method[T]) -> Method[T]:
+def answers(method: Method[T]) -> Method[T]:
     """Turns errors into statuses."""
 
     @wraps(method)
@@ -72,7 +72,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             raise errors.NotReadyError(cluster.name)
         return made
 
-    @_answers
+    @answers
     async def ListQueues(  # noqa: N802
         self, request: pb.ListQueuesRequest, context: Any
     ) -> pb.ListQueuesResponse:
@@ -85,7 +85,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             based_on_seq=seen.based_on_seq,
         )
 
-    @_answers
+    @answers
     async def ListJobs(  # noqa: N802
         self, request: pb.ListJobsRequest, context: Any
     ) -> pb.ListJobsResponse:
@@ -99,7 +99,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             based_on_seq=seen.based_on_seq,
         )
 
-    @_answers
+    @answers
     async def ListNodes(  # noqa: N802
         self, request: pb.ListNodesRequest, context: Any
     ) -> pb.ListNodesResponse:
@@ -112,7 +112,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             based_on_seq=seen.based_on_seq,
         )
 
-    @_answers
+    @answers
     async def ListSessions(  # noqa: N802
         self, request: pb.ListSessionsRequest, context: Any
     ) -> pb.ListSessionsResponse:
@@ -124,7 +124,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             sessions=[record.summary for record in page], next_page_token=following
         )
 
-    @_answers
+    @answers
     async def GetSession(  # noqa: N802
         self, request: pb.GetSessionRequest, context: Any
     ) -> pb.GetSessionResponse:
@@ -144,13 +144,13 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         except errors.ServiceError as error:
             await abort(context, error)
 
-    @_answers
+    @answers
     async def GetConfig(  # noqa: N802
         self, request: pb.GetConfigRequest, context: Any
     ) -> pb.GetConfigResponse:
         return await self._clusters.find(request.cluster).owner.ask(_config)
 
-    @_answers
+    @answers
     async def CheckConfig(  # noqa: N802
         self, request: pb.CheckConfigRequest, context: Any
     ) -> pb.CheckConfigResponse:

@@ -33,6 +33,13 @@ class Limits:
     watchers: int = 100
     watcher_sessions: int = 100
     kept_sessions: int = 500
+    # Trials of what would be decided: at work and waiting for their turn, objects and sessions of
+    # one, and its time.
+    trials_at_once: int = 4
+    trials_waiting: int = 64
+    trial_objects: int = 50_000
+    trial_sessions: int = 1_000
+    trial_timeout_ns: int = 30 * _SECOND_NS
     # An epoch is a time in milliseconds, or a little more.
     epoch_ahead_ms: int = 24 * 3600 * 1000
 

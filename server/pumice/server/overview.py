@@ -13,6 +13,7 @@ from pumice.core.model.group import PodGroupPhase, Queue
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.accounts import QueueAccount
+from pumice.core.session.session import Session
 from pumice.server.records import timestamp
 from pumice.server.served import ServedCluster
 from pumice.server.wire import write_reason
@@ -62,9 +63,12 @@ def queues_of(engine: Engine) -> list[inspection_service_pb2.QueueInfo]:
     ]
 
 
-def _queue(
-    queue: Queue, account: QueueAccount | None, phases: dict[PodGroupPhase, int]
-) -> inspection_service_pb2.QueueInfo:
+def shares_of(source: Engine | Session) -> list[session_pb2.QueueShare]:
+    """What every queue may have, has and wants, in a session or after the last one."""
+    return [_share(queue, source.accounts.get(queue.name)) for queue in source.cache.queues]
+
+
+def _share(queue: Queue, account: QueueAccount | None) -> session_pb2.QueueShare:
     share = session_pb2.QueueShare(name=queue.name)
     if account is not None:
         share.deserved.update(_amounts(account.deserved))
@@ -75,9 +79,15 @@ def _queue(
         share.overused = bool(account.deserved.less_equal(account.allocated))
     else:
         share.allocated.update(_amounts(Resources.of(queue.allocated)))
+    return share
+
+
+def _queue(
+    queue: Queue, account: QueueAccount | None, phases: dict[PodGroupPhase, int]
+) -> inspection_service_pb2.QueueInfo:
     written = write_queue(queue)
     info = inspection_service_pb2.QueueInfo(
-        share=share,
+        share=_share(queue, account),
         parent=queue.parent,
         state=written.state,
         weight=queue.weight,

@@ -16,6 +16,7 @@ from prometheus_client import start_http_server
 from pumice.server.addresses import DEFAULT_ADDRESS, AddressError, check_address, socket_path
 from pumice.server.clusters import Clusters
 from pumice.server.inspection import InspectionServicer
+from pumice.server.scheduling import SchedulingServicer
 from pumice.server.service import ClusterServicer
 from pumice.server.surroundings import Surroundings
 from pumice.server.tls import TlsFiles
@@ -24,6 +25,8 @@ from pumice.v1 import (
     cluster_service_pb2_grpc,
     inspection_service_pb2,
     inspection_service_pb2_grpc,
+    scheduling_service_pb2,
+    scheduling_service_pb2_grpc,
 )
 
 log = logging.getLogger("pumice.server")
@@ -34,6 +37,7 @@ _GRACE_SECONDS = 2.0
 SERVICES = (
     cluster_service_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
     inspection_service_pb2.DESCRIPTOR.services_by_name["InspectionService"].full_name,
+    scheduling_service_pb2.DESCRIPTOR.services_by_name["SchedulingService"].full_name,
 )
 
 
@@ -59,6 +63,7 @@ class CoreServer:
         self._around = options.around
         self._clusters = Clusters(self._around)
         self._adapters = ClusterServicer(self._clusters, self._around, mutual_tls=mutual)
+        self._frontends = SchedulingServicer(self._clusters, self._around)
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self._page: object = None
@@ -80,6 +85,9 @@ class CoreServer:
             )
         )
         cluster_service_pb2_grpc.add_ClusterServiceServicer_to_server(self._adapters, server)
+        scheduling_service_pb2_grpc.add_SchedulingServiceServicer_to_server(
+            self._frontends, server
+        )
         inspection_service_pb2_grpc.add_InspectionServiceServicer_to_server(
             InspectionServicer(self._clusters, self._around), server
         )
@@ -124,6 +132,7 @@ class CoreServer:
         """Says goodbye to adapters, lets sessions finish, and ends."""
         await self._health.enter_graceful_shutdown()
         await self._adapters.drain()
+        await self._frontends.stop()
         await self._clusters.stop()
         if self._server is not None:
             await self._server.stop(_GRACE_SECONDS)

@@ -55,6 +55,15 @@ CODES: dict[type[PumiceError], grpc.StatusCode] = {
     errors.PageError: _INVALID,
     errors.SessionNotKeptError: grpc.StatusCode.NOT_FOUND,
     errors.ConfTooLargeError: _INVALID,
+    errors.RequestFieldError: _INVALID,
+    errors.RequestIdReusedError: grpc.StatusCode.ALREADY_EXISTS,
+    errors.ObjectsRejectedError: _INVALID,
+    errors.TrialTimeoutError: grpc.StatusCode.DEADLINE_EXCEEDED,
+    errors.TrialLostError: grpc.StatusCode.UNAVAILABLE,
+    errors.TrialFailedError: grpc.StatusCode.INTERNAL,
+    errors.UnknownSubjectError: grpc.StatusCode.NOT_FOUND,
+    errors.TokenError: grpc.StatusCode.UNAUTHENTICATED,
+    errors.RoleDeniedError: grpc.StatusCode.PERMISSION_DENIED,
 }
 
 
@@ -63,21 +72,30 @@ def code_of(error: BaseException) -> grpc.StatusCode:
 
     INTERNAL for what has none: a bug of ours, whatever the caller did.
     """
+    if isinstance(error, errors.TrialFailedError) and error.code:
+        return grpc.StatusCode[error.code]
     found = (CODES[kind] for kind in type(error).__mro__ if kind in CODES)
     return next(found, grpc.StatusCode.INTERNAL)
 
 
 def message_of(error: BaseException) -> str:
     """What the caller is told: never a stack trace, and nothing at all about our own bugs."""
-    if code_of(error) is grpc.StatusCode.INTERNAL and not isinstance(error, errors.ServiceError):
+    ours = isinstance(error, errors.TrialFailedError) or not isinstance(error, errors.ServiceError)
+    if code_of(error) is grpc.StatusCode.INTERNAL and ours:
         return "internal error; the core logged it"
     return str(error)
 
 
 def detail_of(error: BaseException) -> error_pb2.ErrorDetail:
+    if isinstance(error, errors.TrialFailedError) and error.detail:
+        return error_pb2.ErrorDetail.FromString(error.detail)
     detail = error_pb2.ErrorDetail(reason=type(error).__name__, advice=getattr(error, "advice", ""))
     match error:
-        case errors.UnknownClusterError() | errors.ClusterNotNamedError():
+        case (
+            errors.UnknownClusterError()
+            | errors.ClusterNotNamedError()
+            | errors.UnknownSubjectError()
+        ):
             detail.nearest_names.extend(error.nearest_names)
         case errors.LimitError():
             detail.limit_name = error.limit_name
@@ -85,6 +103,8 @@ def detail_of(error: BaseException) -> error_pb2.ErrorDetail:
             detail.given = error.given
         case ConfigurationRefusedError():
             detail.problems.extend(error.told)
+        case errors.ObjectsRejectedError():
+            detail.rejected.extend(error.rejected)
     return detail
 
 

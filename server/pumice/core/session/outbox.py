@@ -62,9 +62,9 @@ class Outbox:
         pod = order.task.pod
         id_ = f"{self._session.id_prefix}{self._session.number}.{number}"
         if order.reason:
-            return Evict(
-                id_, pod.namespace, pod.name, pod.uid, order.node, order.reason, order.for_job, gang
-            )
+            names = (pod.namespace, pod.name, pod.uid)
+            why = (order.reason, order.for_job, gang)
+            return Evict(id_, *names, order.node, *why, order.task.job_id)
         volumes = self._volumes.get(pod.uid, ())
         return Bind(id_, pod.namespace, pod.name, pod.uid, order.node, gang, volumes=volumes)
 

@@ -143,7 +143,9 @@ class Placement:
         problem = session.feasibility.why_not_anywhere(task)
         if problem is not None:
             count = len(session.table) if within is None else int(within.sum())
-            job.fit_errors[task.uid] = FitErrors(count, ((problem, count),))
+            errors = FitErrors(count, ((problem, count),))
+            job.fit_errors[task.uid] = errors
+            self._explain(job, task, errors)
             return None
         view = session.view(task)
         feasible = self._feasible(task, view, within)

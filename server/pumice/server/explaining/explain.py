@@ -1,0 +1,158 @@
+"""Puts an explanation together: what the owner sees now, and what the book knows of before."""
+
+from __future__ import annotations
+
+import asyncio
+from difflib import get_close_matches
+
+from pumice.core.decisions import Bind
+from pumice.server import errors
+from pumice.server.clusters import Cluster, Clusters
+from pumice.server.explaining.book import Evicted, Period, Story
+from pumice.server.explaining.sentences import sentence_of
+from pumice.server.explaining.sight import Sight, Subject, see
+from pumice.server.explaining.stages import stages_of
+from pumice.server.records import SessionRecord, timestamp
+from pumice.server.surroundings import Surroundings
+from pumice.server.wire import write_reason
+from pumice.v1 import explanation_pb2 as pb
+from pumice.v1.scheduling_service_pb2 import ExplainRequest, ExplainResponse
+
+_DEFAULT_NODES, _MOST_NODES = 5, 100
+_NEAREST_NAMES = 3
+# Closer looks that may wait for one owner at once: more would hold up its sessions.
+_LOOKS_AT_ONCE = 2
+
+
+class Explainer:
+    """Answers Explain."""
+
+    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+        self._clusters = clusters
+        self._around = around
+        self._looks: dict[str, asyncio.Semaphore] = {}
+
+    async def explain(self, request: ExplainRequest) -> ExplainResponse:
+        subject = _subject(request)
+        cluster = self._clusters.find(request.cluster)
+        turns = self._looks.setdefault(cluster.name, asyncio.Semaphore(_LOOKS_AT_ONCE))
+        now_ns = self._around.clock.now_ns()
+        async with turns:
+            sight = await cluster.owner.ask(lambda served: see(served, subject, now_ns))
+        if sight is None:
+            raise errors.NotReadyError(cluster.name)
+        records = cluster.history.newest_first()
+        return await asyncio.to_thread(_read, cluster, subject, sight, records)
+
+
+def _subject(request: ExplainRequest) -> Subject:
+    which = request.WhichOneof("subject")
+    if which is None:
+        raise errors.RequestFieldError("subject", "is missing: give job or pod")
+    named = request.job if which == "job" else request.pod
+    for field in ("namespace", "name"):
+        if not getattr(named, field):
+            raise errors.RequestFieldError(f"{which}.{field}", "is missing")
+    count = request.nearest_node_count
+    if not 0 <= count <= _MOST_NODES:
+        problem = f"{count} is not between 0 and {_MOST_NODES}"
+        raise errors.RequestFieldError("nearest_node_count", problem)
+    return Subject(named.namespace, named.name, which == "pod", count or _DEFAULT_NODES)
+
+
+def _read(
+    cluster: Cluster, subject: Subject, sight: Sight, records: list[SessionRecord]
+) -> ExplainResponse:
+    with cluster.book.lock:
+        cluster.book.write_all()
+        return _explained(cluster, subject, sight, records)
+
+
+def _explained(
+    cluster: Cluster, subject: Subject, sight: Sight, records: list[SessionRecord]
+) -> ExplainResponse:
+    book = cluster.book
+    evicted = book.eviction_of(subject.key) if subject.is_pod else None
+    job = sight.job or (evicted.order.job if evicted is not None else "")
+    if not subject.is_pod and not job:
+        job = subject.key
+    story = book.story_of(job) if job else None
+    known = bool(sight.job) or bool(sight.pod) or evicted is not None
+    if not known and (subject.is_pod or story is None):
+        kind = "pod" if subject.is_pod else "job"
+        near = get_close_matches(subject.key, sight.names, n=_NEAREST_NAMES, cutoff=0.5)
+        raise errors.UnknownSubjectError(kind, subject.key, near)
+    sight.job = job
+    explanation = pb.Explanation(
+        job=job,
+        pod=subject.name if subject.is_pod else "",
+        queue=sight.queue,
+        phase=sight.phase,
+        blocking_pod=sight.blocking,
+        nearest_nodes=sight.nearest,
+        stages=stages_of(sight, sight.reasons),
+    )
+    if story is not None:
+        _tell_story(explanation, story, subject)
+    elif evicted is not None:
+        explanation.evictions.append(_eviction(evicted))
+    _tell_placements(explanation, sight, story, records)
+    explanation.sentence = sentence_of(sight, explanation)
+    return ExplainResponse(
+        explanation=explanation, based_on_seq=sight.based_on_seq, session=sight.session
+    )
+
+
+def _tell_story(explanation: pb.Explanation, story: Story, subject: Subject) -> None:
+    explanation.history.extend(_period(period) for period in story.periods)
+    explanation.evictions.extend(
+        _eviction(evicted)
+        for evicted in story.evictions
+        if not subject.is_pod or evicted.pod == subject.key
+    )
+
+
+def _period(period: Period) -> pb.ReasonPeriod:
+    return pb.ReasonPeriod(
+        reason=write_reason(period.reason),
+        first_seen_time=timestamp(period.first_ns),
+        last_seen_time=timestamp(period.last_ns),
+        session_count=period.sessions,
+        current=period.current,
+    )
+
+
+def _eviction(evicted: Evicted) -> pb.Eviction:
+    order = evicted.order
+    return pb.Eviction(
+        pod=order.name,
+        node=order.node,
+        for_job=order.for_job,
+        reason=order.reason,
+        session=evicted.session,
+        decision_time=timestamp(evicted.now_ns),
+        decision_id=order.id,
+    )
+
+
+def _tell_placements(
+    explanation: pb.Explanation,
+    sight: Sight,
+    story: Story | None,
+    records: list[SessionRecord],
+) -> None:
+    wanted = {uid: name for name, uid in sight.placed_uids.items()}
+    sessions = set(story.bound_in) if story is not None else set()
+    decided: dict[str, tuple[SessionRecord, Bind]] = {}
+    for kept in records:
+        if kept.number in sessions and kept.result is not None:
+            for decision in kept.result.decisions:
+                if decision.uid in wanted and isinstance(decision, Bind):
+                    decided.setdefault(wanted[decision.uid], (kept, decision))
+    for placement in sight.placements:
+        if placement.pod in decided:
+            kept, bind = decided[placement.pod]
+            placement.session = kept.number
+            placement.decision_time.CopyFrom(kept.summary.start_time)
+            placement.decision_id = bind.id
+        explanation.placements.append(placement)

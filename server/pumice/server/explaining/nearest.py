@@ -1,0 +1,101 @@
+"""Nodes that come close to taking a pod, and why a pod is on the node it is on."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.tasks import Task
+from pumice.core.session.rows import NodeRows
+from pumice.core.session.session import Session
+from pumice.v1 import explanation_pb2
+
+# A refusal weighs more than any shortage: room can be made, a label stays.
+_REFUSAL = 1_000.0
+
+
+def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_pb2.NearestNode]:
+    """The nodes with the least against them, best first, with all that is."""
+    view, table = session.view(task), session.table
+    against = np.zeros(len(table))
+    for column, need in view.needs:
+        lack = np.maximum(0.0, need - table.idle[column])
+        against = against + lack / max(need, 1.0)
+    refusals = [each for found in session.feasibility.refusals(task, view) for each in found]
+    for refusal in refusals:
+        against = against + _REFUSAL * refusal.rows
+    everywhere = session.feasibility.why_not_anywhere(task)
+    found = []
+    for row in np.argsort(against, kind="stable")[:count]:
+        nearest = explanation_pb2.NearestNode(node=table.names[row])
+        for column, need in view.needs:
+            have = float(table.idle[column, row])
+            if have < need:
+                nearest.shortages.add(
+                    resource=table.columns[column], need=int(need), have=int(have)
+                )
+        nearest.reasons.extend(each.reason for each in refusals if each.rows[row])
+        if everywhere is not None:
+            nearest.reasons.append(everywhere)
+        found.append(nearest)
+    return found
+
+
+def placement_of(session: Session, task: Task, count: int) -> explanation_pb2.Placement:
+    """How the nodes compare for a pod now, it itself being imagined away from its node."""
+    placement = explanation_pb2.Placement(pod=task.name)
+    placement.node.node = task.node_name
+    row = session.table.row_of(task.node_name)
+    if row is None:
+        return placement
+    view = session.view(task)
+    feasible = session.feasibility.allows(task, view) & view.fits_idle
+    feasible[row] = True
+    rows = np.flatnonzero(feasible)
+    placement.feasible_node_count = len(rows)
+    scores = session.choice.scores(task, view, rows)
+    own = int(np.searchsorted(rows, row))
+    before = view.evaluate(_without(session, task, row), np.array([row], dtype=np.intp))
+    scores[own] += float(before.order[0] + before.batch[0] - view.order[row] - view.batch[row])
+    ranked = [own, *(int(i) for i in np.argsort(-scores, kind="stable") if i != own)][: count + 1]
+    parts = _parts(session, task, rows, ranked)
+    for place, index in enumerate(ranked):
+        scored = placement.node if place == 0 else placement.runners_up.add()
+        scored.node = session.table.names[rows[index]]
+        scored.score = float(scores[index])
+        for plugin, values in parts:
+            scored.parts.add(plugin=plugin, score=float(values[place]))
+    return placement
+
+
+def _without(session: Session, task: Task, row: int) -> NodeRows:
+    index = np.array([row], dtype=np.intp)
+    return NodeRows(session.table, index, task.class_, np.array([-1.0]))
+
+
+def _parts(
+    session: Session, task: Task, rows: NDArray[np.intp], ranked: list[int]
+) -> list[tuple[str, NDArray[np.float64]]]:
+    """What each plugin gives some of the rows; the first of them is the one that the pod is on."""
+    index = rows[ranked]
+    ahead = np.zeros(len(index))
+    ahead[0] = -1.0
+    imagined = NodeRows(session.table, index, task.class_, ahead)
+    sums: dict[str, NDArray[np.float64]] = {}
+
+    def add(plugin: str, values: NDArray[np.float64]) -> None:
+        sums[plugin] = sums.get(plugin, np.zeros(len(index))) + values
+
+    chains = session.chains
+    for plugin, function in chains.named("class_score"):
+        add(plugin, function(task.class_)[index])
+    for point in ("row_score", "row_batch_score"):
+        for plugin, function in chains.named(point):
+            add(plugin, function(task.class_, imagined))
+    for point in ("task_score", "task_batch_score"):
+        for plugin, function in chains.named(point):
+            # Over all candidates: such scores are made by comparing them.
+            values = function(task, rows)
+            if values is not None:
+                add(plugin, values[ranked])
+    return sorted(sums.items())

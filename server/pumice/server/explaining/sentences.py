@@ -1,0 +1,218 @@
+"""An explanation in plain language, made from nothing but its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.status import TaskStatus
+from pumice.server.explaining.sight import Sight
+from pumice.v1 import explanation_pb2 as pb
+from pumice.v1 import group_pb2
+
+_GIB, _MIB = 2**30, 2**20
+_PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
+_DONE = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+# The reasons that lie deepest come first: what is said after them follows from them.
+_WEIGHT = {
+    code: number
+    for number, code in enumerate(
+        (
+            ReasonCode.QUEUE_MISSING,
+            ReasonCode.QUEUE_NOT_OPEN,
+            ReasonCode.PLUGIN_FAULT,
+            ReasonCode.COOLING_DOWN,
+            ReasonCode.CAPABILITY_MISSING,
+            ReasonCode.NAMESPACE_QUOTA,
+            ReasonCode.QUEUE_QUOTA,
+            ReasonCode.CLUSTER_OVERCOMMITTED,
+            ReasonCode.NOT_ENQUEUED,
+            ReasonCode.QUEUE_OVERUSED,
+            ReasonCode.GANG_INVALID,
+            ReasonCode.GATED,
+            ReasonCode.GANG_SHORT,
+            ReasonCode.NO_NODE_FITS,
+            ReasonCode.ROLE_FAILED,
+            ReasonCode.PIPELINED,
+            ReasonCode.NO_VICTIMS,
+        )
+    )
+}
+
+
+def sentence_of(sight: Sight, explanation: pb.Explanation) -> str:
+    """Two or three sentences: where it stands, why, and what is nearest."""
+    if explanation.pod:
+        return _pod(sight, explanation)
+    return _job(sight, explanation)
+
+
+def amount(resource: str, value: int) -> str:
+    """An amount of the wire as people write it."""
+    if resource == "cpu" or "/" in resource:
+        return f"{value / 1000:g} {resource}"
+    if resource == "memory":
+        return (
+            f"{value / _GIB:.3g} GiB memory" if value >= _GIB else f"{value / _MIB:.3g} MiB memory"
+        )
+    return f"{value} {resource}"
+
+
+def _job(sight: Sight, explanation: pb.Explanation) -> str:
+    counts = sight.counts
+    placed = sum(counts.get(status, 0) for status in _PLACED)
+    pending = counts.get(TaskStatus.PENDING, 0)
+    if not sight.has_group:
+        if not counts:
+            return f"{sight.job} is not in the cluster any more. {_evicted(explanation)}".strip()
+        return f"{sight.job} has pods but no PodGroup, so it is not scheduled."
+    if sight.reasons:
+        head = f"{sight.job} waits"
+        if placed:
+            head += f" with {placed} of {sum(counts.values())} pods placed"
+        return f"{head}: {_why(sight.reasons)}.{_nearest(explanation)}"
+    if explanation.phase == group_pb2.POD_GROUP_PHASE_COMPLETED:
+        return f"{sight.job} is done."
+    if pending:
+        return f"{sight.job} has {pending} pods that no session has looked at yet."
+    if placed:
+        return f"{sight.job} runs: {placed} of {sum(counts.values())} pods are placed.{_node(explanation)}"
+    done = sum(counts.get(status, 0) for status in _DONE)
+    if done:
+        return f"{sight.job} is done: all of its {done} pods have ended."
+    gone = _evicted(explanation)
+    return gone or f"{sight.job} has no pods yet."
+
+
+def _pod(sight: Sight, explanation: pb.Explanation) -> str:
+    name = f"pod {explanation.pod}"
+    if not sight.pod_is_ours:
+        return f"{name} belongs to another scheduler."
+    if sight.pod_status is None:
+        return _evicted(explanation) or f"{name} is gone."
+    if sight.pod_status in _PLACED:
+        return f"{name} is on {sight.pod_node}.{_node(explanation)}"
+    if sight.pod_status is TaskStatus.RELEASING:
+        return _evicted(explanation) or f"{name} is being taken away from {sight.pod_node}."
+    if sight.pod_status is not TaskStatus.PENDING:
+        return f"{name} has ended."
+    if not sight.job:
+        return f"{name} belongs to no job, so it is not scheduled."
+    if not sight.has_group:
+        return f"{name} waits: its PodGroup {sight.job} does not exist."
+    own = [reason for reason in sight.reasons if reason.task == explanation.pod]
+    if own:
+        return f"{name} waits: {_why(tuple(own))}.{_nearest(explanation)}"
+    if not sight.reasons:
+        return f"{name} waits; no session has looked at it yet."
+    return f"{name} waits for its job: {_why(sight.reasons)}.{_nearest(explanation)}"
+
+
+def _why(reasons: tuple[Reason, ...]) -> str:
+    """The two or three that say most, each once."""
+    texts: list[str] = []
+    for reason in sorted(reasons, key=lambda each: _WEIGHT[each.code]):
+        text = _TEXTS[reason.code](reason)
+        if text not in texts:
+            texts.append(text)
+    specific = [text for text in texts if text != _NOT_IN] or texts
+    more = len(specific) - 3
+    return "; ".join(specific[:3]) + (f" (and {more} more)" if more > 0 else "")
+
+
+def _nearest(explanation: pb.Explanation) -> str:
+    if not explanation.nearest_nodes:
+        return ""
+    nearest = explanation.nearest_nodes[0]
+    lacks = [f"{amount(s.resource, s.need - max(s.have, 0))}" for s in nearest.shortages]
+    parts = []
+    if lacks:
+        parts.append(f"lacks {', '.join(lacks)}")
+    if nearest.reasons:
+        parts.append(f"says: {', '.join(nearest.reasons)}")
+    who = explanation.blocking_pod or explanation.pod
+    if not parts:
+        return f" By itself {who} would fit on {nearest.node}."
+    return f" The nearest node for {who} is {nearest.node}, which {' and '.join(parts)}."
+
+
+def _node(explanation: pb.Explanation) -> str:
+    if not explanation.placements:
+        return ""
+    placement = explanation.placements[0]
+    many = placement.feasible_node_count
+    if many <= 1:
+        return f" {placement.node.node} is the only node that would take {placement.pod} now."
+    text = f" Of {many} nodes that would take {placement.pod} now, {placement.node.node} scores"
+    text += f" {placement.node.score:g}"
+    if placement.runners_up:
+        best = placement.runners_up[0]
+        text += f"; the next is {best.node} with {best.score:g}"
+    return f"{text}."
+
+
+def _evicted(explanation: pb.Explanation) -> str:
+    if not explanation.evictions:
+        return ""
+    last = explanation.evictions[-1]
+    whom = f" to make room for {last.for_job}" if last.for_job else ""
+    return (
+        f"pod {last.pod} was evicted from {last.node} in session {last.session}"
+        f" ({last.reason}){whom}."
+    )
+
+
+def _about(reason: Reason) -> str:
+    return f" ({', '.join(reason.subjects)})" if reason.subjects else ""
+
+
+def _queue(reason: Reason) -> str:
+    return f"queue {reason.subjects[0]}" if reason.subjects else "its queue"
+
+
+def _counts(reason: Reason) -> str:
+    return ", ".join(f"{count.nodes} {count.reason}" for count in reason.nodes)
+
+
+def _gang_invalid(reason: Reason) -> str:
+    if reason.need:
+        return f"only {reason.have} of the {reason.need} pods it needs exist"
+    return f"some of the pods it needs do not exist{_about(reason)}"
+
+
+def _no_node(reason: Reason) -> str:
+    who = f"no node takes {reason.task}" if reason.task else "no node takes it"
+    return f"{who}: {_counts(reason)}" if reason.nodes else who
+
+
+def _no_victims(reason: Reason) -> str:
+    text = f"{reason.author} was tried and no eviction would help"
+    if reason.nodes:
+        return f"{text}: {_counts(reason)}"
+    return f"{text}{_about(reason)}"
+
+
+_NOT_IN = "it has not been let in"
+_TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
+    ReasonCode.QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
+    ReasonCode.QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open",
+    ReasonCode.QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",
+    ReasonCode.QUEUE_QUOTA: lambda r: f"it is above what its queue may have{_about(r)}",
+    ReasonCode.NAMESPACE_QUOTA: lambda r: f"it is above its namespace's quota{_about(r)}",
+    ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: (
+        f"more was let in than the cluster can hold{_about(r)}"
+    ),
+    ReasonCode.NOT_ENQUEUED: lambda _: _NOT_IN,
+    ReasonCode.GANG_INVALID: _gang_invalid,
+    ReasonCode.GANG_SHORT: lambda r: (
+        f"{r.have} of the {r.need} pods that must start together fit, {r.need - r.have} short"
+    ),
+    ReasonCode.NO_NODE_FITS: _no_node,
+    ReasonCode.ROLE_FAILED: lambda _: "another pod of its role did not fit",
+    ReasonCode.GATED: lambda r: f"{r.task or 'a pod'} has a scheduling gate",
+    ReasonCode.PIPELINED: lambda _: "it waits for room that is being freed",
+    ReasonCode.NO_VICTIMS: _no_victims,
+    ReasonCode.COOLING_DOWN: lambda _: "its binds were refused, and it is left out for a while",
+    ReasonCode.PLUGIN_FAULT: lambda r: f"plugin {r.author} failed",
+    ReasonCode.CAPABILITY_MISSING: lambda _: "the adapter cannot do what placing it needs",
+}

@@ -1,0 +1,186 @@
+"""What an engine can say about one job or pod between two sessions; asked by the owner only."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.engine import Engine
+from pumice.core.model.reasons import Reason
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.session import Session
+from pumice.server.explaining.nearest import nearest_nodes, placement_of
+from pumice.server.served import ServedCluster
+from pumice.server.wire.groups import write_pod_group_status
+from pumice.v1 import explanation_pb2, group_pb2
+
+_PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.RELEASING)
+# Of a job that was placed, so many pods are looked at.
+_MOST_PLACEMENTS = 3
+_UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MOST_NAMES = 5_000
+
+
+@dataclass(slots=True)
+class Sight:
+    """All that was seen; plain values, to be read on any thread."""
+
+    session: int
+    based_on_seq: int
+    # Empty: there is no such job.
+    job: str = ""
+    queue: str = ""
+    phase: group_pb2.PodGroupPhase.ValueType = group_pb2.POD_GROUP_PHASE_UNSPECIFIED
+    has_group: bool = False
+    queue_exists: bool = True
+    min_available: int = 0
+    counts: dict[TaskStatus, int] = field(default_factory=dict)
+    reasons: tuple[Reason, ...] = ()
+    # The pod that was asked for, if there is one, and those that were placed.
+    pod: str = ""
+    pod_uid: str = ""
+    pod_status: TaskStatus | None = None
+    pod_node: str = ""
+    pod_is_ours: bool = True
+    blocking: str = ""
+    nearest: list[explanation_pb2.NearestNode] = field(default_factory=list)
+    placements: list[explanation_pb2.Placement] = field(default_factory=list)
+    # By pod name, for finding the decision.
+    placed_uids: dict[str, str] = field(default_factory=dict)
+    actions: tuple[str, ...] = ()
+    plugins: frozenset[str] = frozenset()
+    # Names there are, when there is none like the one asked for.
+    names: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom to look at."""
+
+    namespace: str
+    name: str
+    is_pod: bool
+    nodes: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def see(served: ServedCluster, subject: Subject, now_ns: int) -> Sight | None:
+    """None before the first snapshot is whole."""
+    if not served.complete:
+        return None
+    engine = served.state.engine
+    configuration = engine.configuration
+    sight = Sight(engine.session, served.state.applied_seq)
+    sight.actions = tuple(configuration.actions)
+    sight.plugins = frozenset(o.name for tier in configuration.tiers for o in tier)
+    task = _find_pod(engine, subject, sight) if subject.is_pod else None
+    job = _find_job(engine, subject, task)
+    if job is not None:
+        _see_job(engine, job, sight)
+    if job is None and task is None:
+        sight.names = _names(engine, subject)
+        return sight
+    _look_closer(engine, subject, job, task, sight, now_ns)
+    return sight
+
+
+def _find_pod(engine: Engine, subject: Subject, sight: Sight) -> Task | None:
+    found = [task for task in engine.cache.tasks.values() if task.key == subject.key]
+    if found:
+        # Of two pods of one name the newer one.
+        task = max(found, key=lambda each: each.order_key)
+        sight.pod, sight.pod_uid = task.name, task.uid
+        sight.pod_status, sight.pod_node = task.status, task.node_name
+        return task
+    foreign = any(pod.key == subject.key for pod in engine.cache.foreign.values())
+    if foreign:
+        sight.pod, sight.pod_is_ours = subject.name, False
+    return None
+
+
+def _find_job(engine: Engine, subject: Subject, task: Task | None) -> Job | None:
+    jobs = engine.cache.jobs
+    if subject.is_pod:
+        return jobs.get(task.job_id) if task is not None else None
+    if subject.key in jobs:
+        return jobs[subject.key]
+    # Volcano's job controller adds the job's uid to its name.
+    made = [id_ for id_ in jobs if id_.startswith(f"{subject.key}-")]
+    made = [id_ for id_ in made if _UID.fullmatch(id_[len(subject.key) :])]
+    return jobs[max(made)] if made else None
+
+
+def _see_job(engine: Engine, job: Job, sight: Sight) -> None:
+    sight.job, sight.queue = job.id, job.queue
+    sight.has_group = job.group is not None
+    sight.queue_exists = job.queue in engine.cache.queues
+    sight.min_available = job.min_available
+    if job.group is not None:
+        sight.phase = write_pod_group_status(job.group.status).phase
+    sight.counts = {s: len(tasks) for s, tasks in job.index.by_status.items() if tasks}
+    waits = engine.waits
+    place = bisect_left(waits, job.id, key=lambda wait: wait.job)
+    if place < len(waits) and waits[place].job == job.id:
+        sight.reasons = waits[place].reasons
+
+
+def _names(engine: Engine, subject: Subject) -> list[str]:
+    names: Iterable[str]
+    if subject.is_pod:
+        names = (task.key for task in engine.cache.tasks.values())
+    else:
+        names = engine.cache.jobs
+    same = f"{subject.namespace}/"
+    found = [key for key in names if key.startswith(same) or key.endswith(f"/{subject.name}")]
+    return found[:_MOST_NAMES]
+
+
+# A closer look needs the plugins.
+
+
+def _look_closer(
+    engine: Engine,
+    subject: Subject,
+    job: Job | None,
+    task: Task | None,
+    sight: Sight,
+    now_ns: int,
+) -> None:
+    waiting = _blocking(job, task, sight)
+    if waiting is not None:
+        sight.blocking = waiting.name
+    placed: list[Task] = []
+    if task is not None:
+        placed = [task] if task.status in _PLACED else []
+    elif job is not None and waiting is None:
+        placed = [t for s in _PLACED for t in job.index.in_order(s)][:_MOST_PLACEMENTS]
+    sight.placed_uids = {each.name: each.uid for each in placed}
+    if (waiting is None and not placed) or not len(engine.cache.table):
+        return
+
+    def look(session: Session) -> None:
+        if waiting is not None:
+            sight.nearest = nearest_nodes(session, waiting, subject.nodes)
+        sight.placements = [placement_of(session, each, subject.nodes) for each in placed]
+
+    engine.look(look, now_ns)
+
+
+def _blocking(job: Job | None, task: Task | None, sight: Sight) -> Task | None:
+    """The pod that holds the job back; the one asked for, if it waits itself."""
+    if task is not None and task.status is TaskStatus.PENDING:
+        return task
+    if job is None or task is not None:
+        return None
+    named = next((reason.task for reason in sight.reasons if reason.task), "")
+    pending = job.index.in_order(TaskStatus.PENDING)
+    if not named:
+        return pending[0] if pending and sight.reasons else None
+    return next((each for each in pending if each.name == named), None)

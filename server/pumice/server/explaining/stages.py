@@ -1,0 +1,61 @@
+"""The stages on a job's way, and what each of them said in the last session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.server.explaining.sight import Sight
+from pumice.server.wire import write_reason
+from pumice.v1 import explanation_pb2 as pb
+
+STAGE_OF = {
+    ReasonCode.QUEUE_MISSING: pb.STAGE_QUEUE,
+    ReasonCode.QUEUE_NOT_OPEN: pb.STAGE_QUEUE,
+    ReasonCode.QUEUE_QUOTA: pb.STAGE_QUOTA,
+    ReasonCode.NAMESPACE_QUOTA: pb.STAGE_QUOTA,
+    ReasonCode.NOT_ENQUEUED: pb.STAGE_ENQUEUE,
+    ReasonCode.CLUSTER_OVERCOMMITTED: pb.STAGE_ENQUEUE,
+    ReasonCode.QUEUE_OVERUSED: pb.STAGE_SHARE,
+    ReasonCode.GANG_INVALID: pb.STAGE_GANG,
+    ReasonCode.GANG_SHORT: pb.STAGE_GANG,
+    ReasonCode.NO_NODE_FITS: pb.STAGE_NODES,
+    ReasonCode.ROLE_FAILED: pb.STAGE_NODES,
+    ReasonCode.GATED: pb.STAGE_NODES,
+    ReasonCode.PLUGIN_FAULT: pb.STAGE_NODES,
+    ReasonCode.PIPELINED: pb.STAGE_PREEMPTION,
+    ReasonCode.NO_VICTIMS: pb.STAGE_PREEMPTION,
+    ReasonCode.COOLING_DOWN: pb.STAGE_BINDING,
+    ReasonCode.CAPABILITY_MISSING: pb.STAGE_BINDING,
+}
+_ORDER = tuple(stage for stage in pb.Stage.values() if stage != pb.STAGE_UNSPECIFIED)
+# A stage exists where one of these actions or plugins is configured; others always do.
+_NEEDS: dict[pb.Stage.ValueType, frozenset[str]] = {
+    pb.STAGE_QUOTA: frozenset({"resourcequota", "proportion", "capacity"}),
+    pb.STAGE_ENQUEUE: frozenset({"enqueue"}),
+    pb.STAGE_SHARE: frozenset({"proportion", "capacity", "drf"}),
+    pb.STAGE_GANG: frozenset({"gang"}),
+    pb.STAGE_PREEMPTION: frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"}),
+}
+
+
+def stages_of(sight: Sight, reasons: Iterable[Reason]) -> list[pb.StageExplanation]:
+    """Each stage once, in order. A stage after the last that spoke was not reached."""
+    said: dict[int, list[Reason]] = {}
+    for reason in reasons:
+        said.setdefault(STAGE_OF[reason.code], []).append(reason)
+    configured = {*sight.actions, *sight.plugins}
+    last = max(said, default=len(_ORDER) + 1)
+    stages = []
+    for stage in _ORDER:
+        if stage in said:
+            result = pb.STAGE_RESULT_HELD_BACK
+        elif stage in _NEEDS and not _NEEDS[stage] & configured:
+            result = pb.STAGE_RESULT_NOT_CONFIGURED
+        elif stage < last and not (stage == pb.STAGE_PREEMPTION and not said):
+            result = pb.STAGE_RESULT_PASSED
+        else:
+            result = pb.STAGE_RESULT_NOT_REACHED
+        written = [write_reason(reason) for reason in said.get(stage, ())]
+        stages.append(pb.StageExplanation(stage=stage, result=result, reasons=written))
+    return stages

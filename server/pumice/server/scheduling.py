@@ -1,0 +1,113 @@
+"""SchedulingService: what would be decided, and why something is as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pumice.server import errors
+from pumice.server.clusters import Cluster, Clusters
+from pumice.server.explaining.explain import Explainer
+from pumice.server.inspection import answers
+from pumice.server.peers import peer_of
+from pumice.server.surroundings import Surroundings
+from pumice.server.whatif.answers import Answers
+from pumice.server.whatif.followers import Followers
+from pumice.v1 import scheduling_service_pb2 as pb
+from pumice.v1 import scheduling_service_pb2_grpc
+
+_SECOND_NS = 1_000_000_000
+_LONGEST_ID = 200
+
+
+class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
+    """Trials run in other processes; explanations come from what sessions left."""
+
+    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+        self._clusters = clusters
+        self._around = around
+        self._followers = Followers()
+        self._answers = Answers(around.clock)
+        self._explainer = Explainer(clusters, around)
+        self._turns = asyncio.Semaphore(around.limits.trials_at_once)
+        self._trials = 0
+
+    @answers
+    async def Schedule(  # noqa: N802
+        self, request: pb.ScheduleRequest, context: Any
+    ) -> pb.ScheduleResponse:
+        self._check(request)
+        cluster = None
+        if request.WhichOneof("source") == "cluster":
+            cluster = self._clusters.find(request.cluster.cluster)
+        seconds = self._seconds(request, context)
+        return await self._answers.get(
+            peer_of(context), request, lambda: self._trial(request, cluster, seconds)
+        )
+
+    def _check(self, request: pb.ScheduleRequest) -> None:
+        limits = self._around.limits
+        if not 0 < len(request.request_id) <= _LONGEST_ID:
+            raise errors.RequestFieldError(
+                "request_id", f"must have 1 to {_LONGEST_ID} characters, unique for every request"
+            )
+        source = request.WhichOneof("source")
+        if source is None:
+            raise errors.RequestFieldError("source", "is missing: give inline or cluster")
+        if not 0 <= request.max_sessions <= limits.trial_sessions:
+            raise errors.RequestFieldError(
+                "max_sessions",
+                f"{request.max_sessions} is not between 0 and {limits.trial_sessions}",
+            )
+        held = request.inline.objects if source == "inline" else request.cluster.hypothetical
+        count = sum(
+            len(part)
+            for part in (held.nodes, held.queues, held.pod_groups, held.pods, held.other_objects)
+        )
+        if count > limits.trial_objects:
+            raise errors.LimitError("objects of a request", limits.trial_objects, count)
+
+    def _seconds(self, request: pb.ScheduleRequest, context: Any) -> float:
+        """The shortest of what the request, the call and the core allow."""
+        most = self._around.limits.trial_timeout_ns
+        asked = request.timeout.seconds * _SECOND_NS + request.timeout.nanos
+        if request.HasField("timeout") and asked <= 0:
+            raise errors.RequestFieldError("timeout", "must be above zero")
+        seconds = min(asked or most, most) / _SECOND_NS
+        left = context.time_remaining()
+        return seconds if left is None else min(seconds, max(left, 0.001))
+
+    async def _trial(
+        self, request: pb.ScheduleRequest, cluster: Cluster | None, seconds: float
+    ) -> pb.ScheduleResponse:
+        limits = self._around.limits
+        most = limits.trials_at_once + limits.trials_waiting
+        if self._trials >= most:
+            raise errors.LimitError("requests at once", most, self._trials + 1)
+        self._trials += 1
+        try:
+            async with asyncio.timeout(seconds), self._turns:
+                if cluster is None:
+                    link = await self._followers.inline()
+                else:
+                    link = await self._followers.of(cluster)
+                now_ns = self._around.clock.now_ns()
+                data = await link.ask(request.SerializeToString(), now_ns, seconds)
+        except TimeoutError:
+            raise errors.TrialTimeoutError(seconds) from None
+        finally:
+            self._trials -= 1
+        limit = limits.max_message_bytes
+        if len(data) > limit:
+            raise errors.LimitError("bytes of the answer", limit, len(data))
+        return pb.ScheduleResponse.FromString(data)
+
+    @answers
+    async def Explain(  # noqa: N802
+        self, request: pb.ExplainRequest, context: Any
+    ) -> pb.ExplainResponse:
+        return await self._explainer.explain(request)
+
+    async def stop(self) -> None:
+        await self._answers.stop()
+        await self._followers.stop()

@@ -1,0 +1,249 @@
+"""The process that trials run in: it follows a cluster, and forks for every trial.
+
+``python -m pumice.server.whatif.follower`` reads frames from standard input and answers on
+standard output. It holds the cluster as the core told it, and stands at a known op. A trial runs
+in a fork of it, on a copy that costs nothing until it is changed; so trials do not disturb each
+other, and one that takes too long is killed with all it holds. Without a cluster it serves
+requests that bring their objects along.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import selectors
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pumice.core.cache.checkpoint import Checkpoint
+from pumice.core.errors import PumiceError
+from pumice.server.ops import NumberedOp, OpReader
+from pumice.server.plugins import installed_registry
+from pumice.server.state import ClusterState
+from pumice.server.status import code_of, detail_of, message_of
+from pumice.server.whatif import frames
+from pumice.server.whatif.trial import run_inline, run_trial
+from pumice.v1 import configuration_pb2, delta_pb2
+from pumice.v1.scheduling_service_pb2 import ScheduleRequest
+
+_READ_BYTES = 1 << 20
+# Live sessions go first.
+_NICENESS = 5
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A fork at work."""
+
+    id: int
+    pid: int
+    pipe: int
+    answer: bytearray
+
+
+class FollowedState:
+    """A cluster as the core holds it, op by op and session by session."""
+
+    def __init__(self) -> None:
+        self.registry = installed_registry()
+        self.state: ClusterState | None = None
+        self._reader = OpReader()
+        self._objects: list[Any] = []
+        self._base: dict[str, Any] = {}
+        self._held: frozenset[str] | None = None
+        self._kinds: frozenset[int] = frozenset()
+        self._pending: list[NumberedOp] = []
+
+    def base(self, values: dict[str, Any]) -> None:
+        self._base = values
+        self._objects = []
+
+    def objects(self, items: list[Any]) -> None:
+        self._objects += items
+
+    def ready(self) -> None:
+        """All of it is here."""
+        base, state = self._base, ClusterState(self.registry, "whatif-")
+        state.configure(configuration_pb2.Configuration.FromString(base["configuration"]))
+        state.set_capabilities(base["capabilities"])
+        state.applied_seq = base["seq"]
+        checkpoint: Checkpoint = base["checkpoint"]
+        object.__setattr__(checkpoint, "objects", tuple(self._objects))
+        state.engine.restore(checkpoint)
+        self.state, self._objects, self._base = state, [], {}
+        gc.collect()
+        # Forks must not copy what the collector would touch.
+        gc.freeze()
+
+    def connected(self, capabilities: tuple[int, ...], held: frozenset[str]) -> None:
+        if self.state is not None:
+            self.state.set_capabilities(capabilities)
+            self._held = held
+
+    def began(self, kinds: frozenset[int]) -> None:
+        self._kinds, self._pending = kinds, []
+
+    def took(self, batch: bytes, now_ns: int) -> None:
+        if self.state is None:
+            return
+        message = delta_pb2.DeltaBatch.FromString(batch)
+        ops = list(self._reader.number(message.first_seq, message.ops))
+        if self._kinds:
+            self._pending += ops
+        else:
+            self.state.apply(ops, now_ns)
+
+    def ended(self, seq: int, now_ns: int) -> None:
+        if self.state is None:
+            return
+        if self._kinds:
+            ops = self.state.resynced(self._kinds, self._pending, now_ns)
+            self.state.apply(ops, now_ns)
+        self._kinds, self._pending = frozenset(), []
+        self.state.applied_seq = max(self.state.applied_seq, seq)
+
+    def woke(self, now_ns: int) -> None:
+        """What comes before every session."""
+        if self.state is None:
+            return
+        if self._held is not None:
+            self.state.engine.forget_lost(self._held, now_ns)
+            self._held = None
+        self.state.expire(now_ns)
+
+    def ran(
+        self, session: int, now_ns: int, orders: list[Any], statuses: list[Any], ledger: Any
+    ) -> None:
+        self.woke(now_ns)
+        if self.state is not None:
+            self.state.engine.follow(session, now_ns, orders, statuses)
+            if ledger is not None:
+                self.state.engine.cache.ledger.remember(*ledger)
+
+
+class Follower:
+    """Reads frames, forks trials, hands their answers on."""
+
+    def __init__(self, source: int, target: int) -> None:
+        self._source = source
+        self._target = target
+        self._followed = FollowedState()
+        self._frames = frames.FrameBuffer()
+        self._trials: dict[int, _Trial] = {}
+        self._selector = selectors.DefaultSelector()
+        self._verbs: dict[str, Callable[..., None]] = {
+            verb: getattr(self._followed, verb) for verb in frames.STATE_VERBS
+        }
+        self._verbs |= {frames.ASK: self._ask, frames.CANCEL: self._cancel}
+
+    def run(self) -> None:
+        self._selector.register(self._source, selectors.EVENT_READ)
+        # The first trial must not pay for what all of them need.
+        gc.collect()
+        gc.freeze()
+        try:
+            while True:
+                for key, _ in self._selector.select():
+                    if key.fd != self._source:
+                        self._collect(key.data)
+                    elif not self._read():
+                        return
+        finally:
+            for trial in list(self._trials.values()):
+                self._end(trial)
+
+    def _read(self) -> bool:
+        data = os.read(self._source, _READ_BYTES)
+        for verb, *values in self._frames.feed(data):
+            self._verbs[verb](*values)
+        return bool(data)
+
+    # Trials.
+
+    def _ask(self, id_: int, request: bytes, now_ns: int, seconds: int) -> None:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            _limit(seconds)
+            _write_all(writing, self._answer(id_, request, now_ns))
+            os._exit(0)
+        os.close(writing)
+        trial = self._trials[id_] = _Trial(id_, pid, reading, bytearray())
+        self._selector.register(reading, selectors.EVENT_READ, trial)
+
+    def _answer(self, id_: int, request: bytes, now_ns: int) -> bytes:
+        """In the fork: nothing here is kept."""
+        try:
+            parsed = ScheduleRequest.FromString(request)
+            if parsed.WhichOneof("source") == "inline":
+                response = run_inline(parsed, self._followed.registry, now_ns)
+            else:
+                assert self._followed.state is not None
+                response = run_trial(self._followed.state, parsed, now_ns)
+            return frames.pack(frames.ANSWER, id_, response.SerializeToString())
+        except PumiceError as error:
+            detail = detail_of(error).SerializeToString()
+            code = code_of(error).name
+            return frames.pack(frames.FAILED, id_, code, message_of(error), detail)
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+            return frames.pack(frames.FAILED, id_, "", text, b"")
+
+    def _collect(self, trial: _Trial) -> None:
+        data = os.read(trial.pipe, _READ_BYTES)
+        trial.answer += data
+        if data:
+            return
+        answer = bytes(trial.answer)
+        self._end(trial)
+        # Nothing: it was killed by a limit of its own.
+        _write_all(self._target, answer or frames.pack(frames.FAILED, trial.id, "", "killed", b""))
+
+    def _cancel(self, id_: int) -> None:
+        trial = self._trials.get(id_)
+        if trial is not None:
+            self._end(trial)
+
+    def _end(self, trial: _Trial) -> None:
+        del self._trials[trial.id]
+        self._selector.unregister(trial.pipe)
+        os.close(trial.pipe)
+        os.kill(trial.pid, signal.SIGKILL)
+        os.waitpid(trial.pid, 0)
+
+
+def _limit(seconds: int) -> None:
+    os.nice(_NICENESS)
+    gc.disable()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds + 1, seconds + 1))
+    # Nobody wants a dump of a trial that was too long.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _write_all(target: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(target, view) :]
+
+
+def main() -> None:
+    # Signals are for the core, which ends us by closing the pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    target = os.dup(sys.stdout.fileno())
+    # Whatever a plugin prints must not stand between frames.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # Broken: the core is gone.
+    with suppress(BrokenPipeError):
+        Follower(sys.stdin.fileno(), target).run()
+
+
+if __name__ == "__main__":
+    main()

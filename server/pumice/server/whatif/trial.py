@@ -1,0 +1,216 @@
+"""One trial: objects put in and taken out, sessions run, and what came of it. A pure function.
+
+The state is spent afterwards: whoever wants to keep it runs the trial in a copy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from google.protobuf.duration_pb2 import Duration
+
+from pumice.core.decisions import Bind, PodGroupStatusChanged, SessionResult
+from pumice.core.deltas import Deleted, Delta, Upserted
+from pumice.core.model.pod import Pod, PodPhase
+from pumice.core.registry import Registry
+from pumice.server import errors
+from pumice.server.configuration import DEFAULT_PERIOD_NS, ConfigurationRefusedError
+from pumice.server.ops import OpReader
+from pumice.server.overview import shares_of
+from pumice.server.records import record
+from pumice.server.state import ClusterState
+from pumice.server.wire import (
+    kind_type,
+    write_decisions,
+    write_fault,
+    write_status,
+    write_wait,
+)
+from pumice.v1 import configuration_pb2, delta_pb2, object_pb2, status_pb2
+from pumice.v1.scheduling_service_pb2 import ObjectSet, ScheduleRequest, ScheduleResponse
+
+_SECOND_NS = 1_000_000_000
+_KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
+# More than these are not worth reading.
+_MOST_REJECTED = 100
+_MOST_WAITS = 5_000
+
+
+def run_inline(request: ScheduleRequest, registry: Registry, now_ns: int) -> ScheduleResponse:
+    """The core as a pure function of the request."""
+    state = ClusterState(registry)
+    _configured(state, configuration_pb2.Configuration())
+    return run_trial(state, request, now_ns)
+
+
+def run_trial(state: ClusterState, request: ScheduleRequest, now_ns: int) -> ScheduleResponse:
+    """Raises what a caller can put right: objects or a configuration that cannot be used."""
+    if request.HasField("configuration"):
+        _configured(state, _merged(state, request.configuration))
+    live = request.WhichOneof("source") == "cluster"
+    if request.HasField("session_time"):
+        now_ns = request.session_time.seconds * _SECOND_NS + request.session_time.nanos
+    based_on_seq = state.applied_seq if live else 0
+    _put_in(state, request, now_ns)
+    response = ScheduleResponse(
+        request_id=request.request_id, based_on_seq=based_on_seq, config_hash=state.config_hash
+    )
+    if not request.decisions_only:
+        response.queues_before.extend(state.engine.look(shares_of, now_ns))
+    _run_sessions(state, request, response, now_ns)
+    if not request.decisions_only:
+        response.queues_after.extend(shares_of(state.engine))
+    return response
+
+
+def _configured(state: ClusterState, message: configuration_pb2.Configuration) -> None:
+    result = state.configure(message)
+    if not result.accepted:
+        raise ConfigurationRefusedError(tuple(result.problems))
+
+
+def _merged(
+    state: ClusterState, given: configuration_pb2.Configuration
+) -> configuration_pb2.Configuration:
+    """What is not said is as the cluster has it."""
+    merged = configuration_pb2.Configuration()
+    if state.effective is not None:
+        merged.CopyFrom(state.effective.message)
+    for field, _ in given.ListFields():
+        merged.ClearField(field.name)  # type: ignore[arg-type]
+    merged.MergeFrom(given)
+    return merged
+
+
+# Objects in and out.
+
+
+def objects_in(held: ObjectSet) -> Iterator[object_pb2.ClusterObject]:
+    for node in held.nodes:
+        yield object_pb2.ClusterObject(node=node)
+    for queue in held.queues:
+        yield object_pb2.ClusterObject(queue=queue)
+    for group in held.pod_groups:
+        yield object_pb2.ClusterObject(pod_group=group)
+    for pod in held.pods:
+        yield object_pb2.ClusterObject(pod=pod)
+    yield from held.other_objects
+
+
+def _put_in(state: ClusterState, request: ScheduleRequest, now_ns: int) -> None:
+    live = request.WhichOneof("source") == "cluster"
+    held = request.cluster.hypothetical if live else request.inline.objects
+    known = _Known(state) if live else None
+    ops: list[delta_pb2.Op] = []
+    if live:
+        ops += [delta_pb2.Op(tombstone=ref) for ref in request.cluster.removed]
+    for item in objects_in(held):
+        word = item.WhichOneof("object")
+        if word is None:
+            continue
+        message = getattr(item, word)
+        old = known.uid_of(word, message) if known is not None else ""
+        if not message.uid:
+            message.uid = old or _key(message)
+        elif old and old != message.uid:
+            kind = object_pb2.Kind.ValueType(_KINDS[word])
+            ops.append(delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=kind, uid=old)))
+        ops.append(delta_pb2.Op(upsert=delta_pb2.Upsert(revision=1, object=item)))
+    seq = state.applied_seq
+    rejected, _ = state.apply(OpReader().number(seq + 1, ops), now_ns)
+    if rejected:
+        raise errors.ObjectsRejectedError(rejected[:_MOST_REJECTED], len(rejected))
+
+
+def _key(message: Any) -> str:
+    namespace = getattr(message, "namespace", "")
+    return f"{namespace}/{message.name}" if namespace else str(message.name)
+
+
+class _Known:
+    """The uids of the objects that a live cluster has, by name."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._cache = state.engine.cache
+        self._pods: dict[str, str] | None = None
+
+    def uid_of(self, word: str, message: Any) -> str:
+        if word == "pod":
+            if self._pods is None:
+                tasks = self._cache.tasks.values()
+                self._pods = {task.key: task.uid for task in tasks}
+            return self._pods.get(_key(message), "")
+        type_ = kind_type(_KINDS[word])
+        if type_ is None or word in {"service", "replica_set"}:
+            return ""
+        return self._cache.uid_named(type_, _key(message))
+
+
+# Sessions.
+
+
+def _run_sessions(
+    state: ClusterState, request: ScheduleRequest, response: ScheduleResponse, now_ns: int
+) -> None:
+    statuses: dict[tuple[str, str, str], status_pb2.StatusChange] = {}
+    effective = state.effective
+    period_ns = effective.period_ns if effective is not None else DEFAULT_PERIOD_NS
+    for number in range(max(1, request.max_sessions)):
+        at_ns = now_ns + number * period_ns
+        started = time.perf_counter_ns()
+        result = state.session(at_ns)
+        duration_ns = time.perf_counter_ns() - started
+        _tell(response, state, result, duration_ns)
+        if not request.decisions_only:
+            for change in result.statuses:
+                uid = getattr(change, "uid", "")
+                statuses[type(change).__name__, uid, change.name] = write_status(change)
+        if _is_quiet(result):
+            break
+        state.engine.apply(_come_true(state, result), at_ns)
+    del response.waits[:]
+    response.waits.extend(write_wait(wait) for wait in state.engine.waits[:_MOST_WAITS])
+    response.statuses.extend(statuses.values())
+
+
+def _is_quiet(result: SessionResult) -> bool:
+    phases = any(isinstance(change, PodGroupStatusChanged) for change in result.statuses)
+    return not result.decisions and not phases
+
+
+def _tell(
+    response: ScheduleResponse, state: ClusterState, result: SessionResult, duration_ns: int
+) -> None:
+    gangs, decisions = write_decisions(result.decisions)
+    response.gangs.extend(gangs)
+    response.decisions.extend(decisions)
+    response.faults.extend(write_fault(fault) for fault in result.faults)
+    made = record(
+        result,
+        duration_ns=duration_ns,
+        based_on_seq=response.based_on_seq,
+        config_hash=state.config_hash,
+    )
+    response.sessions.append(made.summary)
+
+
+def _come_true(state: ClusterState, result: SessionResult) -> Iterable[Delta]:
+    """Bound pods run, evicted pods are gone."""
+    deltas: list[Delta] = []
+    for decision in result.decisions:
+        task = state.engine.cache.tasks.get(decision.uid)
+        if task is None:
+            continue
+        if isinstance(decision, Bind):
+            pod = replace(task.pod, node_name=decision.node, phase=PodPhase.RUNNING)
+            deltas.append(Upserted(pod))
+        else:
+            deltas.append(Deleted(Pod, decision.uid))
+    return deltas
+
+
+def nanoseconds(message: Duration) -> int:
+    return message.seconds * _SECOND_NS + message.nanos

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
+import yaml
 from kubernetes.client import Configuration
 from kubernetes.config import (
     ConfigException,
@@ -58,7 +59,7 @@ class AccessSource:
             self._load_into(configuration)
         except ConfigException as error:
             raise NoAccessError(f"the kubeconfig cannot be used: {one_line(error)}") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
             raise NoAccessError(f"the kubeconfig cannot be read: {one_line(error)}") from error
         if self._master:
             configuration.host = self._master

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from pumice.adapters.kubernetes.reflector import Head
-from pumice.adapters.kubernetes.resources import Resource
+from pumice.adapters.kubernetes.resources import POD_GROUPS, QUEUES, Resource
 from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.runtime.clock import Backoff, Clock
 from pumice.adapters.runtime.objects import KindNumber
@@ -48,6 +48,13 @@ class Definitions:
             await self._news.wait()
         backoff = _BLIND if self.is_blind else _SOON
         await self._clock.sleep(backoff.delay(misses + 1, self._rng))
+
+    def is_absent(self, source: Source) -> bool:
+        resource = source.resource
+        if not resource.custom:
+            return False
+        is_ancient = resource in (*POD_GROUPS[1:], *QUEUES[1:])
+        return is_ancient or (not self.is_blind and resource.full_name not in self._present)
 
     def _tell(self) -> None:
         news, self._news = self._news, asyncio.Event()

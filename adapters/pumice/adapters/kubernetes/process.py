@@ -7,6 +7,7 @@ import logging
 from pumice.adapters.kubernetes.api import AccessSource
 from pumice.adapters.kubernetes.errors import (
     ApiError,
+    BadCredentialsError,
     LostAnswerError,
     UnreachableError,
     one_line,
@@ -51,21 +52,28 @@ async def run_adapter(settings: AdapterSettings, open_channel: ChannelFactory) -
 
 async def check(api: ApiSession, patience: Patience) -> None:
     """That the API server answers and knows us: said now, not in an hour."""
+    refusal = None
     try:
         async for attempt in patience.retrying("the API server", tries=_FIRST_TRIES):
             with attempt:
-                await _ask(api)
+                refusal = await _ask(api)
     except (LostAnswerError, ApiError) as error:
         raise UnreachableError(api.server, one_line(error)) from error
+    if refusal is not None:
+        raise refusal
 
 
-async def _ask(api: ApiSession) -> None:
+async def _ask(api: ApiSession) -> BadCredentialsError | None:
     try:
         await api.call("GET", "/version")
+    except BadCredentialsError as error:
+        # No use in asking again: a person has to do something first.
+        return error
     except ApiError as error:
         # Whoever is refused this page was recognised.
         if error.is_transient:
             raise
+    return None
 
 
 async def _serve(

@@ -14,6 +14,7 @@ from pumice.adapters.kubernetes.errors import (
     ApiError,
     KubernetesError,
     LostAnswerError,
+    MissingRightsError,
     one_line,
 )
 from pumice.adapters.kubernetes.patience import Patience
@@ -110,6 +111,10 @@ class Appearance(Protocol):
     """Knows when a resource that is missing may be there."""
 
     async def appears(self, source: Source, misses: int) -> None: ...
+
+    def is_absent(self, source: Source) -> bool:
+        """Whether a refusal means no more than that there is no such resource."""
+        ...
 
 
 class Reflector:
@@ -214,12 +219,20 @@ class Reflector:
             query["continue"] = token
         async for attempt in self._patience.retrying(f"list of {self._source.shown}"):
             with attempt:
-                body = await self._api.page(self._path, query, self._list_accept)
-                try:
-                    return _PAGE.decode(body)
-                except msgspec.MsgspecError as error:
-                    raise LostAnswerError(f"a list that is not one: {error}") from error
+                return await self._page_once(query)
         raise AssertionError("retries end with a result or an error")
+
+    async def _page_once(self, query: dict[str, str]) -> _Page:
+        try:
+            body = await self._api.page(self._path, query, self._list_accept)
+            return _PAGE.decode(body)
+        except MissingRightsError as error:
+            # Rights are checked first, so what is not there is refused, too.
+            if self._appearance.is_absent(self._source):
+                raise ApiError(NOT_FOUND, "NotFound", str(error)) from error
+            raise
+        except msgspec.MsgspecError as error:
+            raise LostAnswerError(f"a list that is not one: {error}") from error
 
     def _put(self, raw: msgspec.Raw) -> Head | None:
         try:

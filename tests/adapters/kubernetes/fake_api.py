@@ -1,0 +1,340 @@
+"""An API server in memory: lists, watches, patches, bindings, and the trouble a test asks for."""
+
+import asyncio
+import itertools
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+Object = dict[str, Any]
+
+_PATH = re.compile(
+    r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)"
+    r"(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?"
+    r"(?:/(?P<sub>[^/]+))?"
+)
+_KEPT_CHANGES = 1000
+
+
+@dataclass
+class Trouble:
+    """What happens to calls of some kind, so many times."""
+
+    method: str
+    path: str
+    times: int = 1
+    status: int = 500
+    message: str = "trouble"
+    headers: dict[str, str] = field(default_factory=dict)
+    # The call takes effect and the connection breaks.
+    loses_answer: bool = False
+    seconds: float = 0.0
+
+    def strikes(self, method: str, path: str) -> bool:
+        if not self.times or self.method != method or not re.search(self.path, path):
+            return False
+        self.times -= 1
+        return True
+
+
+class FakeApi:
+    def __init__(self) -> None:
+        self.server = ""
+        self.objects: dict[tuple[str, str, str], Object] = {}
+        self.changes: list[tuple[int, str, str, Object]] = []
+        self.version = 100
+        # Watches of older versions are gone.
+        self.forgotten = 0
+        self.resources = {
+            "nodes", "pods", "podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh",
+            "namespaces", "persistentvolumes", "persistentvolumeclaims", "events", "configmaps",
+            "leases.coordination.k8s.io", "customresourcedefinitions.apiextensions.k8s.io",
+        }  # fmt: skip
+        self.with_status = {"queues.scheduling.volcano.sh"}
+        self.trouble: list[Trouble] = []
+        self.token = ""
+        self.calls: list[tuple[str, str, dict[str, str]]] = []
+        self._uids = itertools.count(1)
+        self._news = asyncio.Event()
+        self.open_watches = 0
+
+    # For tests.
+
+    def put(self, resource: str, body: Object) -> Object:
+        metadata = body.setdefault("metadata", {})
+        key = (resource, metadata.get("namespace", ""), metadata["name"])
+        old = self.objects.get(key)
+        metadata.setdefault("uid", old["metadata"]["uid"] if old else f"uid-{next(self._uids)}")
+        return self._store("MODIFIED" if old else "ADDED", key, body)
+
+    def remove(self, resource: str, namespace: str, name: str) -> None:
+        key = (resource, namespace, name)
+        body = self.objects.pop(key)
+        self._change("DELETED", key, body)
+
+    def get(self, resource: str, namespace: str, name: str) -> Object:
+        return self.objects[resource, namespace, name]
+
+    def bookmark(self, resource: str) -> None:
+        self.version += 1
+        body: Object = {"metadata": {"resourceVersion": str(self.version)}}
+        self.changes.append((self.version, "BOOKMARK", resource, body))
+        self._wake()
+
+    def error(self, resource: str, code: int) -> None:
+        """Tells every watcher of a resource that something is wrong."""
+        self.version += 1
+        body = {"kind": "Status", "code": code, "message": "too old"}
+        self.changes.append((self.version, "ERROR", resource, body))
+        self._wake()
+
+    def forget_history(self) -> None:
+        self.forgotten = self.version
+
+    def made(self, method: str, path: str) -> list[tuple[str, str, dict[str, str]]]:
+        return [call for call in self.calls if call[0] == method and re.search(path, call[1])]
+
+    # The server.
+
+    def _store(self, change: str, key: tuple[str, str, str], body: Object) -> Object:
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[key] = body
+        self.changes.append((self.version, change, key[0], json.loads(json.dumps(body))))
+        self._wake()
+        return body
+
+    def _change(self, change: str, key: tuple[str, str, str], body: Object) -> None:
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.changes.append((self.version, change, key[0], json.loads(json.dumps(body))))
+        self._wake()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        query = dict(request.query)
+        self.calls.append((request.method, request.path, query))
+        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            return _status(401, "Unauthorized", "Unauthorized")
+        for trouble in self.trouble:
+            if trouble.strikes(request.method, request.path_qs):
+                return await self._suffer(trouble, request)
+        return await self._answer(request)
+
+    async def _suffer(self, trouble: Trouble, request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(trouble.seconds)
+        if trouble.loses_answer:
+            await self._answer(request)
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        return _status(trouble.status, "Trouble", trouble.message, trouble.headers)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path == "/version":
+            return web.json_response({"major": "1"})
+        found = _PATH.fullmatch(request.path)
+        if found is None:
+            return self._discovery(request.path)
+        plural, group, namespace = found["plural"], found["group"], found["namespace"] or ""
+        if plural == "namespaces" and found["name"] is None and namespace:
+            plural = "namespaces"
+        resource = f"{plural}.{group}" if group else plural
+        if resource not in self.resources:
+            return _status(404, "NotFound", "the server could not find the requested resource")
+        if found["name"] is None:
+            if request.method == "POST":
+                return await self._create(request, resource, namespace)
+            if request.query.get("watch"):
+                return await self._watch(request, resource)
+            return self._list(request, resource)
+        key = (resource, namespace, found["name"])
+        return await self._one(request, key, found["sub"] or "")
+
+    def _discovery(self, path: str) -> web.Response:
+        group = path.split("/")[2]
+        mine = [r.partition(".")[0] for r in self.resources if r.endswith(f".{group}")]
+        with_status = [r.partition(".")[0] for r in self.with_status if r.endswith(f".{group}")]
+        names = [*mine, *(f"{name}/status" for name in with_status)]
+        return web.json_response({"resources": [{"name": name} for name in names]})
+
+    def _selected(self, request: web.Request, resource: str) -> Callable[[Object], bool]:
+        terms = [t for t in request.query.get("fieldSelector", "").split(",") if t]
+
+        def matches(body: Object) -> bool:
+            return all(_matches(body, term) for term in terms)
+
+        return matches
+
+    def _list(self, request: web.Request, resource: str) -> web.Response:
+        matches = self._selected(request, resource)
+        items = [body for key, body in sorted(self.objects.items()) if key[0] == resource]
+        items = [body for body in items if matches(body)]
+        start = int(request.query.get("continue", "0"))
+        limit = int(request.query.get("limit", "0")) or len(items)
+        metadata = {"resourceVersion": str(self.version)}
+        if start + limit < len(items):
+            metadata["continue"] = str(start + limit)
+        return web.json_response({"metadata": metadata, "items": items[start : start + limit]})
+
+    async def _watch(self, request: web.Request, resource: str) -> web.StreamResponse:
+        since = int(request.query["resourceVersion"])
+        if since < self.forgotten:
+            return _status(410, "Expired", "too old resource version")
+        matches = self._selected(request, resource)
+        born = self.version
+        response = web.StreamResponse()
+        await response.prepare(request)
+        self.open_watches += 1
+        try:
+            while True:
+                news = self._news
+                for version, change, name, body in self.changes:
+                    if version <= since or name != resource:
+                        continue
+                    since = version
+                    if change == "ERROR" and version <= born:
+                        continue
+                    if change in {"BOOKMARK", "ERROR"} or matches(body):
+                        line = json.dumps({"type": change, "object": body}) + "\n"
+                        await response.write(line.encode())
+                await news.wait()
+        except (ConnectionError, asyncio.CancelledError):
+            return response
+        finally:
+            self.open_watches -= 1
+
+    async def _create(self, request: web.Request, resource: str, namespace: str) -> web.Response:
+        body = await request.json()
+        if namespace:
+            body["metadata"]["namespace"] = namespace
+        key = (resource, namespace, body["metadata"]["name"])
+        if key in self.objects:
+            return _status(409, "AlreadyExists", f"{key[2]} already exists")
+        return web.json_response(self.put(resource, body), status=201)
+
+    async def _one(
+        self, request: web.Request, key: tuple[str, str, str], sub: str
+    ) -> web.StreamResponse:
+        if sub == "status" and key[0] not in self.with_status | {"pods"}:
+            return _status(404, "NotFound", "the server could not find the requested resource")
+        if key not in self.objects:
+            return _status(404, "NotFound", f'{key[0]} "{key[2]}" not found')
+        held = self.objects[key]
+        match request.method:
+            case "GET":
+                return web.json_response(held)
+            case "POST" if sub == "binding":
+                return self._bind(key, held, await request.json())
+            case "PUT":
+                return self._replace(key, held, await request.json())
+            case "PATCH":
+                return self._patch(key, held, sub, await request.json(), request.content_type)
+            case "DELETE":
+                return self._delete(key, held, await request.json())
+        return _status(405, "MethodNotAllowed", request.method)
+
+    def _bind(self, key: tuple[str, str, str], held: Object, body: Object) -> web.Response:
+        if body["metadata"].get("uid") != held["metadata"]["uid"]:
+            return _status(409, "Conflict", "Precondition failed: UID in precondition")
+        if held["spec"].get("nodeName"):
+            return _status(409, "Conflict", "pod is already assigned to node")
+        if held["metadata"].get("deletionTimestamp"):
+            return _status(409, "Conflict", "pod is being deleted, cannot be assigned to a host")
+        held["spec"]["nodeName"] = body["target"]["name"]
+        held["metadata"].setdefault("annotations", {}).update(
+            body["metadata"].get("annotations", {})
+        )
+        self._store("MODIFIED", key, held)
+        return _status(201, "", "")
+
+    def _replace(self, key: tuple[str, str, str], held: Object, body: Object) -> web.Response:
+        if body["metadata"].get("resourceVersion") != held["metadata"]["resourceVersion"]:
+            return _status(409, "Conflict", "the object has been modified")
+        return web.json_response(self._store("MODIFIED", key, body))
+
+    def _patch(
+        self, key: tuple[str, str, str], held: Object, sub: str, patch: Any, content_type: str
+    ) -> web.Response:
+        if content_type == "application/json-patch+json":
+            if patch[0]["value"] != held["metadata"]["uid"] or "status" not in held:
+                return _status(422, "Invalid", "the server rejected our request")
+            held["status"]["allocated"] = patch[1]["value"]
+            return web.json_response(self._store("MODIFIED", key, held))
+        metadata = patch.get("metadata", {})
+        if metadata.get("uid", held["metadata"]["uid"]) != held["metadata"]["uid"]:
+            return _status(422, "Invalid", "metadata.uid: Invalid value: field is immutable")
+        version = held["metadata"]["resourceVersion"]
+        if metadata.get("resourceVersion", version) != version:
+            return _status(409, "Conflict", "the object has been modified")
+        if sub != "status" and key[0] in self.with_status:
+            patch.pop("status", None)
+        if sub == "status":
+            patch = {"status": patch["status"]}
+        _merge(held, patch, strategic="strategic" in content_type)
+        return web.json_response(self._store("MODIFIED", key, held))
+
+    def _delete(self, key: tuple[str, str, str], held: Object, options: Object) -> web.Response:
+        wanted = options.get("preconditions", {})
+        if wanted.get("uid", held["metadata"]["uid"]) != held["metadata"]["uid"]:
+            return _status(409, "Conflict", "the UID in the precondition does not match")
+        version = held["metadata"]["resourceVersion"]
+        if wanted.get("resourceVersion", version) != version:
+            return _status(409, "Conflict", "the ResourceVersion in the precondition")
+        held["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
+        return web.json_response(self._store("MODIFIED", key, held))
+
+
+def _merge(held: Object, patch: Object, *, strategic: bool) -> None:
+    for name, value in patch.items():
+        if value is None:
+            held.pop(name, None)
+        elif isinstance(value, dict):
+            _merge(held.setdefault(name, {}), value, strategic=strategic)
+        elif strategic and name == "conditions":
+            types = {condition["type"] for condition in value}
+            kept = [c for c in held.get(name, []) if c["type"] not in types]
+            held[name] = [*kept, *value]
+        else:
+            held[name] = value
+
+
+def _matches(body: Object, term: str) -> bool:
+    negative = "!=" in term
+    path, _, value = term.partition("!=" if negative else "=")
+    found: Any = body
+    for part in path.split("."):
+        found = found.get(part, {}) if isinstance(found, dict) else {}
+    return ((found or "") == value) != negative
+
+
+def _status(
+    code: int, reason: str, message: str, headers: dict[str, str] | None = None
+) -> web.Response:
+    body = {"kind": "Status", "code": code, "reason": reason, "message": message}
+    return web.json_response(body, status=code, headers=headers)
+
+
+@asynccontextmanager
+async def running_api() -> AsyncIterator[FakeApi]:
+    api = FakeApi()
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", api.handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    server: Any = site._server
+    api.server = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield api
+    finally:
+        await runner.cleanup()

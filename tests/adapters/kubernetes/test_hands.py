@@ -1,0 +1,412 @@
+"""Binds, evictions, statuses and events, and every answer they can get."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.world import ApplyCode, ReadError
+from pumice.v1 import group_pb2, status_pb2
+from pumice.v1.decision_pb2 import Bind, Evict, VolumeChoice
+from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, KIND_QUEUE
+from tests.adapters.fake_clock import until
+from tests.adapters.kubernetes.conftest import Cluster
+from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
+from tests.adapters.kubernetes.objects import (
+    PODGROUPS,
+    QUEUES,
+    claim,
+    group,
+    pod,
+    queue,
+    volume,
+)
+
+Watched = Callable[..., Cluster]
+
+
+def order(uid: str, node: str = "n1", **fields: Any) -> Bind:
+    return Bind(namespace="ns", name="p", uid=uid, node=node, **fields)
+
+
+def put_pod(api: FakeApi, **fields: Any) -> str:
+    uid: str = api.put("pods", pod("p", **fields))["metadata"]["uid"]
+    return uid
+
+
+# Binds.
+
+
+async def test_a_bind_posts_uid_and_annotations(fake_api: FakeApi, watched: Watched) -> None:
+    uid = put_pod(fake_api)
+    world = watched().world
+    result = await world.binder.bind(order(uid, annotations={"volcano.sh/x": "y"}))
+    assert result.code is ApplyCode.DONE
+    bound = fake_api.get("pods", "ns", "p")
+    assert bound["spec"]["nodeName"] == "n1"
+    assert bound["metadata"]["annotations"]["volcano.sh/x"] == "y"
+
+
+async def test_what_a_bind_finds(fake_api: FakeApi, watched: Watched) -> None:
+    world = watched().world
+    assert (await world.binder.bind(order("u"))).code is ApplyCode.NOT_FOUND
+    uid = put_pod(fake_api)
+    assert (await world.binder.bind(order("other"))).code is ApplyCode.OTHER_UID
+    fake_api.put("pods", pod("p", deletionTimestamp="2026-11-01T00:00:00Z"))
+    assert (await world.binder.bind(order(uid))).code is ApplyCode.NOT_FOUND
+    fake_api.put("pods", pod("p", node="n9"))
+    result = await world.binder.bind(order(uid))
+    assert (result.code, result.node) == (ApplyCode.PLACED, "n9")
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, ApplyCode.INVALID),
+        (403, ApplyCode.FORBIDDEN),
+        (409, ApplyCode.CONFLICT),
+        (422, ApplyCode.INVALID),
+        (429, ApplyCode.THROTTLED),
+        (500, ApplyCode.SERVER_ERROR),
+        (503, ApplyCode.SERVER_ERROR),
+        (504, ApplyCode.TIMED_OUT),
+    ],
+)
+async def test_every_refusal_has_a_meaning(
+    fake_api: FakeApi, watched: Watched, status: int, code: ApplyCode
+) -> None:
+    uid = put_pod(fake_api)
+    headers = {"Retry-After": "3"}
+    fake_api.trouble.append(Trouble("POST", "/binding", status=status, headers=headers))
+    result = await watched().world.binder.bind(order(uid))
+    assert result.code is code
+    if code is ApplyCode.THROTTLED:
+        assert result.retry_after_seconds == 3
+
+
+async def test_a_bind_whose_answer_is_lost_shows_when_the_pod_is_read(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    uid = put_pod(fake_api)
+    fake_api.trouble.append(Trouble("POST", "/binding", loses_answer=True))
+    world = watched().world
+    assert (await world.binder.bind(order(uid))).code is ApplyCode.TIMED_OUT
+    reading = await world.read_pod("ns", "p")
+    assert reading.object is not None
+    assert reading.object.pod.node_name == "n1"
+    # And when it is tried again all the same.
+    assert (await world.binder.bind(order(uid))).code is ApplyCode.PLACED
+
+
+async def test_reading(fake_api: FakeApi, watched: Watched) -> None:
+    world = watched().world
+    assert (await world.read_pod("ns", "none")).object is None
+    made = fake_api.put(QUEUES, queue("q"))
+    reading = await world.read_object(KIND_QUEUE, "", "q")
+    assert reading.version == made["metadata"]["resourceVersion"]
+    fake_api.trouble.append(Trouble("GET", "/queues/q"))
+    with pytest.raises(ReadError):
+        await world.read_object(KIND_QUEUE, "", "q")
+
+
+# Volumes.
+
+
+async def test_a_claim_is_told_its_node_and_the_pod_waits_for_it(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    fake_api.put("persistentvolumeclaims", claim("c"))
+    uid = put_pod(fake_api)
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    wanted = order(uid, volumes=[VolumeChoice(claim="c")])
+    binder = cluster.world.binder
+    result = await binder.bind(wanted)
+    assert result.code is ApplyCode.WAITING
+    held = fake_api.get("persistentvolumeclaims", "ns", "c")
+    assert held["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] == "n1"
+    assert (await binder.bind(wanted)).code is ApplyCode.WAITING
+    assert "nodeName" not in fake_api.get("pods", "ns", "p")["spec"]
+    # The volume controllers do their part.
+    held["spec"]["volumeName"] = "v"
+    held["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes"
+    fake_api.put("persistentvolumeclaims", held)
+    await until(
+        lambda: any(o.persistent_volume_claim.volume_name for o in cluster.objects.values())
+    )
+    assert (await binder.bind(wanted)).code is ApplyCode.DONE
+    assert fake_api.get("pods", "ns", "p")["spec"]["nodeName"] == "n1"
+
+
+async def test_a_volume_is_reserved_for_its_claim(fake_api: FakeApi, watched: Watched) -> None:
+    made = fake_api.put("persistentvolumeclaims", claim("c"))
+    fake_api.put("persistentvolumes", volume("v"))
+    uid = put_pod(fake_api)
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    wanted = order(uid, volumes=[VolumeChoice(claim="c", volume_name="v")])
+    assert (await cluster.world.binder.bind(wanted)).code is ApplyCode.WAITING
+    held = fake_api.get("persistentvolumes", "", "v")
+    assert held["spec"]["claimRef"]["uid"] == made["metadata"]["uid"]
+    assert held["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] == "yes"
+
+
+async def test_volumes_that_do_not_come_are_given_up_and_undone(
+    fake_api: FakeApi, watched: Watched, metrics: Metrics
+) -> None:
+    fake_api.put("persistentvolumeclaims", claim("new"))
+    fake_api.put("persistentvolumeclaims", claim("old"))
+    fake_api.put("persistentvolumes", volume("v"))
+    uid = put_pod(fake_api)
+    cluster = watched(volume_seconds=0.5)
+    await until(lambda: cluster.synced)
+    choices = [VolumeChoice(claim="new"), VolumeChoice(claim="old", volume_name="v")]
+    wanted = order(uid, volumes=choices)
+    assert (await cluster.world.binder.bind(wanted)).code is ApplyCode.WAITING
+    assert "claimRef" in fake_api.get("persistentvolumes", "", "v")["spec"]
+    await asyncio.sleep(0.55)
+    result = await cluster.world.binder.bind(wanted)
+    assert result.code is ApplyCode.INVALID
+    assert "new, old not bound" in result.reason
+    held = fake_api.get("persistentvolumeclaims", "ns", "new")
+    assert "volume.kubernetes.io/selected-node" not in held["metadata"]["annotations"]
+    free = fake_api.get("persistentvolumes", "", "v")
+    assert "claimRef" not in free["spec"]
+    assert metrics.counted("volume_undos") == 2
+
+
+async def test_a_pod_that_is_refused_gives_its_volumes_back(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    fake_api.put("persistentvolumeclaims", claim("c"))
+    fake_api.put("persistentvolumeclaims", claim("gone"))
+    uid = put_pod(fake_api)
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    choices = [VolumeChoice(claim="c"), VolumeChoice(claim="nowhere")]
+    result = await cluster.world.binder.bind(order(uid, volumes=choices))
+    assert result.code is ApplyCode.INVALID
+    assert "nowhere" in result.reason
+    held = fake_api.get("persistentvolumeclaims", "ns", "c")
+    assert "volume.kubernetes.io/selected-node" not in held["metadata"]["annotations"]
+
+
+async def test_a_volume_of_somebody_else_is_not_taken(fake_api: FakeApi, watched: Watched) -> None:
+    fake_api.put("persistentvolumeclaims", claim("c"))
+    taken = volume("v")
+    taken["spec"]["claimRef"] = {"namespace": "ns", "name": "other", "uid": "z"}
+    fake_api.put("persistentvolumes", taken)
+    uid = put_pod(fake_api)
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    wanted = order(uid, volumes=[VolumeChoice(claim="c", volume_name="v")])
+    result = await cluster.world.binder.bind(wanted)
+    assert result.code is ApplyCode.INVALID
+    assert "ns/other" in result.reason
+
+
+async def test_trouble_with_volumes_is_trouble_with_the_bind(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    fake_api.put("persistentvolumeclaims", claim("c"))
+    uid = put_pod(fake_api)
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    wanted = order(uid, volumes=[VolumeChoice(claim="c")])
+    fake_api.trouble.append(Trouble("PATCH", "/persistentvolumeclaims/c", status=500))
+    assert (await cluster.world.binder.bind(wanted)).code is ApplyCode.SERVER_ERROR
+    assert (await cluster.world.binder.bind(wanted)).code is ApplyCode.WAITING
+
+
+# Evictions.
+
+
+async def test_an_eviction_says_why_and_then_deletes(fake_api: FakeApi, watched: Watched) -> None:
+    uid = put_pod(fake_api, node="n1")
+    evict = Evict(namespace="ns", name="p", uid=uid, reason="preempt", for_job="ns/high")
+    assert (await watched().world.evictor.evict(evict)).code is ApplyCode.DONE
+    held = fake_api.get("pods", "ns", "p")
+    assert held["metadata"]["deletionTimestamp"]
+    conditions = {c["type"]: c for c in held["status"]["conditions"]}
+    assert conditions["Ready"]["reason"] == "Evict"
+    assert conditions["Ready"]["status"] == "False"
+    assert conditions["DisruptionTarget"]["reason"] == "PreemptionByScheduler"
+    assert "volcano" in conditions["DisruptionTarget"]["message"]
+    assert "ns/high" in conditions["DisruptionTarget"]["message"]
+
+
+async def test_what_an_eviction_finds(fake_api: FakeApi, watched: Watched) -> None:
+    world = watched().world
+    evict = Evict(namespace="ns", name="p", uid="u")
+    assert (await world.evictor.evict(evict)).code is ApplyCode.NOT_FOUND
+    put_pod(fake_api, node="n1")
+    assert (await world.evictor.evict(evict)).code is ApplyCode.OTHER_UID
+    assert "deletionTimestamp" not in fake_api.get("pods", "ns", "p")["metadata"]
+    fake_api.trouble.append(Trouble("DELETE", "/pods/p", status=409, message="ResourceVersion"))
+    evict.uid = fake_api.get("pods", "ns", "p")["metadata"]["uid"]
+    assert (await world.evictor.evict(evict)).code is ApplyCode.CONFLICT
+    assert (await world.evictor.evict(evict)).code is ApplyCode.DONE
+
+
+# Statuses.
+
+
+def group_change(uid: str) -> status_pb2.StatusChange:
+    status = group_pb2.PodGroupStatus(
+        phase=group_pb2.POD_GROUP_PHASE_RUNNING,
+        running=2,
+        conditions=[
+            group_pb2.PodGroupCondition(
+                type="Scheduled", status="True", transition_time_ns=1_700_000_000 * 10**9
+            )
+        ],
+    )
+    return status_pb2.StatusChange(
+        pod_group=status_pb2.PodGroupStatusChange(namespace="ns", name="g", uid=uid, status=status)
+    )
+
+
+@pytest.mark.parametrize("apart", [False, True])
+async def test_a_pod_group_is_written_with_and_without_a_status_of_its_own(
+    fake_api: FakeApi, watched: Watched, apart: bool
+) -> None:
+    if apart:
+        fake_api.with_status.add(PODGROUPS)
+    body = group("g")
+    body["status"] = {"phase": "Inqueue", "failed": 3}
+    uid = fake_api.put(PODGROUPS, body)["metadata"]["uid"]
+    updater = watched().world.status_updater
+    assert (await updater.write_status(group_change(uid))).code is ApplyCode.DONE
+    status = fake_api.get(PODGROUPS, "ns", "g")["status"]
+    assert status["phase"] == "Running"
+    assert status["running"] == 2
+    assert "failed" not in status
+    assert status["conditions"][0]["lastTransitionTime"] == "2023-11-14T22:13:20Z"
+    assert bool(fake_api.made("PATCH", "/podgroups/g/status")) == apart
+    assert (await updater.write_status(group_change("x"))).code is ApplyCode.OTHER_UID
+
+
+async def test_a_definition_that_is_replaced_is_noticed(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    uid = fake_api.put(PODGROUPS, group("g"))["metadata"]["uid"]
+    updater = watched().world.status_updater
+    assert (await updater.write_status(group_change(uid))).code is ApplyCode.DONE
+    fake_api.with_status.add(PODGROUPS)
+    fake_api.get(PODGROUPS, "ns", "g").pop("status")
+    assert (await updater.write_status(group_change(uid))).code is ApplyCode.CONFLICT
+    assert (await updater.write_status(group_change(uid))).code is ApplyCode.DONE
+
+
+async def test_a_pod_group_of_kube_batch_is_written_where_it_is(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    old = "podgroups.scheduling.sigs.dev"
+    fake_api.resources.add(old)
+    uid = fake_api.put(old, group("g"))["metadata"]["uid"]
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    updater = cluster.world.status_updater
+    assert (await updater.write_status(group_change(uid))).code is ApplyCode.DONE
+    assert fake_api.get(old, "ns", "g")["status"]["phase"] == "Running"
+
+
+async def test_what_a_queue_holds_replaces_what_it_held(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    uid = fake_api.put(QUEUES, queue("q"))["metadata"]["uid"]
+    updater = watched().world.status_updater
+
+    def change(**allocated: int) -> status_pb2.StatusChange:
+        return status_pb2.StatusChange(
+            queue=status_pb2.QueueStatusChange(name="q", uid=uid, allocated=allocated)
+        )
+
+    gpu = {"nvidia.com/gpu": 1500}
+    written = change(cpu=2000, memory=1024, **gpu)
+    assert (await updater.write_status(written)).code is ApplyCode.DONE
+    allocated = fake_api.get(QUEUES, "", "q")["status"]["allocated"]
+    assert allocated == {"cpu": "2", "memory": "1024", "nvidia.com/gpu": "1500m"}
+    assert (await updater.write_status(change(cpu=100))).code is ApplyCode.DONE
+    assert fake_api.get(QUEUES, "", "q")["status"]["allocated"] == {"cpu": "100m"}
+
+
+async def test_a_pod_that_waits_is_told_why_and_where(fake_api: FakeApi, watched: Watched) -> None:
+    uid = put_pod(fake_api)
+    change = status_pb2.PodConditionChange(
+        namespace="ns",
+        name="p",
+        uid=uid,
+        reason="Unschedulable",
+        message="0/1 nodes",
+        nominated_node_name="n3",
+    )
+    updater = watched().world.status_updater
+    result = await updater.write_status(status_pb2.StatusChange(pod=change))
+    assert result.code is ApplyCode.DONE
+    status = fake_api.get("pods", "ns", "p")["status"]
+    assert status["nominatedNodeName"] == "n3"
+    assert status["conditions"][0]["message"] == "0/1 nodes"
+
+
+# Events.
+
+
+def event(message: str = "m", uid: str = "u") -> status_pb2.Event:
+    return status_pb2.Event(
+        kind=KIND_POD,
+        namespace="ns",
+        name="p",
+        uid=uid,
+        warning=True,
+        reason="FailedScheduling",
+        message=message,
+    )
+
+
+def events_of(api: FakeApi) -> list[dict[str, Any]]:
+    return [body for key, body in api.objects.items() if key[0] == "events"]
+
+
+async def test_the_same_event_is_counted_and_seldom_written(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    updater = watched().world.status_updater
+    for _ in range(100):
+        assert (await updater.write_event(event())).code is ApplyCode.DONE
+    (written,) = events_of(fake_api)
+    assert written["source"]["component"] == "volcano"
+    assert written["involvedObject"]["kind"] == "Pod"
+    await until(lambda: written["count"] == 100)
+    assert len(fake_api.made("PATCH", "/events/")) < 10
+
+
+async def test_many_texts_of_one_reason_share_an_event(fake_api: FakeApi, watched: Watched) -> None:
+    updater = watched().world.status_updater
+    for number in range(30):
+        await updater.write_event(event(f"{number}/30 tasks"))
+    written = events_of(fake_api)
+    assert len(written) == 11
+    combined = [e for e in written if e["message"].startswith("(combined")]
+    await until(lambda: combined[0]["count"] == 20)
+    assert combined[0]["message"].endswith("29/30 tasks")
+
+
+async def test_an_event_whose_answer_was_lost_is_written_once(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    updater = watched().world.status_updater
+    fake_api.trouble.append(Trouble("POST", "/events", loses_answer=True))
+    assert (await updater.write_event(event())).code is ApplyCode.TIMED_OUT
+    assert (await updater.write_event(event())).code is ApplyCode.DONE
+    assert len(events_of(fake_api)) == 1
+
+
+async def test_an_event_of_a_pod_group_names_its_api(fake_api: FakeApi, watched: Watched) -> None:
+    told = status_pb2.Event(kind=KIND_POD_GROUP, namespace="ns", name="g", uid="u", reason="R")
+    await watched().world.status_updater.write_event(told)
+    (written,) = events_of(fake_api)
+    assert written["involvedObject"]["apiVersion"] == "scheduling.volcano.sh/v1beta1"
+    assert written["type"] == "Normal"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pumice.v1 import topology_pb2
+from pumice.v1 import selector_pb2, topology_pb2
 from tests.manifests.manifest import manifest, problem_of, translated
 
 
@@ -19,6 +19,10 @@ def member(kind: str = "Node", **selector: Any) -> dict[str, Any]:
     return {"type": kind, "selector": selector}
 
 
+def asked(one: topology_pb2.HyperNodeMember) -> list[tuple[str, int, list[str]]]:
+    return [(r.key, r.operator, list(r.values)) for r in one.label_selector.requirements]
+
+
 def test_a_hyper_node() -> None:
     found = translated(
         hyper_node(
@@ -27,7 +31,13 @@ def test_a_hyper_node() -> None:
             member(regexMatch={"pattern": "^gpu-.*"}),
             member(labelMatch={"matchLabels": {"rack": "r1"}}),
             member(
-                labelMatch={"matchExpressions": [{"key": "row", "operator": "In", "values": ["2"]}]}
+                labelMatch={
+                    "matchLabels": {"rack": "r1"},
+                    "matchExpressions": [
+                        {"key": "row", "operator": "NotIn", "values": ["2", "3"]},
+                        {"key": "gpu", "operator": "Exists"},
+                    ],
+                }
             ),
             member(labelMatch={}),
             tier=2,
@@ -39,10 +49,14 @@ def test_a_hyper_node() -> None:
     assert exact == topology_pb2.HyperNodeMember(exact_name="n1")
     assert child == topology_pb2.HyperNodeMember(is_hyper_node=True, exact_name="leaf")
     assert pattern == topology_pb2.HyperNodeMember(name_pattern="^gpu-.*")
-    assert dict(labels.match_labels.labels) == {"rack": "r1"}
-    assert dict(expression.match_labels.labels) == {"row": "2"}
-    assert nothing.HasField("match_labels")
-    assert not nothing.match_labels.labels
+    assert asked(labels) == [("rack", selector_pb2.OPERATOR_IN, ["r1"])]
+    assert asked(expression) == [
+        ("rack", selector_pb2.OPERATOR_IN, ["r1"]),
+        ("row", selector_pb2.OPERATOR_NOT_IN, ["2", "3"]),
+        ("gpu", selector_pb2.OPERATOR_EXISTS, []),
+    ]
+    assert nothing.HasField("label_selector")
+    assert asked(nothing) == []
 
 
 @pytest.mark.parametrize(
@@ -58,9 +72,9 @@ def test_a_hyper_node() -> None:
          "allowed: exactly one of exactMatch, regexMatch, labelMatch"),
         (hyper_node(tier=-1), "HyperNode x: spec.tier: expected int >= 0"),
         (hyper_node(member(labelMatch={"matchExpressions": [
-            {"key": "a", "operator": "Exists"}]})),
-         "HyperNode x: spec.members[0].selector.labelMatch.matchExpressions[0]: "
-         "Exists with 0 values given; allowed: In with exactly one value"),
+            {"key": "a", "operator": "Near"}]})),
+         "HyperNode x: spec.members[0].selector.labelMatch.matchExpressions[0].operator: "
+         "'Near' is unknown; allowed: In, NotIn, Exists, DoesNotExist"),
     ],
 )  # fmt: skip
 def test_bad_hyper_nodes_are_set_aside_with_one_line(

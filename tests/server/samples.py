@@ -236,7 +236,8 @@ OBJECTS: dict[str, ClusterObject] = {
         (
             HyperNodeMember(True, "switch-1"),
             HyperNodeMember(False, "", "^n[0-9]+$"),
-            HyperNodeMember(False, "", "", {}),
+            HyperNodeMember(False, "", "", LabelSelector()),
+            HyperNodeMember(False, "", "", SELECTOR),
         ),
     ),
     "numa_topology": NumaTopology(

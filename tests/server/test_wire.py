@@ -73,7 +73,7 @@ def test_the_samples_leave_no_field_at_its_default(field: str) -> None:
     assert set(silent_fields(OBJECTS[field])) <= {
         # Exactly one of a member's three ways to choose is set.
         ".members[0].name_pattern",
-        ".members[0].match_labels",
+        ".members[0].label_selector",
         # An empty selector stands for every namespace.
         ".spec.required_affinity[0].namespace_selector.requirements",
         ".spec.preferred_affinity[0].term.namespace_selector.requirements",

@@ -8,6 +8,7 @@ from pumice.core.deltas import Deleted, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.errors import ObjectError
 from pumice.core.model.group import Queue, Workload
 from pumice.core.model.pod import Pod
+from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 from pumice.core.model.topology import HyperNode, HyperNodeMember
 from pumice.server import wire
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2
@@ -133,6 +134,18 @@ def test_a_hyper_node_member_must_choose_somehow() -> None:
         wire.ObjectReader().read(
             wire.write_object(HyperNode("u", "h", members=(HyperNodeMember(),)))
         )
+
+
+def test_labels_of_a_hyper_node_member_are_read_as_a_selector() -> None:
+    message = object_pb2.ClusterObject()
+    message.hyper_node.uid = message.hyper_node.name = "h"
+    message.hyper_node.members.add().match_labels.labels.update({"rack": "r1", "row": "2"})
+    asked = (Requirement("rack", Operator.IN, ("r1",)), Requirement("row", Operator.IN, ("2",)))
+    member = HyperNodeMember(label_selector=LabelSelector(asked))
+    assert wire.ObjectReader().read(message) == HyperNode("h", "h", members=(member,))
+    message.hyper_node.members[0].label_selector.SetInParent()
+    with pytest.raises(ObjectError, match="set exactly one"):
+        wire.ObjectReader().read(message)
 
 
 def test_kinds_and_fields_from_the_future_are_ignored() -> None:

@@ -10,7 +10,7 @@ from pumice.manifests.amounts import amounts
 from pumice.manifests.errors import FieldError
 from pumice.manifests.golang import parse_int
 from pumice.manifests.quantities import Quantity
-from pumice.manifests.selectors import LabelSelectorShape
+from pumice.manifests.selectors import LabelSelectorShape, label_selector
 from pumice.manifests.shapes import Count, Int64, Metadata, Shape, one_of
 from pumice.v1 import topology_pb2
 
@@ -161,22 +161,8 @@ def _fill_member(target: topology_pb2.HyperNodeMember, shape: MemberShape, field
     if selector.regex_match is not None:
         target.name_pattern = selector.regex_match.pattern
     if selector.label_match is not None:
-        _fill_labels(target, selector.label_match, f"{field}.selector.labelMatch")
-
-
-def _fill_labels(
-    target: topology_pb2.HyperNodeMember, shape: LabelSelectorShape, field: str
-) -> None:
-    target.match_labels.SetInParent()
-    target.match_labels.labels.update(shape.match_labels)
-    for index, expression in enumerate(shape.match_expressions):
-        if expression.operator != "In" or len(expression.values) != 1:
-            raise FieldError(
-                f"{field}.matchExpressions[{index}]",
-                f"{expression.operator} with {len(expression.values)} values given",
-                "In with exactly one value",
-            )
-        target.match_labels.labels[expression.key] = expression.values[0]
+        path = f"{field}.selector.labelMatch"
+        target.label_selector.CopyFrom(label_selector(selector.label_match, path))
 
 
 def fill_numa_topology(target: topology_pb2.NumaTopology, shape: NumaShape) -> None:

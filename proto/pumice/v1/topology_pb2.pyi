@@ -32,6 +32,7 @@ class HyperNodeMember(_message.Message):
     EXACT_NAME_FIELD_NUMBER: _builtins.int
     NAME_PATTERN_FIELD_NUMBER: _builtins.int
     MATCH_LABELS_FIELD_NUMBER: _builtins.int
+    LABEL_SELECTOR_FIELD_NUMBER: _builtins.int
     is_hyper_node: _builtins.bool
     """The member is a HyperNode; only `exact_name` can choose it."""
     exact_name: _builtins.str
@@ -39,7 +40,13 @@ class HyperNodeMember(_message.Message):
     """A regular expression, searched for anywhere in the name."""
     @_builtins.property
     def match_labels(self) -> _selector_pb2.LabelMap:
-        """Absent: not a label match; empty selects nothing."""
+        """Superseded by `label_selector`, and read as one that asks for each of these labels. Absent: not
+        a label match; empty selects nothing.
+        """
+
+    @_builtins.property
+    def label_selector(self) -> _selector_pb2.LabelSelector:
+        """Nodes by their labels. Absent: not a label match; without requirements it selects nothing."""
 
     def __init__(
         self,
@@ -48,10 +55,11 @@ class HyperNodeMember(_message.Message):
         exact_name: _builtins.str = ...,
         name_pattern: _builtins.str = ...,
         match_labels: _selector_pb2.LabelMap | None = ...,
+        label_selector: _selector_pb2.LabelSelector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["match_labels", b"match_labels"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["label_selector", b"label_selector", "match_labels", b"match_labels"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exact_name", b"exact_name", "is_hyper_node", b"is_hyper_node", "match_labels", b"match_labels", "name_pattern", b"name_pattern"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exact_name", b"exact_name", "is_hyper_node", b"is_hyper_node", "label_selector", b"label_selector", "match_labels", b"match_labels", "name_pattern", b"name_pattern"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

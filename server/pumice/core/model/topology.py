@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pumice.core.model.selectors import LabelSelector
+
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeMember:
@@ -13,8 +15,8 @@ class HyperNodeMember:
     is_hyper_node: bool = False
     exact_name: str = ""
     name_pattern: str = ""
-    # None: not a label match; empty selects nothing.
-    match_labels: Mapping[str, str] | None = None
+    # None: not a label match; without requirements it selects nothing.
+    label_selector: LabelSelector | None = None
 
 
 @dataclass(frozen=True, slots=True)

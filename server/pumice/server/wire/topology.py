@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 from pumice.core.model.topology import (
     HyperNode,
     HyperNodeMember,
@@ -10,25 +11,40 @@ from pumice.core.model.topology import (
     NumaTopology,
 )
 from pumice.server.wire.fields import FieldError, amount, amounts, check_named, plain
+from pumice.server.wire.selectors import read_selector, write_selector
 from pumice.v1 import selector_pb2, topology_pb2
 
 
 def _read_member(path: str, message: topology_pb2.HyperNodeMember) -> HyperNodeMember:
-    labels = plain(message.match_labels.labels) if message.HasField("match_labels") else None
-    given = bool(message.exact_name) + bool(message.name_pattern) + (labels is not None)
-    if given != 1:
-        problem = f"{given} of exact_name, name_pattern and match_labels are set; set exactly one"
-        raise FieldError(path, problem)
-    return HyperNodeMember(message.is_hyper_node, message.exact_name, message.name_pattern, labels)
+    has_labels, has_selector = message.HasField("match_labels"), message.HasField("label_selector")
+    chosen = (bool(message.exact_name), bool(message.name_pattern), has_labels, has_selector)
+    if sum(chosen) != 1:
+        names = "exact_name, name_pattern, match_labels and label_selector"
+        raise FieldError(path, f"{sum(chosen)} of {names} are set; set exactly one")
+    selector = None
+    if has_selector:
+        selector = read_selector(f"{path}.label_selector", message.label_selector)
+    elif has_labels:
+        selector = _asking_for(message.match_labels)
+    return HyperNodeMember(
+        message.is_hyper_node, message.exact_name, message.name_pattern, selector
+    )
+
+
+def _asking_for(labels: selector_pb2.LabelMap) -> LabelSelector:
+    return LabelSelector(
+        tuple(
+            Requirement(key, Operator.IN, (value,)) for key, value in sorted(labels.labels.items())
+        )
+    )
 
 
 def _write_member(member: HyperNodeMember) -> topology_pb2.HyperNodeMember:
-    labels = member.match_labels
     return topology_pb2.HyperNodeMember(
         is_hyper_node=member.is_hyper_node,
         exact_name=member.exact_name,
         name_pattern=member.name_pattern,
-        match_labels=None if labels is None else selector_pb2.LabelMap(labels=labels),
+        label_selector=write_selector(member.label_selector),
     )
 
 

@@ -13,17 +13,32 @@ from pumice.adapters.simulated.run import Simulation
 from pumice.server.limits import Limits
 from tests.loop.stage import Stage, quick
 
-SEEDS = range(1, 6)
+SEEDS = (2, 3, 6, 8, 12)
 # Digests are compared all the time.
 LIMITS = Limits(digest_interval_ns=100_000_000)
+# With evictions, so that gangs are also taken from.
+CONFIGURATION = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+  - name: proportion
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
 OPTIONS = SimulationOptions(
-    nodes=6,
-    jobs=14,
+    nodes=4,
+    jobs=40,
+    load=2.0,
+    scheduler_conf=CONFIGURATION,
     # Nothing takes that long; the jobs come within the first forty simulated seconds.
     duration=2000,
     arrival_share=0.02,
     speed=10,
-    elastic_share=0.5,
+    elastic_share=0.7,
     slow_call_seconds=0.3,
     outage_seconds=3.0,
     trouble=Trouble(

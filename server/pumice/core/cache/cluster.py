@@ -14,9 +14,10 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.labels import NodeLabels
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.pods import PodIndex
+from pumice.core.cache.roster import Roster
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.store import ObjectStore
-from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.cache.tasks import Task, TaskClass, stirs
 from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.validation import check_node, check_pod_group, check_queue
 from pumice.core.cache.volumes import StorageCache
@@ -35,7 +36,7 @@ from pumice.core.model.group import (
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
-from pumice.core.model.status import COMPLETED, HOLDS_RESOURCES, TaskStatus
+from pumice.core.model.status import COMPLETED, TaskStatus
 from pumice.core.model.storage import (
     CsiDriver,
     CsiNode,
@@ -67,6 +68,7 @@ class ClusterCache(StorageCache):
         self.classes = ClassRegistry(self)
         self.assumptions = Assumptions()
         self.totals = QueueTotals()
+        self.roster = Roster(self.totals)
         self.jobs: dict[str, Job] = {}
         self.tasks: dict[str, Task] = {}
         # Pods we hold but do not schedule, by uid: another scheduler's, not on a node yet.
@@ -88,10 +90,6 @@ class ClusterCache(StorageCache):
         self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
         self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
         self.broken = BrokenGangs()
-        # Grows when a job gets or loses its group, or goes to another queue.
-        self.membership = 0
-        self._known_membership: tuple[object, ...] = ()
-        self._session_jobs: dict[str, Job] = {}
         # Grows with every delta that changed something: an unchanged one means nothing to do.
         self.version = 0
         # Grows with every change after which something could be placed that could not be before;
@@ -191,7 +189,7 @@ class ClusterCache(StorageCache):
         before = (job.group is not None, job.queue)
         job.set_group(group, self.settings.default_queue)
         if before != (True, job.queue):
-            self.membership += 1
+            self.roster.membership += 1
         job.priority = self._priority_of(job)
 
     def _upsert_pod(self, pod: Pod) -> None:
@@ -218,7 +216,7 @@ class ClusterCache(StorageCache):
                 # It did not go where we sent it, or no longer goes there.
                 self.ledger.failed(task.uid)
         self._enter(task)
-        if _stirs(known, task):
+        if stirs(known, task):
             self.stirred += 1
 
     def _is_ours(self, pod: Pod) -> bool:
@@ -262,7 +260,7 @@ class ClusterCache(StorageCache):
     def _job(self, id_: str) -> Job:
         job = self.jobs.get(id_)
         if job is None:
-            job = self.jobs[id_] = self.job_type(id_)
+            job = self.jobs[id_] = self.job_type(id_, self.roster.changed)
         return job
 
     def _drop_if_done(self, job: Job) -> None:
@@ -304,7 +302,7 @@ class ClusterCache(StorageCache):
             case PodGroup():
                 job = self._job(gone.key)
                 job.clear_group()
-                self.membership += 1
+                self.roster.membership += 1
                 self._drop_if_done(job)
             case PriorityClass():
                 self._reprioritise()
@@ -340,7 +338,7 @@ class ClusterCache(StorageCache):
             priority = self._priority_of(job)
             if priority != job.priority:
                 job.priority = priority
-                job.version += 1
+                job.touch()
 
     # What a session leaves behind.
 
@@ -349,7 +347,7 @@ class ClusterCache(StorageCache):
         if job.group is not None:
             job.group = replace(job.group, status=status)
             job.phase = status.phase
-            job.version += 1
+            job.touch()
             self.groups.put(job.group)
 
     def assume_queue(self, name: str, allocated: tuple[tuple[str, int], ...]) -> None:
@@ -375,16 +373,11 @@ class ClusterCache(StorageCache):
 
     def session_jobs(self) -> dict[str, Job]:
         """Jobs that a session may look at, by id: with a PodGroup and a queue that exists."""
-        queues = self.session_queues()
-        membership = (tuple(queues), self.membership)
-        if membership != self._known_membership:
-            self._known_membership = membership
-            self._session_jobs = {
-                id_: job
-                for id_, job in sorted(self.jobs.items())
-                if job.group is not None and job.queue in queues
-            }
-        return self._session_jobs
+        return self.roster.members(self.jobs, self.session_queues())
+
+    def unsettled_jobs(self) -> list[Job]:
+        """Those of them that wait for something, or changed."""
+        return self.roster.unsettled(self.session_jobs())
 
     def session_queues(self) -> dict[str, Queue]:
         """The queues of a session by name, in the order of names."""
@@ -402,10 +395,3 @@ class ClusterCache(StorageCache):
             yield self.tasks[uid].pod
         for uid in sorted(self.foreign):
             yield self.foreign[uid]
-
-
-def _stirs(old: Task | None, new: Task) -> bool:
-    """Whether a pod's news may let something be placed: it waits, or it makes room."""
-    if old is None or old.class_ is not new.class_:
-        return new.status is TaskStatus.PENDING or old is not None
-    return old.status is not new.status and new.status not in HOLDS_RESOURCES

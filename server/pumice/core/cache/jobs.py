@@ -21,6 +21,7 @@ class Job:
     """The tasks of one PodGroup; without a PodGroup it only remembers them."""
 
     __slots__ = (
+        "_changed",
         "allocated_hyper_node",
         "closed_version",
         "creation_time_ns",
@@ -43,7 +44,7 @@ class Job:
         "version",
     )
 
-    def __init__(self, id_: str) -> None:
+    def __init__(self, id_: str, changed: set[str] | None = None) -> None:
         self.id = id_
         self.group: PodGroup | None = None
         self.queue = ""
@@ -62,8 +63,9 @@ class Job:
         self.min_sub_jobs: dict[str, int] = {}
         self.fit_errors: dict[str, FitErrors] = {}
         self.allocated_hyper_node = ""
-        # Grows with every change that a session could notice.
+        # Grows with every change that a session could notice; then the cache is told the id.
         self.version = 0
+        self._changed = set() if changed is None else changed
         # The version that the last session wrote its status for.
         self.closed_version = -1
         # What people were last told about this job: they are not told the same thing twice.
@@ -73,6 +75,11 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.id}, {len(self.index)} tasks)"
+
+    def touch(self) -> None:
+        """Something changed that a session could notice."""
+        self.version += 1
+        self._changed.add(self.id)
 
     # What the deltas say.
 
@@ -89,16 +96,16 @@ class Job:
         self.phase = group.status.phase
         if old is None or _shape(old) != _shape(group):
             self._divide()
-        self.version += 1
+        self.touch()
 
     def clear_group(self) -> None:
         self.group = None
-        self.version += 1
+        self.touch()
 
     def add(self, task: Task) -> None:
         self.index.add(task)
         self._assign(task)
-        self.version += 1
+        self.touch()
 
     def remove(self, task: Task) -> None:
         self.index.remove(task)
@@ -111,7 +118,7 @@ class Job:
             # It never falls below zero, where it begins.
             sub_job.priority = max((0, *(other.priority for other in sub_job.index)))
         self.fit_errors.pop(task.uid, None)
-        self.version += 1
+        self.touch()
 
     def set_status(self, task: Task, status: TaskStatus) -> None:
         self.index.move(task, status)

@@ -55,8 +55,8 @@ class KubeBatchJob(Job):
 
     __slots__ = ("budget", "founder")
 
-    def __init__(self, id_: str) -> None:
-        super().__init__(id_)
+    def __init__(self, id_: str, changed: set[str] | None = None) -> None:
+        super().__init__(id_, changed)
         self.budget: PodDisruptionBudget | None = None
         # The oldest pod of a job without a PodGroup.
         self.founder: Task | None = None

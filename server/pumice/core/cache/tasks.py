@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.core.model.integers import as_integer
 from pumice.core.model.pod import Pod, PodSpec
 from pumice.core.model.resources import Resources
-from pumice.core.model.status import TaskStatus, status_of
+from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus, status_of
 
 Floats = NDArray[np.float64]
 
@@ -128,9 +129,11 @@ _INDEXED_NAME_PARTS = 3
 def _pod_index(name: str) -> int | None:
     """The number at the end of a name with at least three parts, as ``job-role-7``."""
     parts = name.split("-")
-    if len(parts) < _INDEXED_NAME_PARTS:
-        return None
-    try:
-        return int(parts[-1])
-    except ValueError:
-        return None
+    return as_integer(parts[-1]) if len(parts) >= _INDEXED_NAME_PARTS else None
+
+
+def stirs(old: Task | None, new: Task) -> bool:
+    """Whether a pod's news may let something be placed: it waits, or it makes room."""
+    if old is None or old.class_ is not new.class_:
+        return new.status is TaskStatus.PENDING or old is not None
+    return old.status is not new.status and new.status not in HOLDS_RESOURCES

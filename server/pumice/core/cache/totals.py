@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pumice.core.cache.jobs import Job
 from pumice.core.model.group import PodGroupPhase
@@ -55,16 +55,17 @@ class QueueTotals:
         # Jobs whose contribution was computed: what a session costs.
         self.recomputed = 0
 
-    def refresh(self, jobs: Iterable[Job]) -> None:
-        present = {}
-        for job in jobs:
-            present[job.id] = job
+    def refresh(self, changed: Iterable[Job]) -> None:
+        """Counts jobs that changed anew."""
+        for job in changed:
             seen = self._seen.get(job.id)
             if seen is None or seen[0] != job.version or seen[1] != job.queue:
                 self._replace(job)
-        if len(present) != len(self._seen):
-            for id_ in [id_ for id_ in self._seen if id_ not in present]:
-                self.forget(id_)
+
+    def keep_only(self, jobs: Collection[str]) -> None:
+        """Other jobs than these do not count any more."""
+        for id_ in [id_ for id_ in self._seen if id_ not in jobs]:
+            self.forget(id_)
 
     def _replace(self, job: Job) -> None:
         self.forget(job.id)

@@ -180,7 +180,7 @@ class Moves:
         for job, phase in self._phases.values():
             job.phase = phase
         for job_id in {t.job_id for t in (*self.bound.values(), *self.evicted.values())}:
-            self._session.jobs[job_id].version += 1
+            self._session.jobs[job_id].touch()
         self._origins.clear()
         self._phases.clear()
         self._kube_added.clear()

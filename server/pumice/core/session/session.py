@@ -54,11 +54,10 @@ class Session:
         self.plugin_names = list(dict.fromkeys(o.name for tier in self.tiers for o in tier))
         self.jobs: dict[str, Job] = cache.session_jobs()
         self.queues: dict[str, Queue] = cache.session_queues()
-        # In the order of ids: most jobs of a large cluster just run, and cost a session nothing.
-        self.unsettled_jobs = [job for job in self.jobs.values() if not job.is_settled]
+        # Most jobs of a large cluster just run, and cost a session nothing.
+        self.unsettled_jobs = cache.unsettled_jobs()
         self.total = cache.session_total()
         self.totals = cache.totals
-        self.totals.refresh(self.jobs.values())
         self.hooks = Hooks()
         self.chains = Chains(self.hooks, self.tiers)
         self.orders = Orders(self)

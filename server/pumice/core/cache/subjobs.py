@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pumice.core.cache.index import TaskIndex
 from pumice.core.model.group import NetworkTopology, SubGroupPolicy
+from pumice.core.model.integers import as_integer
 from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
@@ -98,7 +99,4 @@ def _safe_encode(text: str) -> str:
 
 
 def first_as_index(values: tuple[str, ...]) -> int:
-    try:
-        return int(values[0])
-    except (IndexError, ValueError):
-        return 0
+    return (as_integer(values[0]) if values else None) or 0

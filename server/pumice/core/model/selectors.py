@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+
+from pumice.core.model.integers import as_integer
 
 
 class Operator(IntEnum):
@@ -17,18 +18,6 @@ class Operator(IntEnum):
     DOES_NOT_EXIST = 4
     GREATER_THAN = 5
     LESS_THAN = 6
-
-
-_INTEGER = re.compile(r"[+-]?[0-9]+\Z")
-_INT64 = range(-(2**63), 2**63)
-
-
-def _as_integer(text: str) -> int | None:
-    """A decimal number of 64 bits; Python would take more for one, such as ``1_000``."""
-    if not _INTEGER.match(text):
-        return None
-    number = int(text)
-    return number if number in _INT64 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +37,7 @@ class Requirement:
             case Operator.EXISTS | Operator.DOES_NOT_EXIST:
                 return not self.values
             case Operator.GREATER_THAN | Operator.LESS_THAN:
-                return len(self.values) == 1 and _as_integer(self.values[0]) is not None
+                return len(self.values) == 1 and as_integer(self.values[0]) is not None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
@@ -67,7 +56,7 @@ class Requirement:
     def _compares(self, value: str | None) -> bool:
         if value is None or len(self.values) != 1:
             return False
-        left, right = _as_integer(value), _as_integer(self.values[0])
+        left, right = as_integer(value), as_integer(self.values[0])
         if left is None or right is None:
             return False
         return left > right if self.operator is Operator.GREATER_THAN else left < right

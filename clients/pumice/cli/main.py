@@ -21,11 +21,14 @@ COMMANDS: Mapping[str, str] = {
     "core": "pumice.server.commands:core_command",
     "run": "pumice.adapters.kubernetes.commands:run_command",
     "demo": "pumice.cli.demo:demo_command",
+    "record": "pumice.cli.record:record_command",
+    "replay": "pumice.cli.replay:replay_command",
     "bench": "pumice.bench.commands:bench_command",
 }
 ADAPTERS: Mapping[str, str] = {
     "kubernetes": "pumice.adapters.kubernetes.commands:kubernetes_command",
     "simulated": "pumice.adapters.simulated.commands:simulated_command",
+    "replay": "pumice.adapters.replay.commands:replay_command",
 }
 
 
@@ -63,7 +66,10 @@ class Composed(click.Group):
 
 def _exists(place: str) -> bool:
     """A room may not have its commands yet."""
-    return util.find_spec(place.partition(":")[0]) is not None
+    try:
+        return util.find_spec(place.partition(":")[0]) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 @click.group(cls=Composed, rooms=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

@@ -100,7 +100,8 @@ def _show(sources: Sources, now_ns: int, family: str | None, *, as_json: bool) -
     for source in _of_family(sources, family):
         try:
             scenario = _usable(source)
-            done = run(scenario, now_ns)
+            begin_ns = scenario.now_ns or now_ns
+            done = run(scenario, begin_ns)
         except InputProblem as problem:
             complain(problem.message)
             bad = True
@@ -108,9 +109,9 @@ def _show(sources: Sources, now_ns: int, family: str | None, *, as_json: bool) -
         bad = _tell_set_aside(done.set_aside, scenario) or bad
         _tell_faults(done)
         if as_json:
-            shown.append(reports.run_json(done, now_ns))
+            shown.append(reports.run_json(done, begin_ns))
         else:
-            reports.print_run(console(), done, now_ns)
+            reports.print_run(console(), done, begin_ns)
     if as_json:
         say_json({"runs": shown})
     return BAD_INPUT if bad else 0
@@ -141,7 +142,7 @@ def _verdict(source: Scenario | InputProblem, now_ns: int) -> Verdict:
             raise InputProblem(
                 f"{scenario.source}: expect is missing; --check needs expect or expect_any"
             )
-        done = run(scenario, now_ns)
+        done = run(scenario, scenario.now_ns or now_ns)
     except InputProblem as problem:
         complain(problem.message)
         known = source if isinstance(source, Scenario) else None

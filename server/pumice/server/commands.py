@@ -11,13 +11,16 @@ from pathlib import Path
 import click
 
 from pumice.core.errors import InputError
+from pumice.recordings import RecordingError
 from pumice.server.addresses import DEFAULT_ADDRESS
+from pumice.server.recording.files import RecordingOptions
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.server.surroundings import Surroundings
 from pumice.server.tls import TlsFiles
 
 _BAD_INPUT = 2
 _IDLE_SECONDS = 30.0
+_MINUTE_NS = 60 * 1_000_000_000
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 log = logging.getLogger("pumice.server")
 
@@ -42,6 +45,32 @@ class CoreProblem(click.ClickException):
     "--tls-client-ca", type=_FILE, help="Who signs the certificates of adapters and frontends, PEM."
 )
 @click.option("--insecure", is_flag=True, help="Lets others than this machine in, unprotected.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Records every cluster into this folder; a name that ends in .pumice is one file.",
+)
+@click.option(
+    "--record-mib",
+    default=256,
+    show_default=True,
+    type=click.IntRange(1),
+    help="A recording of this size is closed, and another one begun.",
+)
+@click.option(
+    "--record-minutes",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="A recording of this age is closed, and another one begun.",
+)
+@click.option(
+    "--record-keep",
+    default=0,
+    type=click.IntRange(0),
+    help="Keeps so many recordings of a cluster, and deletes older ones. Default: all.",
+)
 @click.option("--metrics-address", default="", metavar="HOST:PORT", help="A page for Prometheus.")
 @click.option(
     "--log-level",
@@ -55,23 +84,34 @@ def core_command(
     tls_key: Path | None,
     tls_client_ca: Path | None,
     insecure: bool,
+    record: Path | None,
+    record_mib: int,
+    record_minutes: float,
+    record_keep: int,
     metrics_address: str,
     log_level: str,
 ) -> None:
     """Runs a core: adapters stream clusters to it, it answers with decisions.
 
-    It keeps nothing on disk and can be restarted at any moment. SIGTERM ends it cleanly.
+    It keeps nothing on disk but recordings, and can be restarted at any moment. SIGTERM ends it
+    cleanly.
     """
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     tls = _tls_files(tls_cert, tls_key, tls_client_ca)
-    around = Surroundings()
+    recording = None
+    if record is not None:
+        longest_ns = int(record_minutes * _MINUTE_NS)
+        recording = RecordingOptions(record, record_mib * 2**20, longest_ns, record_keep)
+    around = Surroundings(recording=recording)
     around.garbage.take_over()
     options = ServerOptions(listen, tls, insecure, metrics_address, around)
     try:
+        if recording is not None:
+            recording.check()
         asyncio.run(_run(options))
-    except InputError as error:
+    except (InputError, RecordingError) as error:
         raise CoreProblem(str(error)) from error
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pumice.core.decisions import SessionResult
 from pumice.core.registry import Registry
+from pumice.recordings import Recording
 from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
+from pumice.server.replaying.comparison import Comparison, compare
+from pumice.server.replaying.differences import Difference
+from pumice.server.replaying.excerpt import Excerpt, cut_session
 from pumice.server.state import ClusterState
 from pumice.server.wire import (
     write_decisions,
@@ -29,7 +34,47 @@ from pumice.v1 import (
     status_pb2,
 )
 
-__all__ = ["ConfigurationRefusedError", "LocalCore", "LocalSession", "check_configuration"]
+__all__ = [
+    "Comparison",
+    "ConfigurationRefusedError",
+    "Difference",
+    "Excerpt",
+    "LocalCore",
+    "LocalSession",
+    "check_configuration",
+    "compare_recording",
+    "excerpt",
+]
+
+
+def compare_recording(
+    recording: Recording,
+    *,
+    scheduler_conf: str | None = None,
+    session: int = 0,
+    until_ns: int | None = None,
+    statuses: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Comparison:
+    """Replays a recording, each session on the recorded state, and says what differs.
+
+    With a configuration text, that one is used instead of the recorded ones. With a session's
+    number, only that session is compared.
+    """
+    return compare(
+        recording,
+        installed_registry(),
+        scheduler_conf=scheduler_conf,
+        session=session,
+        until_ns=until_ns,
+        statuses=statuses,
+        progress=progress,
+    )
+
+
+def excerpt(recording: Recording, session: int) -> Excerpt:
+    """The cluster as a recorded session saw it. Raises RecordingError if it is not there."""
+    return cut_session(recording, installed_registry(), session)
 
 
 def check_configuration(
@@ -96,7 +141,12 @@ class LocalCore:
             self._now_ns = now_ns
         self._apply([delta_pb2.Op(outcome=outcome) for outcome in outcomes])
 
-    def _apply(self, ops: list[delta_pb2.Op]) -> list[object_pb2.RejectedObject]:
+    def apply(self, ops: Sequence[delta_pb2.Op], now_ns: int) -> list[object_pb2.RejectedObject]:
+        """Takes anything in, in order, at a time; returns objects that were set aside."""
+        self._now_ns = now_ns
+        return self._apply(ops)
+
+    def _apply(self, ops: Sequence[delta_pb2.Op]) -> list[object_pb2.RejectedObject]:
         numbered = self._reader.number(self._seq + 1, ops)
         rejected, _ = self._state.apply(numbered, self._now_ns)
         self._seq += len(ops)

@@ -16,6 +16,7 @@ from prometheus_client import start_http_server
 from pumice.server.addresses import DEFAULT_ADDRESS, AddressError, check_address, socket_path
 from pumice.server.clusters import Clusters
 from pumice.server.inspection import InspectionServicer
+from pumice.server.recording.service import RecordingServicer
 from pumice.server.scheduling import SchedulingServicer
 from pumice.server.service import ClusterServicer
 from pumice.server.surroundings import Surroundings
@@ -25,6 +26,8 @@ from pumice.v1 import (
     cluster_service_pb2_grpc,
     inspection_service_pb2,
     inspection_service_pb2_grpc,
+    recording_service_pb2,
+    recording_service_pb2_grpc,
     scheduling_service_pb2,
     scheduling_service_pb2_grpc,
 )
@@ -37,6 +40,7 @@ _GRACE_SECONDS = 2.0
 SERVICES = (
     cluster_service_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
     inspection_service_pb2.DESCRIPTOR.services_by_name["InspectionService"].full_name,
+    recording_service_pb2.DESCRIPTOR.services_by_name["RecordingService"].full_name,
     scheduling_service_pb2.DESCRIPTOR.services_by_name["SchedulingService"].full_name,
 )
 
@@ -90,6 +94,9 @@ class CoreServer:
         )
         inspection_service_pb2_grpc.add_InspectionServiceServicer_to_server(
             InspectionServicer(self._clusters, self._around), server
+        )
+        recording_service_pb2_grpc.add_RecordingServiceServicer_to_server(
+            RecordingServicer(self._clusters, self._around), server
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(

@@ -8,11 +8,15 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any
 
+from google.protobuf import json_format
+
 from pumice.cli.errors import InputProblem
 from pumice.manifests import translate_documents
+from pumice.manifests.errors import FieldError
+from pumice.manifests.times import timestamp_ns
 from pumice.v1.object_pb2 import ClusterObject
 
-_KEYS = ("name", "family", "cycles", "conf", "objects", "expect", "expect_any")
+_KEYS = ("name", "family", "cycles", "now", "conf", "objects", "wire", "expect", "expect_any")
 _CYCLE_KEYS = ("binds", "evicts", "podgroups")
 MOST_CYCLES = 100_000
 
@@ -44,6 +48,8 @@ class Scenario:
     ignored: tuple[str, ...] = ()
     # Outcomes of which one, whole, is right. Empty: the file does not say.
     expected: tuple[tuple[Outcome, ...], ...] = field(default=())
+    # The time of the first cycle; None: the file does not say.
+    now_ns: int | None = None
 
 
 def is_scenario(body: Mapping[str, Any]) -> bool:
@@ -60,7 +66,7 @@ def read_scenario(body: Mapping[str, Any], source: str) -> Scenario:
     conf = body.get("conf")
     if not isinstance(conf, str):
         raise _wrong(source, "conf", conf, "the text of a scheduler configuration")
-    objects = body.get("objects")
+    objects = body.get("objects", [] if "wire" in body else None)
     if not isinstance(objects, list):
         raise _wrong(source, "objects", objects, "a list of Kubernetes objects")
     translation = translate_documents(objects, f"{source} objects")
@@ -70,11 +76,35 @@ def read_scenario(body: Mapping[str, Any], source: str) -> Scenario:
         _text(body, "family", "", source),
         conf,
         cycles,
-        tuple(translation.objects),
+        (*translation.objects, *_from_wire(body, source)),
         tuple(str(error) for error in translation.errors),
         tuple(sorted({ignored.kind for ignored in translation.ignored})),
         _expectations(body, cycles, source),
+        _moment(body, source),
     )
+
+
+def _from_wire(body: Mapping[str, Any], source: str) -> list[ClusterObject]:
+    """Objects as the wire has them, in protobuf's JSON: what is cut out of recordings."""
+    held = body.get("wire", [])
+    if not isinstance(held, list):
+        raise _wrong(source, "wire", held, "a list of pumice.v1.ClusterObject in JSON")
+    found = []
+    for number, item in enumerate(held):
+        try:
+            found.append(json_format.ParseDict(item, ClusterObject()))
+        except (json_format.ParseError, AttributeError, TypeError) as error:
+            text = " ".join(str(error).split())
+            raise InputProblem(f"{source}: wire[{number}]: {text}") from None
+    return found
+
+
+def _moment(body: Mapping[str, Any], source: str) -> int | None:
+    text = _text(body, "now", "", source)
+    try:
+        return timestamp_ns(text, "now") if text else None
+    except FieldError:
+        raise _wrong(source, "now", text, "a time in RFC 3339") from None
 
 
 def _expectations(

@@ -32,8 +32,8 @@ class Listener(Protocol):
 
     def put(self, entry: RecordingEntry) -> None: ...
 
-    def lost(self) -> None:
-        """There was too much to keep up with: nothing more comes."""
+    def end(self, *, lost: bool) -> None:
+        """Nothing more comes: the core ends, or there was too much to keep up with."""
         ...
 
 
@@ -169,7 +169,7 @@ class Recorder:
             if time.monotonic() - self._flushed >= _FLUSH_SECONDS:
                 self._guarded(self._flush)
         for listener in self._listeners:
-            listener.lost()
+            listener.end(lost=False)
         self._guarded(self._close_file)
 
     def _guarded(self, step: Callable[[], None]) -> None:
@@ -213,7 +213,7 @@ class Recorder:
     def _lose(self) -> None:
         self._close_file()
         for listener in self._listeners:
-            listener.lost()
+            listener.end(lost=True)
         self._listeners.clear()
 
     def _admit(self, listener: Listener, taken: Taken, now_ns: int) -> None:

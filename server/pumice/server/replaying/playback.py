@@ -82,11 +82,12 @@ class Playback:
     def sessions(self, entries: Iterable[recording_pb2.RecordingEntry]) -> Iterator[PlayedSession]:
         """Each session after it ran. One that the recording does not end is left out."""
         for entry in entries:
-            played = self._take(entry)
+            played = self.take(entry)
             if played is not None:
                 yield played
 
-    def _take(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
+    def take(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
+        """The session that this entry ends, if it ends one."""
         now_ns = entry.at_time_ns
         match entry.WhichOneof("entry"):
             case "header":

@@ -1,0 +1,110 @@
+"""``pumice record``: a recording of a running core, from now on."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import click
+import grpc
+
+from pumice.cli.errors import FAILED, InputProblem
+from pumice.cli.replay.redacting import write_redacted
+from pumice.cli.terminal import complain, json_option, say_json
+from pumice.client.recording import RecordingEndedError, RecordingStream
+from pumice.recordings import SUFFIX, Recording, RecordingWriter
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_DEFAULT_CORE = "127.0.0.1:7461"
+
+
+@click.command("record")
+@click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--core", "address", default="", help="The core: unix:/path or host:port.")
+@click.option("--cluster", default="", help="Which one, if the core serves several.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Default: until Ctrl-C.")
+@click.option("--redact", "redacted", is_flag=True, help="Renames everything; order stays.")
+@click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority.")
+@click.option("--tls-cert", type=_FILE, help="This caller's certificate.")
+@click.option("--tls-key", type=_FILE, help="This caller's key.")
+@json_option
+def record_command(
+    file: Path,
+    address: str,
+    cluster: str,
+    seconds: float | None,
+    redacted: bool,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    as_json: bool,
+) -> int:
+    """Records a running core into FILE, which can be replayed by itself.
+
+    It begins with a checkpoint of the cluster. Ctrl-C ends it well; whatever ends it otherwise
+    leaves a file that is whole up to its last second. Exits with 1 when the core ended it.
+    """
+    if file.suffix != SUFFIX:
+        raise click.UsageError(f"{file}: the name of a recording ends in {SUFFIX}")
+    if file.exists():
+        raise InputProblem(f"{file}: is there already; choose another name")
+    plain = file.with_suffix(f".plain{SUFFIX}") if redacted else file
+    with _channel(address or _DEFAULT_CORE, tls_ca, tls_cert, tls_key) as channel:
+        stream = RecordingStream(channel, cluster, seconds)
+        signal.signal(signal.SIGTERM, lambda *_: stream.close())
+        ended = _write(stream, plain)
+    if redacted and plain.exists():
+        try:
+            write_redacted(plain, file)
+        finally:
+            plain.unlink()
+    if ended is not None and not file.exists():
+        raise InputProblem(f"{address or _DEFAULT_CORE}: {ended}")
+    return _told(file, ended, as_json=as_json)
+
+
+def _write(stream: RecordingStream, path: Path) -> RecordingEndedError | None:
+    writer: RecordingWriter | None = None
+    try:
+        for entry in stream:
+            writer = writer or RecordingWriter(path)
+            writer.write(entry)
+            if entry.HasField("session_end"):
+                writer.flush()
+    except RecordingEndedError as error:
+        return error
+    except KeyboardInterrupt:
+        stream.close()
+    finally:
+        if writer is not None:
+            writer.close()
+    return None
+
+
+def _told(file: Path, ended: RecordingEndedError | None, *, as_json: bool) -> int:
+    sessions = 0
+    if file.exists():
+        with Recording(file) as held:
+            sessions = sum(e.HasField("session_end") for e in held.entries())
+        size = file.stat().st_size
+        if as_json:
+            say_json({"file": str(file), "sessions": sessions, "bytes": size})
+        else:
+            click.echo(f"{file}: {sessions} sessions, {size} bytes; 'pumice replay {file}'")
+    if ended is not None:
+        complain(f"the core ended the recording: {ended}; what came before is whole")
+        return FAILED
+    return 0
+
+
+def _channel(
+    address: str, authority: Path | None, certificate: Path | None, key: Path | None
+) -> grpc.Channel:
+    if authority is None:
+        return grpc.insecure_channel(address)
+    credentials = grpc.ssl_channel_credentials(
+        authority.read_bytes(),
+        key.read_bytes() if key else None,
+        certificate.read_bytes() if certificate else None,
+    )
+    return grpc.secure_channel(address, credentials)

@@ -1,0 +1,165 @@
+"""``pumice replay``: open loop, closed loop, or one session as a scenario."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.progress import Progress, TextColumn
+
+from pumice.cli.errors import FAILED, InputProblem
+from pumice.cli.replay.comparing import comparison_json, print_comparison
+from pumice.cli.replay.export import export_scenario
+from pumice.cli.replay.plot import svg_plot
+from pumice.cli.replay.redacting import write_redacted
+from pumice.cli.replay.whatif import print_what_if, what_if, what_if_json
+from pumice.cli.simulate import Moment
+from pumice.cli.simulation.sources import read_text
+from pumice.cli.terminal import console, json_option, say_json, warn
+from pumice.recordings import Recording, RecordingError
+from pumice.server.local import compare_recording
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("replay")
+@click.argument("recording", metavar="REC", type=_FILE)
+@click.option(
+    "--diff",
+    is_flag=True,
+    help="Compares every decision, each session on the recorded state. The default without --conf.",
+)
+@click.option(
+    "--conf",
+    metavar="NEW",
+    help="Another scheduler configuration: what would have happened. With --diff: what would "
+    "have been decided otherwise, session by session.",
+)
+@click.option(
+    "--closed",
+    is_flag=True,
+    help="What would have happened with the recorded configuration: shows how good a guess it is.",
+)
+@click.option("--until", "until_ns", type=Moment(), metavar="TIME", help="Stops there, RFC 3339.")
+@click.option("--session", type=click.IntRange(1), metavar="N", help="Only this session.")
+@click.option(
+    "--decisions-only", is_flag=True, help="Does not compare the statuses that are written."
+)
+@click.option("--plot", type=_FILE, metavar="FILE.svg", help="Draws old against new into a file.")
+@click.option(
+    "--export-scenario",
+    "scenario",
+    type=_FILE,
+    metavar="FILE",
+    help="Writes the cluster as session N saw it, for 'pumice simulate'; needs --session.",
+)
+@click.option(
+    "--redact",
+    "redacted",
+    type=_FILE,
+    metavar="FILE",
+    help="Writes a copy with other names that decides the same.",
+)
+@json_option
+def replay_command(
+    recording: Path,
+    diff: bool,
+    conf: str | None,
+    closed: bool,
+    until_ns: int | None,
+    session: int | None,
+    decisions_only: bool,
+    plot: Path | None,
+    scenario: Path | None,
+    redacted: Path | None,
+    as_json: bool,
+) -> int:
+    """Replays a recording at full speed.
+
+    Exits with 0 when everything is identical, with 1 when something differs, and with 2 when the
+    file is no recording. A file that is damaged is replayed as far as it is whole.
+    """
+    text = None if conf is None else read_text(conf)
+    if scenario is not None and session is None:
+        raise click.UsageError("--export-scenario needs --session: which one?")
+    if redacted is not None:
+        write_redacted(recording, redacted)
+        click.echo(f"{redacted}: {recording} with other names; it replays like the original")
+        return 0
+    try:
+        with Recording(recording) as held:
+            if scenario is not None and session is not None:
+                return _export(held, session, scenario)
+            if (conf is None and not closed) or diff:
+                return _diff(held, text, session, until_ns, not decisions_only, as_json)
+            if session is not None:
+                raise click.UsageError("--session goes with --diff or --export-scenario")
+            return _what_if(held, text, until_ns, plot, as_json)
+    except RecordingError as error:
+        raise InputProblem(str(error)) from None
+
+
+def _diff(
+    held: Recording,
+    text: str | None,
+    session: int | None,
+    until_ns: int | None,
+    statuses: bool,
+    as_json: bool,
+) -> int:
+    with _progress("comparing session {}") as progress:
+        found = compare_recording(
+            held,
+            scheduler_conf=text,
+            session=session or 0,
+            until_ns=until_ns,
+            statuses=statuses and text is None,
+            progress=progress,
+        )
+    if session and not found.sessions:
+        raise InputProblem(f"{held.path}: session {session} is not in it whole")
+    if as_json:
+        say_json(comparison_json(found))
+    else:
+        print_comparison(found)
+    return 0 if found.identical else FAILED
+
+
+def _what_if(
+    held: Recording, text: str | None, until_ns: int | None, plot: Path | None, as_json: bool
+) -> int:
+    with _progress("replaying") as progress:
+        found = what_if(held, text, until_ns, progress)
+    if plot is not None:
+        plot.write_text(
+            svg_plot(found.old, found.new, f"{held.path.name}: {found.seconds:.0f} s"),
+            encoding="utf-8",
+        )
+    if as_json:
+        say_json(what_if_json(found))
+    else:
+        print_what_if(found)
+    return 0
+
+
+def _export(held: Recording, session: int, path: Path) -> int:
+    warning = export_scenario(held, session, path)
+    click.echo(f"{path}: session {session} of {held.path}; try 'pumice simulate --check {path}'")
+    if warning:
+        warn(f"{path}: {warning}")
+    return 0
+
+
+@contextmanager
+def _progress(text: str) -> Iterator[Callable[[int], None] | None]:
+    """How far it is, on stderr, when somebody looks."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"),)
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda number: bar.update(task, description=text.format(number))

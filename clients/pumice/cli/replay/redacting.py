@@ -1,0 +1,31 @@
+"""A recording with other names, and the proof that it still decides the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pumice.cli.errors import InputProblem
+from pumice.recordings import Recording, RecordingError, RecordingWriter
+from pumice.recordings.redaction import redact
+from pumice.server.local import compare_recording
+
+
+def write_redacted(source: Path, target: Path) -> None:
+    """Writes a redacted copy; none is left where it would not replay like the original."""
+    if target.exists():
+        raise InputProblem(f"{target}: is there already; choose another name")
+    try:
+        with Recording(source) as held, RecordingWriter(target) as out:
+            for entry in redact(held):
+                out.write(entry)
+        with Recording(target) as made, Recording(source) as held:
+            found, before = compare_recording(made), compare_recording(held, statuses=False)
+    except RecordingError as error:
+        target.unlink(missing_ok=True)
+        raise InputProblem(str(error)) from None
+    if found.difference_count != before.difference_count:
+        target.unlink()
+        first = found.differences[0] if found.differences else "nothing differs any more"
+        raise InputProblem(
+            f"{source}: cannot be redacted: with other names it decides otherwise: {first}"
+        )

@@ -1,0 +1,194 @@
+"""``pumice replay REC --conf NEW``: what the recorded time would have looked like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from pumice.cli.errors import InputProblem
+from pumice.cli.replay.plot import text_plot
+from pumice.cli.simulation.runs import problems_text
+from pumice.cli.terminal import console
+from pumice.recordings import Recording
+from pumice.recordings.closed_loop import ClosedLoop
+from pumice.recordings.figures import ALL, Figures, JobFigures, QueueFigures, figures
+from pumice.recordings.history import History
+from pumice.server.local import ConfigurationRefusedError, LocalCore
+from pumice.v1.configuration_pb2 import Configuration
+
+_SECOND_NS = 1_000_000_000
+_MOST_JOBS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The recorded way and the other way, and what had to be assumed to compare them."""
+
+    old: Figures
+    new: Figures
+    assumptions: tuple[str, ...]
+    seconds: float
+    sessions: int
+    ending: str
+
+
+def what_if(
+    recording: Recording,
+    scheduler_conf: str | None,
+    until_ns: int | None,
+    progress: Callable[[int], None] | None = None,
+) -> WhatIf:
+    """Closed loop. Without a configuration text the recorded one is used again."""
+    history = History.read(recording.entries(), until_ns)
+    if not history.ticks:
+        raise InputProblem(f"{recording.path}: no session is in it, so there is nothing to replay")
+    configuration = Configuration()
+    configuration.CopyFrom(history.configuration)
+    if scheduler_conf is not None:
+        configuration.scheduler_conf = scheduler_conf
+    try:
+        core = LocalCore(configuration)
+    except ConfigurationRefusedError as error:
+        raise InputProblem(f"--conf: {problems_text(error.told)}") from None
+    period_ns = configuration.schedule_period.ToNanoseconds() or _SECOND_NS
+    loop = ClosedLoop(history, core, period_ns)
+    loop.run(progress)
+    return WhatIf(
+        figures(history, history.pods, history.evictions),
+        figures(history, loop.lives, loop.evictions),
+        _assumptions(history, loop),
+        (history.end_ns - history.start_ns) / _SECOND_NS,
+        loop.sessions,
+        str(recording.ending or ""),
+    )
+
+
+def _assumptions(history: History, loop: ClosedLoop) -> tuple[str, ...]:
+    guesses = loop.guesses
+    said = [
+        "nodes, queues, quotas, creations and people's deletions come at their recorded times",
+        "binds and evictions succeed, and take as long as recorded, or as the median of all",
+        "a gang works while enough of its pods run, as long as recorded; interrupted, it begins "
+        "anew",
+        "pods that are evicted or lose their node are made again, as recorded or after the median",
+        "sessions run at their recorded times, and every period in between where there is work",
+    ]
+    if guesses.guessed_runs:
+        count = len(guesses.guessed_runs)
+        said.append(f"{count} pods never ran in the recording: they run as long as their like do")
+    if guesses.endless_runs:
+        count = len(guesses.endless_runs)
+        said.append(f"{count} pods were still running at the recording's end: they never end here")
+    if history.configurations > 1:
+        said.append("the configuration changed while it was recorded: the last one counts")
+    return tuple(said)
+
+
+# For people.
+
+
+def print_what_if(found: WhatIf) -> None:
+    screen = console()
+    if found.ending:
+        screen.print(escape(f"note: {found.ending}"))
+    screen.print(_queue_table(found))
+    if jobs := _changed_jobs(found):
+        screen.print(_job_table(jobs))
+    for line in text_plot(found.old, found.new):
+        screen.print(escape(line))
+    screen.print("assumed:")
+    for line in found.assumptions:
+        screen.print(f"  - {escape(line)}")
+
+
+def _queue_table(found: WhatIf) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, title=f"{found.seconds:.0f} s, old → new")
+    table.add_column("queue", no_wrap=True)
+    titles = ("pods", "placed", "waiting", "mean wait", "median", "p90", "longest")
+    for title in (*titles, "evicted", "cpu"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for queue in sorted({*found.old.queues, *found.new.queues}, key=lambda q: (q == ALL, q)):
+        old = found.old.queues.get(queue, QueueFigures())
+        new = found.new.queues.get(queue, QueueFigures())
+        table.add_row(
+            escape(queue or "all"),
+            _pair(old.pods, new.pods),
+            _pair(old.placed, new.placed),
+            _pair(old.still_waiting, new.still_waiting),
+            _pair(_s(old.mean_wait), _s(new.mean_wait)),
+            _pair(_s(old.median_wait), _s(new.median_wait)),
+            _pair(_s(old.p90_wait), _s(new.p90_wait)),
+            _pair(_s(old.longest_wait), _s(new.longest_wait)),
+            _pair(old.evictions, new.evictions),
+            _pair(f"{old.cpu_share:.1%}", f"{new.cpu_share:.1%}"),
+        )
+    return table
+
+
+def _s(seconds: float | None) -> str:
+    return "never" if seconds is None else f"{seconds:.1f} s"
+
+
+def _pair(old: object, new: object) -> str:
+    return str(old) if old == new else f"{old} → {new}"
+
+
+def _changed_jobs(found: WhatIf) -> list[tuple[str, JobFigures | None, JobFigures | None]]:
+    """Those whose waiting changed most, by more than a second."""
+    never = found.seconds
+
+    def change(job: tuple[str, JobFigures | None, JobFigures | None]) -> float:
+        waits = [never if one is None or one.wait is None else one.wait for one in job[1:]]
+        return waits[1] - waits[0]
+
+    names = sorted({*found.old.jobs, *found.new.jobs})
+    jobs = [(name, found.old.jobs.get(name), found.new.jobs.get(name)) for name in names]
+    changed = [job for job in jobs if abs(change(job)) > 1]
+    return sorted(changed, key=lambda job: -abs(change(job)))[:_MOST_JOBS]
+
+
+def _job_table(jobs: list[tuple[str, JobFigures | None, JobFigures | None]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, title="jobs that changed most")
+    table.add_column("job", no_wrap=True)
+    table.add_column("queue", no_wrap=True)
+    table.add_column("waited", justify="right", no_wrap=True)
+    table.add_column("evicted", justify="right", no_wrap=True)
+    for name, old, new in jobs:
+        known = old or new
+        table.add_row(
+            escape(name),
+            escape(known.queue if known else ""),
+            _pair(_s(old.wait if old else None), _s(new.wait if new else None)),
+            _pair(old.evictions if old else 0, new.evictions if new else 0),
+        )
+    return table
+
+
+# For programs.
+
+
+def what_if_json(found: WhatIf) -> dict[str, Any]:
+    return {
+        "seconds": found.seconds,
+        "sessions": found.sessions,
+        "ending": found.ending,
+        "assumptions": list(found.assumptions),
+        "old": _figures_json(found.old),
+        "new": _figures_json(found.new),
+    }
+
+
+def _figures_json(held: Figures) -> dict[str, Any]:
+    return {
+        "queues": {queue or "all": asdict(made) for queue, made in held.queues.items()},
+        "jobs": {job: asdict(made) for job, made in held.jobs.items()},
+        "curve": [
+            {"second": second, "waiting": waiting, "cpu_share": share}
+            for second, waiting, share in held.curve
+        ],
+    }

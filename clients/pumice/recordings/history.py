@@ -1,0 +1,248 @@
+"""A recording as a history: what came from outside, and what became of every pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pumice.recordings.lives import (
+    BY_EVICTION,
+    BY_NODE,
+    BY_USER,
+    SOON_NS,
+    JobLife,
+    PodLife,
+    as_created,
+)
+from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2, recording_pb2
+from pumice.v1.configuration_pb2 import Configuration
+
+_Key = tuple[int, str]
+_FINISHED = (pod_pb2.POD_PHASE_SUCCEEDED, pod_pb2.POD_PHASE_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideEvent:
+    """Something that would have happened whatever the scheduler did."""
+
+    at_ns: int
+    # None: the object is gone.
+    object: object_pb2.ClusterObject | None
+    kind: int = 0
+    uid: str = ""
+
+
+@dataclass(slots=True)
+class History:
+    """Read from the entries of a recording, in order, once."""
+
+    start_ns: int = 0
+    end_ns: int = 0
+    configuration: Configuration = field(default_factory=Configuration)
+    configurations: int = 0
+    # When sessions ran.
+    ticks: list[int] = field(default_factory=list)
+    # All but pods; of PodGroups and queues without what the scheduler writes.
+    outside: list[OutsideEvent] = field(default_factory=list)
+    pods: dict[str, PodLife] = field(default_factory=dict)
+    jobs: dict[str, JobLife] = field(default_factory=dict)
+    # (time, uid) of evictions that were decided.
+    evictions: list[tuple[int, str]] = field(default_factory=list)
+    # A node's end, by name.
+    node_ends: dict[str, int] = field(default_factory=dict)
+
+    _held: dict[_Key, object_pb2.ClusterObject] = field(default_factory=dict)
+    _snapshot: tuple[frozenset[int], set[_Key]] | None = None
+
+    @classmethod
+    def read(
+        cls, entries: Iterable[recording_pb2.RecordingEntry], until_ns: int | None = None
+    ) -> History:
+        history = cls()
+        for entry in entries:
+            if until_ns is not None and entry.at_time_ns > until_ns:
+                break
+            history._take(entry)
+        history._find_replacements()
+        return history
+
+    def _take(self, entry: recording_pb2.RecordingEntry) -> None:
+        now_ns = entry.at_time_ns
+        self.end_ns = max(self.end_ns, now_ns)
+        match entry.WhichOneof("entry"):
+            case "header":
+                self.start_ns = self.start_ns or now_ns
+            case "checkpoint":
+                self._checkpoint(entry.checkpoint, now_ns)
+            case "snapshot_begin":
+                self._snapshot = (frozenset(entry.snapshot_begin.kinds), set())
+            case "snapshot_end":
+                self._end_snapshot(now_ns)
+            case "delta_batch":
+                for op in entry.delta_batch.ops:
+                    self._op(op, now_ns)
+            case "tick" if not entry.tick.skipped:
+                self.ticks.append(entry.tick.now_ns)
+            case "decision_batch":
+                self._decided(entry.decision_batch.decisions)
+            case _:
+                pass
+
+    # Objects.
+
+    def _checkpoint(self, part: recording_pb2.RecordingCheckpoint, now_ns: int) -> None:
+        if part.HasField("configuration") and not self.configurations:
+            self._configured(part.configuration)
+        is_first = not self.ticks
+        for upsert in part.objects:
+            self._upsert(upsert.object, now_ns, is_old=is_first)
+        for assumed in part.assumed:
+            life = self.pods.get(assumed.pod_uid)
+            if life is not None and not assumed.evict and not life.bound_ns:
+                # On its way when the recording began: taken for bound.
+                life.decided_ns, life.bound_ns = assumed.since_time_ns, now_ns
+                life.node = assumed.node
+
+    def _configured(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.configurations += 1
+
+    def _op(self, op: delta_pb2.Op, now_ns: int) -> None:
+        match op.WhichOneof("op"):
+            case "upsert":
+                self._upsert(op.upsert.object, now_ns)
+            case "tombstone":
+                self._gone((op.tombstone.kind, op.tombstone.uid), now_ns)
+            case "configuration":
+                self._configured(op.configuration)
+            case _:
+                pass
+
+    def _end_snapshot(self, now_ns: int) -> None:
+        if self._snapshot is None:
+            return
+        (kinds, seen), self._snapshot = self._snapshot, None
+        for key in [k for k in self._held if k not in seen and (not kinds or k[0] in kinds)]:
+            self._gone(key, now_ns)
+
+    def _upsert(self, held: object_pb2.ClusterObject, now_ns: int, *, is_old: bool = False) -> None:
+        field_name = held.WhichOneof("object")
+        if field_name is None:
+            return
+        number = held.DESCRIPTOR.fields_by_name[field_name].number
+        key = (number, getattr(held, field_name).uid)
+        if self._snapshot is not None:
+            self._snapshot[1].add(key)
+        old, self._held[key] = self._held.get(key), held
+        if field_name == "pod":
+            self._pod(held.pod, now_ns, is_old=is_old)
+            return
+        if field_name == "pod_group":
+            group = held.pod_group
+            name = f"{group.namespace}/{group.name}"
+            job = self.jobs.setdefault(name, JobLife(name, group.queue, now_ns))
+            job.queue, job.min_member = group.queue, group.min_member
+        if old is None or _without_status(old) != _without_status(held):
+            self.outside.append(OutsideEvent(now_ns, held, *key))
+
+    def _gone(self, key: _Key, now_ns: int) -> None:
+        held = self._held.pop(key, None)
+        if held is None:
+            return
+        if held.HasField("pod"):
+            self._pod_gone(self.pods[key[1]], now_ns)
+            return
+        if held.HasField("node"):
+            self.node_ends[held.node.name] = now_ns
+        self.outside.append(OutsideEvent(now_ns, None, *key))
+
+    # Pods.
+
+    def _pod(self, pod: pod_pb2.Pod, now_ns: int, *, is_old: bool) -> None:
+        life = self.pods.get(pod.uid)
+        if life is None:
+            life = self.pods[pod.uid] = PodLife(pod.uid, as_created(pod), now_ns, is_old)
+        elif not pod.node_name:
+            # Its owner may have changed it: gates, labels.
+            life.pod = as_created(pod)
+        job = self.jobs.setdefault(life.job, JobLife(life.job, "", now_ns))
+        if pod.node_name and not life.bound_ns:
+            life.bound_ns, life.node = now_ns, pod.node_name
+        if pod.terminating and not life.terminating_ns:
+            life.terminating_ns = now_ns
+            job.stops(life.uid)
+        elif pod.phase == pod_pb2.POD_PHASE_RUNNING and not life.running_ns:
+            life.running_ns = now_ns
+            job.runs(life.uid, now_ns)
+        if pod.phase in _FINISHED and not life.finished_ns:
+            life.finished_ns, life.final_phase = now_ns, pod.phase
+            begun_ns = max(job.since_ns, life.running_ns) or now_ns
+            life.run_ns = max(now_ns - begun_ns, 0)
+
+    def _pod_gone(self, life: PodLife, now_ns: int) -> None:
+        life.gone_ns = now_ns
+        if life.finished_ns:
+            self.jobs[life.job].running.discard(life.uid)
+            return
+        self.jobs[life.job].stops(life.uid)
+        node_end = self.node_ends.get(life.node, 0)
+        if life.evicted_ns:
+            life.ended_by = BY_EVICTION
+        elif node_end and now_ns - node_end <= SOON_NS:
+            life.ended_by = BY_NODE
+        else:
+            life.ended_by = BY_USER
+
+    def _decided(self, decisions: Iterable[decision_pb2.Decision]) -> None:
+        now_ns = self.ticks[-1] if self.ticks else 0
+        for decision in decisions:
+            bind, evict = decision.bind, decision.evict
+            life = self.pods.get(bind.uid or evict.uid)
+            if life is None:
+                continue
+            if bind.uid:
+                life.decided_ns = life.decided_ns or now_ns
+            else:
+                life.evicted_ns = life.evicted_ns or now_ns
+                self.evictions.append((now_ns, life.uid))
+
+    def _find_replacements(self) -> None:
+        """Pods that were made because another one was lost: by name, or else by job and role."""
+        lost = sorted(
+            (life for life in self.pods.values() if life.ended_by in (BY_EVICTION, BY_NODE)),
+            key=lambda life: (life.gone_ns, life.uid),
+        )
+        new: dict[str, list[PodLife]] = {}
+        for life in sorted(self.pods.values(), key=lambda life: (life.created_ns, life.uid)):
+            if not life.is_old:
+                new.setdefault(life.job, []).append(life)
+        for life in lost:
+            for other in new.get(life.job, ()):
+                if not other.replaces and other is not life and _replaces(life, other):
+                    life.replaced_by, other.replaces = other.uid, life.uid
+                    break
+
+    def run_times(self) -> Iterator[PodLife]:
+        return (life for life in self.pods.values() if life.finished_ns)
+
+
+def _replaces(life: PodLife, other: PodLife) -> bool:
+    since = life.terminating_ns or life.evicted_ns or life.gone_ns
+    if not since <= other.created_ns <= life.gone_ns + SOON_NS:
+        return False
+    return life.pod.name == other.pod.name or (
+        life.pod.role == other.pod.role and bool(life.pod.group_name)
+    )
+
+
+def _without_status(held: object_pb2.ClusterObject) -> object_pb2.ClusterObject:
+    """Without what a scheduler writes: its echo is not the outside's doing."""
+    if held.HasField("pod_group") or held.HasField("queue"):
+        copied = object_pb2.ClusterObject()
+        copied.CopyFrom(held)
+        if copied.HasField("pod_group"):
+            copied.pod_group.ClearField("status")
+        else:
+            copied.queue.ClearField("allocated")
+        return copied
+    return held

@@ -1,0 +1,69 @@
+"""One session of a recording, cut out: the cluster as it stood, and what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from pumice.core.deltas import ClusterObject
+from pumice.core.model.pod import Pod
+from pumice.core.model.status import TaskStatus
+from pumice.core.registry import Registry
+from pumice.recordings import Recording, RecordingError
+from pumice.server.replaying.playback import Playback
+from pumice.server.state import ClusterState
+from pumice.server.wire import write_object
+from pumice.v1 import decision_pb2, object_pb2
+from pumice.v1.configuration_pb2 import Configuration
+
+
+@dataclass(slots=True)
+class Excerpt:
+    """What a session saw, with decisions on their way taken for done."""
+
+    session: int
+    now_ns: int
+    configuration: Configuration
+    objects: list[object_pb2.ClusterObject]
+    decisions: list[decision_pb2.Decision] = field(default_factory=list)
+
+
+def cut_session(recording: Recording, registry: Registry, session: int) -> Excerpt:
+    """Raises RecordingError when the session is not in the recording."""
+    playback = Playback(registry)
+    found: Excerpt | None = None
+    numbers: list[int] = []
+    for entry in recording.entries(session):
+        tick = entry.tick
+        if entry.HasField("tick") and not tick.skipped:
+            numbers.append(tick.session)
+            if tick.session == session:
+                found = _excerpt(playback.state, session, tick.now_ns)
+                continue
+        if found is None:
+            playback.take(entry)
+        elif entry.HasField("decision_batch"):
+            found.decisions += entry.decision_batch.decisions
+        elif entry.HasField("session_end"):
+            return found
+    there = f"it holds {min(numbers)} to {max(numbers)}" if numbers else "it holds none"
+    raise RecordingError(str(recording.path), f"session {session} is not in it whole; {there}")
+
+
+def _excerpt(state: ClusterState, session: int, now_ns: int) -> Excerpt:
+    effective = state.effective
+    configuration = Configuration() if effective is None else effective.message
+    objects = [write_object(item) for item in _as_decided(state)]
+    return Excerpt(session, now_ns, configuration, objects)
+
+
+def _as_decided(state: ClusterState) -> Iterator[ClusterObject]:
+    cache = state.engine.cache
+    for item in cache.objects():
+        task = cache.tasks.get(item.uid) if isinstance(item, Pod) else None
+        if task is not None and task.status is TaskStatus.BINDING:
+            yield replace(task.pod, node_name=task.node_name)
+        elif task is not None and task.status is TaskStatus.RELEASING:
+            yield replace(task.pod, terminating=True)
+        else:
+            yield item

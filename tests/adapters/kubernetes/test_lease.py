@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pumice.adapters.kubernetes.lease import EPOCH, LeaseEpochs, LeaseOptions
+from pumice.adapters.kubernetes.lease import EPOCH, LeaseEpochs
+from pumice.adapters.kubernetes.options import LeaseOptions
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import end_tasks
 from pumice.adapters.runtime.metrics import Metrics

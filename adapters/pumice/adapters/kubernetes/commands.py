@@ -13,11 +13,9 @@ import click
 
 from pumice.adapters.kubernetes.errors import NoAccessError
 from pumice.adapters.kubernetes.flags import adapter_flags, core_flags
-from pumice.adapters.kubernetes.process import run_adapter
 from pumice.adapters.kubernetes.settings import AdapterSettings, settings_from
 from pumice.adapters.kubernetes.supervision import BAD_INPUT, supervise
 from pumice.adapters.runtime.clock import SystemClock
-from pumice.adapters.runtime.connect import TlsFiles, channel_factory
 from pumice.adapters.runtime.errors import AdapterError
 
 T = TypeVar("T")
@@ -43,6 +41,11 @@ def kubernetes_command(
     with 1 when the cluster or the core does not want this adapter; everything that may pass by
     itself is waited for.
     """
+    # Only here: `pumice run` starts this command in a process of its own, and need not wait twice
+    # for what takes a second to be loaded.
+    from pumice.adapters.kubernetes.process import run_adapter  # noqa: PLC0415
+    from pumice.adapters.runtime.connect import TlsFiles, channel_factory  # noqa: PLC0415
+
     _set_up_logging(values)
     settings = _settings(values)
     if (tls_cert or tls_key) and not tls_ca:

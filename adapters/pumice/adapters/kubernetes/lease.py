@@ -20,6 +20,7 @@ from pumice.adapters.kubernetes.errors import (
     KubernetesError,
     one_line,
 )
+from pumice.adapters.kubernetes.options import LeaseOptions
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.metrics import Metrics
@@ -28,32 +29,6 @@ log = logging.getLogger(__name__)
 
 EPOCH: Final = "pumice.sh/epoch"
 _ENCODE: Final = msgspec.json.Encoder().encode
-# What is left between the end of a call and the moment when the lease can be taken.
-_MARGIN: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseOptions:
-    """Which lease, and how patient its holders are; the defaults are Volcano's own."""
-
-    identity: str
-    namespace: str = "volcano-system"
-    name: str = "volcano"
-    duration_seconds: float = 15.0
-    renew_deadline_seconds: float = 10.0
-    retry_period_seconds: float = 2.0
-
-    def __post_init__(self) -> None:
-        if not self.duration_seconds > self.renew_deadline_seconds > self.retry_period_seconds > 0:
-            raise ValueError(
-                "the lease duration must be longer than the renew deadline,"
-                " and that longer than the retry period"
-            )
-
-    @property
-    def call_seconds(self) -> float:
-        """How long a call may take that begins while the lease is good."""
-        return (self.duration_seconds - self.renew_deadline_seconds) * (1 - _MARGIN)
 
 
 @dataclass(slots=True)

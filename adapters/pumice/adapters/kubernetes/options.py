@@ -15,6 +15,34 @@ _WORKLOADS = (
 )
 
 
+# What is left between the end of a call and the moment when the lease can be taken.
+_MARGIN = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """Which lease, and how patient its holders are; the defaults are Volcano's own."""
+
+    identity: str
+    namespace: str = "volcano-system"
+    name: str = "volcano"
+    duration_seconds: float = 15.0
+    renew_deadline_seconds: float = 10.0
+    retry_period_seconds: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration_seconds > self.renew_deadline_seconds > self.retry_period_seconds > 0:
+            raise ValueError(
+                "the lease duration must be longer than the renew deadline,"
+                " and that longer than the retry period"
+            )
+
+    @property
+    def call_seconds(self) -> float:
+        """How long a call may take that begins while the lease is good."""
+        return (self.duration_seconds - self.renew_deadline_seconds) * (1 - _MARGIN)
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigMapKey:
     """A text in a ConfigMap."""

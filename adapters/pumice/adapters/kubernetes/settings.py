@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pumice.adapters.kubernetes.flags import WITHOUT_EFFECT
-from pumice.adapters.kubernetes.lease import LeaseOptions
-from pumice.adapters.kubernetes.options import ConfigMapKey, KubernetesOptions, unwatched_kinds
+from pumice.adapters.kubernetes.options import (
+    ConfigMapKey,
+    KubernetesOptions,
+    LeaseOptions,
+    unwatched_kinds,
+)
 from pumice.adapters.kubernetes.ring import Share, share_from
 from pumice.adapters.kubernetes.selection import Selection, parse_node_labels
 from pumice.adapters.runtime.options import RuntimeOptions

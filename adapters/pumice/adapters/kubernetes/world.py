@@ -128,11 +128,10 @@ class KubernetesWorld:
             self._reflector(source, self._shelf(source))
             for source in self._options.selection.sources(self._options.resources)
         ]
-        waits: list[Coroutine[Any, Any, object]] = [r.listed.wait() for r in reflectors]
+        told = self._start_configuration()
         for reflector in reflectors:
             self._start(reflector.run())
-        waits.append(self._start_configuration())
-        self._start(self._tell_synced(waits))
+        self._start(self._tell_synced([told, *(r.listed for r in reflectors)]))
         if self._options.make_queues:
             self._start(self._make_queues(reflectors))
 
@@ -173,7 +172,7 @@ class KubernetesWorld:
             self._definitions.is_blind = True
             log.warning("definitions cannot be watched: %s", one_line(error))
 
-    def _start_configuration(self) -> "Coroutine[Any, Any, object]":
+    def _start_configuration(self) -> asyncio.Event:
         options = self._options
         teller = Teller(options.configuration, self._funnel.put)
         if options.scheduler_conf is not None:
@@ -188,11 +187,12 @@ class KubernetesWorld:
             self._start(reflector.run())
         else:
             teller.say("")
-        return teller.told.wait()
+        return teller.told
 
-    async def _tell_synced(self, waits: "Sequence[Coroutine[Any, Any, object]]") -> None:
+    async def _tell_synced(self, read: Sequence[asyncio.Event]) -> None:
         began = self._clock.now()
-        await asyncio.gather(*waits)
+        for part in read:
+            await part.wait()
         log.info("the cluster was read in %.1f s", self._clock.now() - began)
         self._funnel.put(Synced())
 

@@ -1,0 +1,165 @@
+"""Flags: Volcano's, by the same names, and what they come to."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pumice.adapters.kubernetes.commands import kubernetes_command, run_command
+from pumice.adapters.kubernetes.flags import WITHOUT_EFFECT, adapter_flags
+from pumice.adapters.kubernetes.settings import AdapterSettings, settings_from
+from pumice.adapters.kubernetes.supervision import PROGRAM, Child
+from pumice.adapters.runtime.clock import SystemClock
+from pumice.v1 import configuration_pb2
+from pumice.v1.object_pb2 import KIND_NODE_SHARD, KIND_PRIORITY_CLASS, KIND_REPLICA_SET
+
+
+def settings(*arguments: str, **environment: str) -> AdapterSettings:
+    found: list[dict[str, Any]] = []
+
+    @click.command()
+    @adapter_flags
+    def command(**values: Any) -> None:
+        found.append(values)
+
+    result = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return settings_from(found[0], environment)
+
+
+def test_the_defaults_are_volcanos() -> None:
+    made = settings()
+    assert made.qps == made.burst == 2000
+    assert made.world.selection.scheduler_names == ("volcano",)
+    assert made.world.default_queue == "default"
+    assert made.lease is not None
+    assert (made.lease.namespace, made.lease.name) == ("volcano-system", "volcano")
+    assert made.lease.duration_seconds == 15
+    assert made.world.configuration.schedule_period.seconds == 1
+    assert made.world.unwatched == {KIND_NODE_SHARD}
+    assert made.remarks == ()
+
+
+def test_a_manifest_of_volcano_is_understood() -> None:
+    made = settings(
+        "--logtostderr",
+        "--scheduler-conf=" + __file__,
+        "--scheduler-name=one",
+        "--scheduler-name=two",
+        "--enable-healthz=true",
+        "--enable-metrics",
+        "--leader-elect=false",
+        "--kube-api-qps=50",
+        "--schedule-period=500ms",
+        "--node-selector=a:b,c:d",
+        "--node-selector=e:f",
+        "--percentage-nodes-to-find=10",
+        "--feature-gates=WorkLoadSupport=false,Other=true",
+        "--priority-class=false",
+        "--scheduler-sharding-mode=hard",
+        "-v=3",
+    )
+    assert made.lease is None
+    assert made.world.selection.scheduler_names == ("one", "two")
+    assert made.world.selection.node_labels == (("a", "b"), ("c", "d"), ("e", "f"))
+    assert made.world.component == "volcano"
+    assert made.metrics_address == ":8080"
+    assert made.health_address == ":11251"
+    assert made.world.configuration.schedule_period.nanos == 500_000_000
+    assert made.world.configuration.sharding_mode == configuration_pb2.SHARDING_MODE_HARD
+    assert {KIND_PRIORITY_CLASS, KIND_REPLICA_SET} <= made.world.unwatched
+    assert KIND_NODE_SHARD not in made.world.unwatched
+    assert [remark.split()[0] for remark in made.remarks] == [
+        "--percentage-nodes-to-find",
+        "--logtostderr",
+    ]
+
+
+@pytest.mark.parametrize("flag", WITHOUT_EFFECT)
+def test_flags_without_effect_say_so(flag: str) -> None:
+    (remark,) = settings(f"{flag}=1").remarks
+    assert remark.startswith(f"{flag} has no effect: ")
+
+
+def test_one_of_several_schedulers_is_a_cluster_of_its_own() -> None:
+    made = settings(
+        MULTI_SCHEDULER_ENABLE="true", SCHEDULER_POD_NAME="volcano-1", SCHEDULER_NUM="3"
+    )
+    assert made.runtime.cluster == "kubernetes-volcano-1"
+    assert made.world.selection.share is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--node-selector", "x"], "key:value"),
+        (["--feature-gates", "x"], "Name=true"),
+        (["--schedule-period", "soon"], "duration"),
+        (["--leader-elect=perhaps"], "neither true nor false"),
+        (["--leader-elect-lease-duration", "1s"], "longer"),
+        (["--scheduler-configmap", "x"], "namespace/name"),
+        (["--core", "example.com:1"], "another machine"),
+    ],
+)
+def test_bad_flags_are_named(arguments: list[str], said: str) -> None:
+    given = ["--core", "unix:/nowhere", *arguments]
+    result = CliRunner().invoke(kubernetes_command, given)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_no_kubeconfig_ends_with_code_two(tmp_path: Path) -> None:
+    none = str(tmp_path / "none")
+    arguments = ["--core", "unix:/nowhere", "--kubeconfig", none]
+    done = subprocess.run(
+        [*PROGRAM, "adapter", "kubernetes", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"Error: no kubeconfig: there is no file {none}; give --kubeconfig FILE or set KUBECONFIG\n"
+    )
+
+
+def test_run_ends_when_its_input_is_bad(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*PROGRAM, "run", "--kubeconfig", str(tmp_path / "none")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "no kubeconfig" in done.stderr
+    assert CliRunner().invoke(run_command, ["--node-selector", "x"]).exit_code == 2
+
+
+async def test_a_child_that_ends_is_started_again(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    script = (
+        f"from pathlib import Path; marks = Path({str(marks)!r}); before = marks.exists();"
+        "marks.write_text('xx' if before else 'x'); raise SystemExit(2 if before else 1)"
+    )
+    child = Child("child", (sys.executable, "-c", script), SystemClock())
+    assert await child.run() == 2
+    assert marks.read_text() == "xx"
+
+
+async def test_a_child_is_asked_to_end() -> None:
+    child = Child("child", (sys.executable, "-c", "import time; time.sleep(60)"), SystemClock())
+    running = asyncio.create_task(child.run())
+    while child._process is None:
+        await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await child.stop()
+    assert child._process.returncode == -signal.SIGTERM

@@ -10,6 +10,7 @@ import click
 from pumice.bench import sessions
 from pumice.bench.clusters import Size
 from pumice.bench.results import Result
+from pumice.bench.stream import stream
 from pumice.core.configuration import Configuration
 from pumice.core.engine import DEFAULT_CONFIGURATION
 from pumice.core.registry import Registry
@@ -31,6 +32,7 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "reclaim": (Size(1000, 50, 10, classes=1),),
     "idle": (Size(5000, 5000, 10),),
     "churn": (Size(5000, 5000, 10),),
+    "stream": (Size(5000, 10_000, 10),),
 }
 
 
@@ -58,6 +60,10 @@ def _churn(size: Size, _configuration: Configuration) -> list[Result]:
     return [sessions.churn(size), sessions.churn(size, share=0.01)]
 
 
+def _stream(size: Size, _configuration: Configuration) -> list[Result]:
+    return stream(size)
+
+
 BENCHES: Mapping[str, Bench] = {
     "allocate": _allocate,
     "mixed": _mixed,
@@ -65,6 +71,7 @@ BENCHES: Mapping[str, Bench] = {
     "reclaim": _reclaim,
     "idle": _idle,
     "churn": _churn,
+    "stream": _stream,
 }
 
 

@@ -42,6 +42,17 @@ def test_less_equal(left: Resources, right: Resources, zero: bool, unlimited: bo
     assert left.less_equal(right, missing_is_zero=False) is unlimited
 
 
+def test_the_worked_example() -> None:
+    a, b = R(1000, 2**30, {"gpu": 1000}), R(1000, 2**30)
+    assert not a.less_equal(b)
+    assert a.less_equal(b, missing_is_zero=False)
+    assert b.less_equal(a)
+    assert not b.less_equal(a, missing_is_zero=False)
+    assert R(1000.05).less_equal(R(1000))
+    assert not R(1000.1).less_equal(R(1000))
+    assert not R().less_equal(scalars(gpu=0), missing_is_zero=False)
+
+
 @pytest.mark.parametrize(
     ("have", "limit", "request_", "above"),
     [

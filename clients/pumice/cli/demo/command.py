@@ -11,8 +11,10 @@ from pumice.cli.demo.children import Child
 from pumice.cli.demo.play import Play
 from pumice.cli.demo.scene import Scene, socket
 from pumice.cli.demo.summary import Summary
+from pumice.cli.errors import InputProblem
 from pumice.cli.terminal import json_option, say_json
 from pumice.client.inspection import InspectionClient
+from pumice.recordings import SUFFIX
 
 _INTERRUPTED = 130
 
@@ -29,16 +31,30 @@ _INTERRUPTED = 130
     help="When the cluster ends at the latest.",
 )
 @click.option("--trouble", multiple=True, help="What goes wrong, as for the simulated adapter.")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Records it, for 'pumice replay'; the name ends in .pumice.",
+)
 @json_option
 def demo_command(
-    seed: int, nodes: int, jobs: int, seconds: float, trouble: tuple[str, ...], as_json: bool
+    seed: int,
+    nodes: int,
+    jobs: int,
+    seconds: float,
+    trouble: tuple[str, ...],
+    record: Path | None,
+    as_json: bool,
 ) -> None:
     """Runs a core and a simulated cluster as two processes and shows what they do.
 
     Either process may be killed while it runs: it is started again, and every gang still ends
     whole. Exits with 0 when that is so, with 1 when a gang was left in part.
     """
-    scene = Scene(seed, nodes, jobs, seconds, trouble)
+    if record is not None:
+        _check_name(record)
+    scene = Scene(seed, nodes, jobs, seconds, trouble, record)
     with tempfile.TemporaryDirectory(prefix="pumice-demo-") as name:
         folder = Path(name)
         core = Child("core", scene.core_arguments(folder), folder)
@@ -55,5 +71,14 @@ def demo_command(
         say_json(summary.figures)
     else:
         click.echo(summary.shown())
+        if record is not None:
+            click.echo(f"recorded  {record}; 'pumice replay {record}' decides it all again")
     if summary.figures["gangs_short"]:
         raise click.exceptions.Exit(1)
+
+
+def _check_name(record: Path) -> None:
+    if record.suffix != SUFFIX:
+        raise InputProblem(f"--record {record}: the name of a recording ends in {SUFFIX}")
+    if record.exists():
+        raise InputProblem(f"--record {record}: is there already; choose another name")

@@ -44,9 +44,12 @@ class Scene:
     # The cluster ends when its jobs are done, at the latest after this time.
     seconds: float
     trouble: Sequence[str]
+    # Where the core shall record; None: nowhere.
+    record: Path | None = None
 
     def core_arguments(self, folder: Path) -> list[str]:
-        return ["core", "--listen", socket(folder), "--log-level", "warning"]
+        words = ["core", "--listen", socket(folder), "--log-level", "warning"]
+        return words if self.record is None else [*words, "--record", str(self.record.resolve())]
 
     def adapter_arguments(self, folder: Path) -> list[str]:
         """The cluster is kept in a file, so that it outlives a process that is killed."""

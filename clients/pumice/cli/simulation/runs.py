@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pumice.cli.errors import InputProblem
 from pumice.cli.simulation.scenarios import Outcome, Scenario
-from pumice.cli.simulation.world import World
 from pumice.server.local import ConfigurationRefusedError, LocalCore
+from pumice.testing.world import World
 from pumice.v1.configuration_pb2 import Configuration, ConfigurationProblem
 from pumice.v1.decision_pb2 import Decision
 from pumice.v1.object_pb2 import Kind, RejectedObject

@@ -31,11 +31,19 @@ class World:
     def __init__(self, objects: Iterable[ClusterObject]) -> None:
         self._pods: dict[str, Pod] = {}
         self._groups: dict[str, PodGroup] = {}
+        self.add(objects)
+
+    def add(self, objects: Iterable[ClusterObject]) -> None:
+        """Pods and PodGroups become the world's own, and are changed in it."""
         for held in objects:
             if held.HasField("pod"):
                 self._pods[held.pod.uid] = held.pod
             elif held.HasField("pod_group"):
                 self._groups[held.pod_group.uid] = held.pod_group
+
+    def remove(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+        self._groups.pop(uid, None)
 
     def phases(self) -> dict[str, str]:
         """Every PodGroup's phase as Volcano spells it; empty for one that nobody has seen."""

@@ -1,0 +1,104 @@
+"""`pumice adapter replay`: a recording streamed into a live core."""
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from pumice.adapters.replay.world import ReplayWorld
+from pumice.adapters.runtime.clock import Backoff
+from pumice.adapters.runtime.connect import ChannelFactory, TlsFiles, channel_factory
+from pumice.adapters.runtime.errors import AdapterError
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.runtime.runner import AdapterRuntime
+from pumice.recordings import Recording, RecordingError
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_RECONNECT = Backoff(0.05, 0.5)
+
+
+@click.command("replay")
+@click.argument("recording", metavar="REC", type=_FILE)
+@click.option("--core", "address", required=True, help="The core: unix:/path or host:port.")
+@click.option("--cluster", default="", help="The cluster's name. Default: the recorded one.")
+@click.option("--adapter-id", default="", help="Default: the cluster's name.")
+@click.option(
+    "--speed",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Recorded seconds in one second.",
+)
+@click.option("--scheduler-conf", type=_FILE, help="Another configuration than the recorded one.")
+@click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority.")
+@click.option("--tls-cert", type=_FILE, help="This adapter's certificate.")
+@click.option("--tls-key", type=_FILE, help="This adapter's key.")
+@click.option("--tls-server-name", default="", help="The name in the core's certificate.")
+@click.option("--insecure", is_flag=True, help="Speak to another machine without TLS.")
+@click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")
+@click.option("--verbose", is_flag=True, help="Say what happens.")
+def replay_command(
+    recording: Path,
+    address: str,
+    cluster: str,
+    adapter_id: str,
+    speed: float,
+    scheduler_conf: Path | None,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_server_name: str,
+    insecure: bool,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Streams a recording into a core, at its own pace or any other.
+
+    Objects come and go as they did. What the core decides is answered with yes and has no effect,
+    since the recording already says what became of every pod.
+    """
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.ERROR,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    tls = TlsFiles(tls_ca, tls_cert, tls_key, tls_server_name) if tls_ca else None
+    try:
+        open_channel = channel_factory(address, tls, insecure=insecure)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    text = scheduler_conf.read_text(encoding="utf-8") if scheduler_conf else None
+    try:
+        with Recording(recording) as held:
+            name = cluster or held.header.cluster
+            options = RuntimeOptions(name, adapter_id or name, reconnect=_RECONNECT)
+            world = ReplayWorld(held, speed, text)
+            asyncio.run(_run(world, open_channel, options))
+            ending = held.ending
+    except RecordingError as error:
+        raise click.UsageError(str(error)) from None
+    except AdapterError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    if ending is not None:
+        click.echo(f"{recording}: {ending}", err=True)
+    hands = world.hands
+    counts = {"changes": world.changes, "binds": hands.binds, "evictions": hands.evictions}
+    if as_json:
+        click.echo(json.dumps(counts))
+    else:
+        click.echo(", ".join(f"{number} {word}" for word, number in counts.items()))
+
+
+async def _run(world: ReplayWorld, open_channel: ChannelFactory, options: RuntimeOptions) -> None:
+    work = asyncio.create_task(AdapterRuntime(world, open_channel, options).run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, work.cancel)
+    try:
+        await work
+    except asyncio.CancelledError:
+        click.echo("interrupted", err=True)

@@ -1,0 +1,136 @@
+"""A recording as a World. What is decided now changes nothing in it: it was all decided before."""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+
+from pumice.adapters.runtime.clock import Clock, SystemClock
+from pumice.adapters.runtime.objects import KindNumber, identity
+from pumice.adapters.runtime.world import (
+    DONE,
+    ApplyResult,
+    ConfigurationSeen,
+    ObjectGone,
+    ObjectSeen,
+    Reading,
+    Synced,
+    WorldEvent,
+)
+from pumice.recordings import Recording
+from pumice.recordings.changes import Change, Changes, Whole
+from pumice.v1.cluster_service_pb2 import CAPABILITY_EVICT, CAPABILITY_VOLUMES, Capability
+from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.decision_pb2 import Bind, Evict
+from pumice.v1.object_pb2 import KIND_POD, Kind
+from pumice.v1.status_pb2 import Event, StatusChange
+
+_SECOND_NS = 1_000_000_000
+
+
+class IdleHands:
+    """Says yes to everything and counts it; the recording shows what became of the pods."""
+
+    def __init__(self) -> None:
+        self.binds = 0
+        self.evictions = 0
+        self.statuses = 0
+
+    async def bind(self, order: Bind) -> ApplyResult:
+        self.binds += 1
+        return DONE
+
+    async def evict(self, order: Evict) -> ApplyResult:
+        self.evictions += 1
+        return DONE
+
+    async def write_status(self, change: StatusChange) -> ApplyResult:
+        self.statuses += 1
+        return DONE
+
+    async def write_event(self, event: Event) -> ApplyResult:
+        return DONE
+
+
+class ReplayWorld:
+    """Tells a recording's changes at their pace, or faster, and ends with it."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        speed: float = 1.0,
+        scheduler_conf: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._recording, self._speed = recording, speed
+        self._scheduler_conf = scheduler_conf
+        self._clock: Clock = clock or SystemClock()
+        self._changes = Changes()
+        self._ahead: Iterator[Change | Whole] = self._changes.read(recording.entries())
+        self._configuration: Configuration | None = None
+        # When the recording's beginning was told, by the recording's clock and by ours.
+        self._began: tuple[int, float] | None = None
+        self.hands = IdleHands()
+        self.changes = 0
+
+    @property
+    def capabilities(self) -> Sequence[Capability.ValueType]:
+        return (CAPABILITY_EVICT, CAPABILITY_VOLUMES)
+
+    @property
+    def binder(self) -> IdleHands:
+        return self.hands
+
+    @property
+    def evictor(self) -> IdleHands:
+        return self.hands
+
+    @property
+    def status_updater(self) -> IdleHands:
+        return self.hands
+
+    async def watch(self) -> AsyncGenerator[WorldEvent]:
+        """Whoever watches again hears what is there, and then how it goes on."""
+        if self._configuration is not None:
+            yield ConfigurationSeen(self._configuration)
+        for held in list(self._changes.held.values()):
+            yield ObjectSeen(held)
+        if self._began is not None:
+            yield Synced()
+        for change in self._ahead:
+            if isinstance(change, Whole):
+                self._began = (change.at_ns, self._clock.now())
+                yield Synced()
+                continue
+            await self._wait_for(change.at_ns)
+            self.changes += 1
+            yield self._event(change)
+        if self._began is None:
+            yield Synced()
+
+    async def _wait_for(self, at_ns: int) -> None:
+        if self._began is None:
+            return
+        then_ns, now = self._began
+        due = now + (at_ns - then_ns) / _SECOND_NS / self._speed
+        if due > self._clock.now():
+            await self._clock.sleep(due - self._clock.now())
+
+    def _event(self, change: Change) -> WorldEvent:
+        if change.configuration is not None:
+            self._configuration = Configuration()
+            self._configuration.CopyFrom(change.configuration)
+            if self._scheduler_conf is not None:
+                self._configuration.scheduler_conf = self._scheduler_conf
+            return ConfigurationSeen(self._configuration)
+        if change.object is not None:
+            return ObjectSeen(change.object)
+        return ObjectGone(Kind.ValueType(change.kind), change.uid)
+
+    async def read_pod(self, namespace: str, name: str) -> Reading:
+        return await self.read_object(KIND_POD, namespace, name)
+
+    async def read_object(self, kind: KindNumber, namespace: str, name: str) -> Reading:
+        for (number, _), held in self._changes.held.items():
+            if number == kind:
+                who = identity(held)
+                if (who.namespace, who.name) == (namespace, name):
+                    return Reading(held)
+        return Reading(None)

@@ -1,0 +1,42 @@
+"""Recordings in tests: what was decided once must be decided again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pumice.recordings import SUFFIX, Recording
+from pumice.server.local import Comparison, compare_recording
+
+_MOST_SHOWN = 10
+
+
+def assert_replay_identical(
+    recording: Path | str, *, conf: str | None = None, statuses: bool = False
+) -> Comparison:
+    """Replays a recording and fails with the first differences, session and pod named.
+
+    With a configuration text, every session is decided by that one instead, on the recorded
+    state. ``statuses``: what is written about objects must be the same too.
+    """
+    with Recording(recording) as held:
+        found = compare_recording(held, scheduler_conf=conf, statuses=statuses)
+    if found.identical and not found.ending and found.sessions:
+        return found
+    raise AssertionError(_told(Path(recording), found))
+
+
+def _told(path: Path, found: Comparison) -> str:
+    lines = [f"{path.name}: {found.differing_sessions} of {found.sessions} sessions differ"]
+    if not found.sessions:
+        lines = [f"{path.name}: there is no session in it"]
+    if found.ending:
+        lines.append(f"  {found.ending}")
+    lines += [f"  note: {warning}" for warning in found.warnings]
+    lines += [f"  session {one.session}: {one}" for one in found.differences[:_MOST_SHOWN]]
+    more = found.difference_count - _MOST_SHOWN
+    return "\n".join([*lines, f"  and {more} more"] if more > 0 else lines)
+
+
+def recordings_in(folder: Path | str) -> list[Path]:
+    """The recordings of a folder in the order of names, for ``pytest.mark.parametrize``."""
+    return sorted(Path(folder).glob(f"*{SUFFIX}"))

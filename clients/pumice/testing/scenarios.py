@@ -1,0 +1,79 @@
+"""Scenario files in tests: a cluster, a configuration, and what must be decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+
+from pumice.manifests import translate_documents
+from pumice.manifests.times import timestamp_ns
+from pumice.testing.clusters import START_NS, Cluster, Cycle
+from pumice.v1.object_pb2 import ClusterObject
+
+ANY_NODE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario file, read."""
+
+    name: str
+    cycles: int
+    cluster: Cluster
+    # Outcomes of which one, whole, is right; each a list with an entry a cycle.
+    expected: tuple[tuple[Mapping[str, Any], ...], ...] = ()
+
+    def run(self) -> list[Cycle]:
+        return self.cluster.cycles(self.cycles)
+
+
+def load_scenario(path: Path | str) -> Scenario:
+    """Raises ValueError for a file that is none."""
+    path = Path(path)
+    body = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(body, dict) or not isinstance(body.get("conf"), str):
+        raise ValueError(f"{path}: is not a scenario: conf is missing")
+    begin_ns = timestamp_ns(body["now"], "now") if "now" in body else START_NS
+    cluster = Cluster(body["conf"], now_ns=begin_ns)
+    found = translate_documents(body.get("objects", []), str(path))
+    if found.errors:
+        raise ValueError("; ".join(map(str, found.errors)))
+    cluster.add(*found.objects)
+    cluster.add(*(json_format.ParseDict(o, ClusterObject()) for o in body.get("wire", [])))
+    outcomes = body.get("expect_any") or ([body["expect"]] if "expect" in body else [])
+    expected = tuple(tuple(outcome) for outcome in outcomes)
+    return Scenario(body.get("name", path.stem), body.get("cycles", 1), cluster, expected)
+
+
+def assert_scenario(path: Path | str) -> list[Cycle]:
+    """Runs a scenario file and fails unless one of its outcomes comes out, whole."""
+    scenario = load_scenario(path)
+    if not scenario.expected:
+        raise ValueError(f"{path}: expect is missing")
+    cycles = scenario.run()
+    apart = [_first_difference(outcome, cycles) for outcome in scenario.expected]
+    if all(apart):
+        raise AssertionError(f"{scenario.name}: " + "\nor ".join(filter(None, apart)))
+    return cycles
+
+
+def _first_difference(outcome: tuple[Mapping[str, Any], ...], cycles: list[Cycle]) -> str:
+    for number, (wanted, got) in enumerate(zip(outcome, cycles, strict=True), start=1):
+        missing = {
+            pod: node
+            for pod, node in wanted["binds"].items()
+            if pod not in got.binds or node not in (ANY_NODE, got.binds[pod])
+        }
+        extra = {pod: node for pod, node in got.binds.items() if pod not in wanted["binds"]}
+        if missing or extra:
+            return f"cycle {number}: expected to bind {missing}, decided {dict(got.binds)}"
+        if set(wanted["evicts"]) != got.evicts:
+            return f"cycle {number}: expected to evict {wanted['evicts']}, not {set(got.evicts)}"
+        if dict(wanted["podgroups"]) != dict(got.phases):
+            return f"cycle {number}: expected {wanted['podgroups']}, not {dict(got.phases)}"
+    return ""

@@ -18,8 +18,11 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 Object = dict[str, Any]
+_TRIES = 30
+_AGAIN_SECONDS = 0.3
 
 _CLUSTER_KINDS = {
+    "CSINode",
     "ClusterRole",
     "ClusterRoleBinding",
     "CustomResourceDefinition",
@@ -79,15 +82,21 @@ class Client:
         accept: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Any:
+        """Asks again when the server is not ready yet, or busy."""
         headers = {"Accept": accept, "Content-Type": content_type}
         data = None if body is None else json.dumps(body)
-        async with self._http.request(
-            method, self._server + path, data=data, headers=headers, params=query
-        ) as answer:
-            text = await answer.text()
-            if answer.status >= 400:
-                raise RefusedError(answer.status, _message(text))
-            return json.loads(text) if text.startswith(("{", "[")) else text
+        for tries_left in reversed(range(_TRIES)):
+            async with self._http.request(
+                method, self._server + path, data=data, headers=headers, params=query
+            ) as answer:
+                text = await answer.text()
+                if answer.status == 429 and tries_left:
+                    await asyncio.sleep(_AGAIN_SECONDS)
+                    continue
+                if answer.status >= 400:
+                    raise RefusedError(answer.status, _message(text))
+                return json.loads(text) if text.startswith(("{", "[")) else text
+        raise AssertionError("the last try ends otherwise")
 
     async def get(self, path: str, **more: Any) -> Any:
         return await self.call("GET", path, **more)

@@ -139,9 +139,14 @@ class VolumeController(Follower):
             self._act(lambda: self._provision(claim, node))
 
     def _heed_volume(self, change: str, volume: Object) -> None:
-        ref = volume["spec"].get("claimRef", {})
-        if change != "DELETED" and ref.get("uid") and volume["status"]["phase"] != "Bound":
+        ref, phase = volume["spec"].get("claimRef", {}), volume["status"]["phase"]
+        if change == "DELETED":
+            return
+        if ref.get("uid") and phase != "Bound":
             self._act(lambda: self._complete(volume))
+        elif not ref and phase == "Pending":
+            path = f"{VOLUMES}/{volume['metadata']['name']}/status"
+            self._act(lambda: self._client.merge(path, {"status": {"phase": "Available"}}))
 
     async def _provision(self, claim: Object, node: str) -> None:
         metadata = claim["metadata"]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import ssl
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -80,6 +79,28 @@ class Fault:
 
 
 @dataclass(slots=True)
+class Hold:
+    """Lets some calls of a kind pass, and keeps the rest until it is opened."""
+
+    verb: str
+    resource: str
+    passes: int
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    held: int = 0
+
+    async def wait(self, call: Call) -> bool:
+        """Whether it had to."""
+        if self.opened.is_set() or (self.verb, self.resource) != (call.verb, call.resource):
+            return False
+        if self.passes > 0:
+            self.passes -= 1
+            return False
+        self.held += 1
+        await self.opened.wait()
+        return True
+
+
+@dataclass(slots=True)
 class FaultyProxy:
     """Stands between an adapter and the API server."""
 
@@ -88,8 +109,9 @@ class FaultyProxy:
     faults: list[Fault] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     url: str = ""
-    # Called with each call before it is forwarded.
-    on_call: Callable[[Call], None] = lambda _: None
+    holds: list[Hold] = field(default_factory=list)
+    # Calls that were held never arrive.
+    drop_held: bool = False
     _runner: web.AppRunner | None = None
     _http: aiohttp.ClientSession | None = None
     _watches: dict[asyncio.Task[object], str] = field(default_factory=dict)
@@ -117,6 +139,8 @@ class FaultyProxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        for hold in self.holds:
+            hold.opened.set()
         self.cut_watches()
         assert self._runner is not None
         assert self._http is not None
@@ -131,6 +155,11 @@ class FaultyProxy:
         self.faults.append(fault)
         return fault
 
+    def hold_calls(self, verb: str, resource: str, passes: int) -> Hold:
+        hold = Hold(verb, resource, passes)
+        self.holds.append(hold)
+        return hold
+
     def cut_watches(self, resource: str = "") -> int:
         """Breaks the watches of a resource, or all of them; returns how many."""
         cut = [task for task, what in self._watches.items() if resource in ("", what)]
@@ -140,6 +169,14 @@ class FaultyProxy:
 
     def counts(self, since: int = 0) -> Counter[tuple[str, str]]:
         return Counter((call.verb, call.resource) for call in self.calls[since:])
+
+    def bound(self) -> Counter[str]:
+        """How often each pod was bound with success."""
+        return Counter(
+            call.name
+            for call in self.calls
+            if call.resource == "pods/binding" and call.status < 300
+        )
 
     def writes(self, since: int = 0) -> list[Call]:
         """All but renewals of the lease."""
@@ -153,7 +190,12 @@ class FaultyProxy:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         call = Call.of(request)
-        self.on_call(call)
+        was_held = [await hold.wait(call) for hold in self.holds]
+        if any(was_held) and self.drop_held:
+            return self._hang_up(request)
+        if request.transport is None or request.transport.is_closing():
+            # Whoever sent it died meanwhile, so it never arrived.
+            return web.Response()
         fault = next((one for one in self.faults if one.takes(call)), None)
         if fault is not None and fault.status:
             self._note(call, fault.status)

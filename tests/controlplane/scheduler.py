@@ -24,6 +24,8 @@ class Child:
 
     log: Path
     process: subprocess.Popen[bytes]
+    # By whoever started it, so that it is no surprise.
+    was_ended: bool = False
 
     @classmethod
     def start(cls, log: Path, *arguments: str) -> Child:
@@ -37,6 +39,7 @@ class Child:
 
     def kill(self) -> None:
         """Without a word."""
+        self.was_ended = True
         self.process.kill()
         self.process.wait(_END_SECONDS)
 
@@ -48,6 +51,7 @@ class Child:
 
     def stop(self) -> int:
         """As a user would; the exit code."""
+        self.was_ended = True
         if self.process.poll() is None:
             self.process.terminate()
         try:
@@ -104,6 +108,14 @@ class Scheduler:
             if child.process.poll() is None:
                 child.resume()
                 child.stop()
+
+    def surprises(self) -> list[str]:
+        """Processes that ended by themselves."""
+        return [
+            f"{child.log.name}: exit code {child.process.poll()}"
+            for child in self.children
+            if not child.was_ended and child.process.poll() is not None
+        ]
 
     def said(self, lines: int = 25) -> str:
         parts = []

@@ -69,6 +69,7 @@ class Cluster:
             "/api/v1/persistentvolumes",
             "/api/v1/nodes",
             "/apis/storage.k8s.io/v1/storageclasses",
+            "/apis/storage.k8s.io/v1/csinodes",
         ):
             await self.client.call("DELETE", path, now)
         for path in (f"{GROUPS}/queues", "/apis/scheduling.k8s.io/v1/priorityclasses"):
@@ -183,6 +184,8 @@ class Cluster:
             except RefusedError as error:
                 if error.status < 500:
                     raise
+            if surprises := self.scheduler.surprises():
+                raise AssertionError(f"{what}: {surprises}\n{await self.shown()}")
             if asyncio.get_running_loop().time() > end:
                 raise AssertionError(f"not within {seconds:g} s: {what}\n{await self.shown()}")
             await asyncio.sleep(0.15)

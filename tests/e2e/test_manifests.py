@@ -74,7 +74,7 @@ async def test_short_names_and_subresources(client: Client, path: str) -> None:
 
 
 async def test_a_pod_group_gets_its_defaults(cluster: Cluster) -> None:
-    spec = {"networkTopology": {}, "subGroupPolicy": [{"networkTopology": {}}]}
+    spec: Object = {"networkTopology": {}, "subGroupPolicy": [{"networkTopology": {}}]}
     made = await cluster.client.create(group(**spec))
     assert made["spec"] == {
         "queue": "default",

@@ -11,7 +11,7 @@ import pytest
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Bind, SessionResult
 from pumice.core.engine import Engine
-from pumice.core.model.group import PodGroupPhase, Queue, SubGroupPolicy
+from pumice.core.model.group import NetworkTopology, PodGroupPhase, Queue, SubGroupPolicy
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
 from pumice.core.model.status import TaskStatus
@@ -278,6 +278,12 @@ def test_sub_groups_that_are_needed_come_before_the_others() -> None:
         for p in objects
     ]
     assert set(bound(run(node("n1", 4), queue(), *running))) == {"a-1-0", "a-1-1"}
+
+
+def test_without_a_plugin_for_it_a_hard_topology_keeps_nobody_together() -> None:
+    topology = NetworkTopology(hard=True, highest_tier=1)
+    objects = [node("n1", 1), node("n2", 1), queue(), *job("a", 2, network_topology=topology)]
+    assert set(bound(run(*objects)).values()) == {"n1", "n2"}
 
 
 # What the session sees while it places.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pumice.core.deltas import ClusterObject
-from pumice.core.model.group import PodGroupPhase
+from pumice.core.model.group import NetworkTopology, PodGroup, PodGroupPhase
 from pumice.core.model.pod import PodPhase
 from pumice.core.model.selectors import Taint, TaintEffect
 from tests.core.builders import node, pod, pod_group, priority_class, queue
@@ -211,3 +211,11 @@ def test_conformance_protects_the_clusters_own_pods() -> None:
     ]
     tiers: Tiers = (("conformance",), ("priority", "predicates", "nodeorder"))
     assert evicted(run(engine("reclaim", tiers, *objects))) == []
+
+
+def test_jobs_with_a_network_topology_take_part() -> None:
+    group, *pods = poor(2)
+    assert isinstance(group, PodGroup)
+    bound = replace(group, network_topology=NetworkTopology(highest_tier=1))
+    objects = [node("n1"), *QUEUES, rich(*FOUR), bound, *pods]
+    assert evicted(run(engine("reclaim", TIERS, *objects))) == ["a-t-3", "a-t-2"]

@@ -17,6 +17,7 @@ from pumice.adapters.runtime.slots import CallSlots
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 from pumice.v1.decision_pb2 import Decision, Outcome
 from pumice.v1.object_pb2 import ClusterObject
+from pumice.v1.status_pb2 import Event
 from tests.adapters.fake_clock import FakeClock, settle
 from tests.adapters.fake_world import FakeWorld, bind, evict, gang, pod
 
@@ -234,6 +235,47 @@ async def test_a_throttled_call_waits_as_long_as_it_was_asked_to() -> None:
     assert bench.world.called("bind") == ["a"]
     await bench.clock.advance(2)
     assert bench.world.called("bind") == ["a", "a"]
+
+
+async def test_a_bind_that_waits_for_its_volumes_is_no_failed_try() -> None:
+    bench = Bench(tries=2)
+    bench.pods("a")
+    waiting = ApplyResult(ApplyCode.WAITING, "volumes", retry_after_seconds=0.5)
+    bench.world.answers["a"] = [waiting] * 10
+    bench.give(bind("a"))
+    await bench.clock.advance(20)
+    assert bench.codes() == [("d-a", "retrying"), ("d-a", "applied")]
+    assert len(bench.world.called("bind")) == 11
+    assert bench.metrics.counted("read_backs") == 0
+
+
+async def test_a_bind_does_not_wait_for_its_volumes_for_ever() -> None:
+    bench = Bench()
+    bench.pods("a")
+    waiting = ApplyResult(ApplyCode.WAITING, "volumes", retry_after_seconds=5)
+    bench.world.answers["a"] = [waiting] * 100
+    bench.give(bind("a"))
+    await bench.clock.advance(100)
+    assert bench.codes() == [("d-a", "retrying"), ("d-a", "failed")]
+    assert len(bench.resync) == 1
+
+
+async def test_people_are_told_of_binds() -> None:
+    bench = Bench()
+    events: list[Event] = []
+    bench.pool.announce = events.append
+    bench.pods("a", "b", "v")
+    bench.world.answers["b"] = [ApplyResult(ApplyCode.FORBIDDEN, "no rights")]
+    bench.give(bind("a"))
+    bench.give(bind("b"))
+    bench.give(evict("v"))
+    await settle()
+    assert [(event.name, event.reason, event.warning) for event in events] == [
+        ("a", "Scheduled", False),
+        ("b", "FailedScheduling", True),
+    ]
+    assert events[0].message == "Successfully assigned ns/a to n1"
+    assert "no rights" in events[1].message
 
 
 async def test_a_pod_that_cannot_be_read_back_counts_as_a_try() -> None:

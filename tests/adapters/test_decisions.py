@@ -50,7 +50,11 @@ async def test_a_gang_in_several_messages_is_applied_when_it_is_whole(stage: Sta
     await stream.until(lambda: len(stream.model.outcomes) == 3)
     assert stage.world.called("bind") == ["a", "b", "c"]
     assert codes(stream) == {f"d-{name}": ["applied"] for name in NAMES}
-    assert all(stream.model.objects[KIND_POD, f"uid-{n}"][1].pod.node_name == "n1" for n in NAMES)
+    # The outcome may be told before the watch shows the pod.
+    pods = [(KIND_POD, f"uid-{name}") for name in NAMES]
+    await stream.until(
+        lambda: all(stream.model.objects[key][1].pod.node_name == "n1" for key in pods)
+    )
     await until(lambda: adapter.is_settled)
 
 

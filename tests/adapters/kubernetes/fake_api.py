@@ -93,6 +93,11 @@ class FakeApi:
         self.changes.append((self.version, "ERROR", resource, body))
         self._wake()
 
+    def expire(self, resource: str) -> None:
+        """Ends watches that are open, and refuses those that are about to be."""
+        self.error(resource, 410)
+        self.forget_history()
+
     def forget_history(self) -> None:
         self.forgotten = self.version
 

@@ -68,7 +68,7 @@ async def test_an_expired_watch_lists_anew_and_finds_what_went(
     cluster = watched()
     await until(lambda: cluster.synced)
     fake_api.objects.pop(("nodes", "", "goes"))
-    fake_api.error("nodes", 410)
+    fake_api.expire("nodes")
     await until(lambda: cluster.names("node") == ["stays"])
     assert metrics.counted("relists", resource="nodes") == 1
 
@@ -164,7 +164,7 @@ async def test_a_definition_that_goes_takes_its_objects_with_it(
     cluster = watched()
     await until(lambda: cluster.synced)
     fake_api.resources.discard(PODGROUPS)
-    fake_api.error(PODGROUPS, 410)
+    fake_api.expire(PODGROUPS)
     await until(lambda: cluster.names("pod_group") == [])
 
 

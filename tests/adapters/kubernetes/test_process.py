@@ -1,0 +1,122 @@
+"""A whole adapter between a fake API server and a fake core."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import aiohttp
+import pytest
+
+from pumice.adapters.kubernetes.lease import EPOCH
+from pumice.adapters.kubernetes.options import KubernetesOptions, LeaseOptions
+from pumice.adapters.kubernetes.process import run_adapter
+from pumice.adapters.kubernetes.settings import AdapterSettings
+from pumice.adapters.runtime.clock import end_tasks
+from pumice.adapters.runtime.connect import channel_factory
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.v1.decision_pb2 import OUTCOME_CODE_APPLIED, Bind, Decision
+from tests.adapters.fake_clock import until
+from tests.adapters.fake_core import FakeCore, running_core, serve
+from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.adapters.kubernetes.objects import node, pod
+
+LEASES = "leases.coordination.k8s.io"
+
+
+class Adapters:
+    def __init__(self, api: FakeApi, core: FakeCore, address: str) -> None:
+        self.api, self.core = api, core
+        self._address = address
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, name: str, health: str = "") -> "asyncio.Task[None]":
+        # Seconds as short as a test can bear; they keep the order that is asked of them.
+        lease = LeaseOptions(
+            identity=name,
+            duration_seconds=2.0,
+            renew_deadline_seconds=1.0,
+            retry_period_seconds=0.1,
+        )
+        settings = AdapterSettings(
+            kubeconfig="",
+            context="",
+            master=self.api.server,
+            qps=0,
+            burst=1,
+            world=KubernetesOptions(make_queues=False),
+            runtime=RuntimeOptions("cluster", name, flush_seconds=0.0),
+            lease=lease,
+            health_address=health,
+            metrics_address=health,
+        )
+        task = asyncio.create_task(run_adapter(settings, channel_factory(self._address)))
+        self._tasks.append(task)
+        return task
+
+    async def close(self) -> None:
+        await end_tasks(*self._tasks)
+
+
+@pytest.fixture
+async def adapters(
+    fake_api: FakeApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> AsyncIterator[Adapters]:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with TemporaryDirectory(prefix="pumice") as folder:
+        async with running_core(Path(folder)) as (core, address):
+            made = Adapters(fake_api, core, address)
+            try:
+                yield made
+            finally:
+                await made.close()
+
+
+async def test_a_decision_becomes_a_binding_and_an_event(adapters: Adapters) -> None:
+    api = adapters.api
+    api.put("nodes", node("n1"))
+    uid = api.put("pods", pod("p"))["metadata"]["uid"]
+    adapters.start("a")
+    stream = serve(await adapters.core.accept())
+    await stream.snapshot_done()
+    assert (
+        str(stream.stream.hello.epoch)
+        == (api.get(LEASES, "volcano-system", "volcano")["metadata"]["annotations"][EPOCH])
+    )
+    order = Bind(namespace="ns", name="p", uid=uid, node="n1")
+    stream.stream.decide([Decision(id="d1", bind=order)], [])
+    await stream.until(lambda: stream.model.outcomes)
+    assert stream.model.outcomes[0].code == OUTCOME_CODE_APPLIED
+    assert api.get("pods", "ns", "p")["spec"]["nodeName"] == "n1"
+    await until(lambda: api.made("POST", "/events"))
+    await stream.close()
+
+
+async def test_another_one_takes_over_when_the_leader_ends(adapters: Adapters) -> None:
+    first = adapters.start("a")
+    stream = serve(await adapters.core.accept())
+    await stream.snapshot_done()
+    epoch = stream.stream.hello.epoch
+    adapters.start("b")
+    await end_tasks(first)
+    await stream.close()
+    second = serve(await adapters.core.accept())
+    await second.snapshot_done()
+    assert second.stream.hello.adapter_id == "b"
+    assert second.stream.hello.epoch > epoch
+    await second.close()
+
+
+async def test_health_and_metrics_are_served(adapters: Adapters, unused_tcp_port: int) -> None:
+    address = f"127.0.0.1:{unused_tcp_port}"
+    adapters.start("a", address)
+    stream = serve(await adapters.core.accept())
+    await stream.snapshot_done()
+    async with aiohttp.ClientSession() as client:
+        async with client.get(f"http://{address}/healthz") as page:
+            assert await page.text() == "ok"
+        async with client.get(f"http://{address}/metrics") as page:
+            assert "pumice_adapter_leads 1" in await page.text()
+    await stream.close()

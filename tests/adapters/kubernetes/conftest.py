@@ -26,6 +26,7 @@ class Tokens:
     def __init__(self, server: str) -> None:
         self.server = server
         self.token = ""
+        self.fingerprint = "one"
         self.loads = 0
 
     def load(self) -> Access:
@@ -34,11 +35,17 @@ class Tokens:
 
     def refresh(self) -> Access:
         header = f"Bearer {self.token}" if self.token else ""
-        return Access(self.server, header, fingerprint=self.server)
+        return Access(self.server, header, fingerprint=self.fingerprint)
 
 
 class FastClock(SystemClock):
-    """The machine's clock, but nobody sleeps for longer than a moment."""
+    """The machine's clock, but nobody sleeps for longer than a moment, and a test can jump."""
+
+    def __init__(self) -> None:
+        self.skew = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.skew
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(min(seconds, 0.01))
@@ -47,8 +54,8 @@ class FastClock(SystemClock):
 class Cluster:
     """What a test sees of a watched cluster."""
 
-    def __init__(self, world: KubernetesWorld, metrics: Metrics) -> None:
-        self.world, self.metrics = world, metrics
+    def __init__(self, world: KubernetesWorld, clock: FastClock, metrics: Metrics) -> None:
+        self.world, self.clock, self.metrics = world, clock, metrics
         self.objects: dict[str, ClusterObject] = {}
         self.gone: list[str] = []
         self.configurations: list[Configuration] = []
@@ -107,10 +114,11 @@ async def watched(session: ApiSession, metrics: Metrics) -> AsyncIterator[Callab
 
     def start(**options: Any) -> Cluster:
         options.setdefault("make_queues", False)
+        clock = FastClock()
         world = KubernetesWorld(
-            session, KubernetesOptions(**options), FastClock(), metrics, rng=random.Random(1)
+            session, KubernetesOptions(**options), clock, metrics, rng=random.Random(1)
         )
-        started.append(Cluster(world, metrics))
+        started.append(Cluster(world, clock, metrics))
         return started[-1]
 
     yield start

@@ -102,6 +102,27 @@ async def test_more_calls_than_connections_wait_their_turn(
     assert len(answers) == 50
 
 
+async def test_an_urgent_call_waits_for_no_other(fake_api: FakeApi, session: ApiSession) -> None:
+    fake_api.trouble.append(Trouble("GET", "/version", times=4, seconds=1))
+    calls = [asyncio.create_task(session.call("GET", "/version")) for _ in range(8)]
+    await asyncio.sleep(0.05)
+    fake_api.put("nodes", node("n1"))
+    assert await session.call("GET", "/api/v1/nodes/n1", seconds=0.5, urgent=True)
+    assert not any(call.done() for call in calls)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_new_certificates_take_new_connections(
+    fake_api: FakeApi, tokens: Tokens, session: ApiSession
+) -> None:
+    fake_api.token = tokens.token = "second"
+    tokens.fingerprint = "other"
+    assert await session.call("GET", "/version")
+    assert b"items" in await session.page("/api/v1/nodes", {})
+
+
 async def test_cancelled_calls_leave_the_lane_usable(
     fake_api: FakeApi, session: ApiSession
 ) -> None:

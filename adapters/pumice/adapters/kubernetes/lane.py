@@ -171,11 +171,14 @@ class Lane:
         body: bytes,
         seconds: float,
         fence: Callable[[], bool] | None,
+        *,
+        urgent: bool = False,
     ) -> Reply:
-        """Raises UnreachableError before anything was sent, LostAnswerError after that."""
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + seconds
-        connection = await self._connection(seconds)
+        """Raises UnreachableError before anything was sent, LostAnswerError after that.
+
+        An urgent call waits for no other: it gets a connection beyond the limit if need be.
+        """
+        connection = await self._connection(seconds, urgent)
         head = (
             f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._head}{headers}"
             f"Content-Length: {len(body)}\r\n\r\n"
@@ -186,7 +189,9 @@ class Lane:
             self._give_back(connection)
             raise NotLeadingError
         answer = connection.send(data)
-        timer = loop.call_at(ends, _expire, answer, seconds)
+        # From here, so that a call that waited long for its connection still ends soon enough.
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, _expire, answer, seconds)
         try:
             return await answer
         except BaseException:
@@ -203,14 +208,14 @@ class Lane:
         # Transports say goodbye in the next turns of the loop.
         await asyncio.sleep(0)
 
-    async def _connection(self, seconds: float) -> _Connection:
+    async def _connection(self, seconds: float, urgent: bool) -> _Connection:
         while True:
             while self._idle:
                 connection = self._idle.pop()
                 if connection.is_open:
                     return connection
                 self._all.discard(connection)
-            if len(self._all) + self._opening < self._most:
+            if urgent or len(self._all) + self._opening < self._most:
                 return await self._open(seconds)
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._queue.append(turn)

@@ -197,7 +197,7 @@ class LeaseEpochs:
 
     async def _read(self) -> _Record | None:
         try:
-            body = await self._api.call("GET", self._path, seconds=self._call_seconds)
+            body = await self._api.call("GET", self._path, seconds=self._call_seconds, urgent=True)
         except ApiError as error:
             if error.status == NOT_FOUND:
                 return None
@@ -206,7 +206,9 @@ class LeaseEpochs:
 
     async def _write(self, method: str, path: str, body: dict[str, Any]) -> None:
         began, began_ms = self._clock.now(), self._clock.unix_ms()
-        answer = await self._api.call(method, path, _ENCODE(body), seconds=self._call_seconds)
+        answer = await self._api.call(
+            method, path, _ENCODE(body), seconds=self._call_seconds, urgent=True
+        )
         self._record = _Record(msgspec.json.decode(answer))
         # Counted from before the call: the others cannot have seen it earlier.
         self._renewed_at, self._renewed_at_ms = began, began_ms

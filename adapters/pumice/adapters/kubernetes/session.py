@@ -24,7 +24,7 @@ from pumice.adapters.kubernetes.errors import (
 )
 from pumice.adapters.kubernetes.lane import Lane, Reply
 from pumice.adapters.kubernetes.pace import TokenBucket
-from pumice.adapters.runtime.clock import Clock
+from pumice.adapters.runtime.clock import Clock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ METADATA_LIST: Final = (
 _USER_AGENT: Final = "pumice-adapter"
 _REFRESH_SECONDS: Final = 60.0
 _PAGE_SECONDS: Final = 120.0
+_LONGEST_WATCH_SECONDS: Final = 700.0
 _CONNECT_SECONDS: Final = 10.0
 _FIRST_SERVER_ERROR: Final = 400
 
@@ -99,7 +100,7 @@ class ApiSession:
         self._headers = ""
         self._lane: Lane | None = None
         self._http: aiohttp.ClientSession | None = None
-        self._retired: list[aiohttp.ClientSession | Lane] = []
+        self._retired: dict[asyncio.Task[None], aiohttp.ClientSession | Lane] = {}
         self._renewal: asyncio.Task[None] | None = None
         self._refresh_at = 0.0
 
@@ -115,7 +116,8 @@ class ApiSession:
         if self._renewal is not None:
             self._renewal.cancel()
             await asyncio.gather(self._renewal, return_exceptions=True)
-        for user in (*self._retired, self._lane, self._http):
+        await end_tasks(*self._retired)
+        for user in (*self._retired.values(), self._lane, self._http):
             if user is not None:
                 await user.close()
 
@@ -131,20 +133,23 @@ class ApiSession:
         accept: str = JSON,
         seconds: float = 10.0,
         fence: Fence | None = None,
+        urgent: bool = False,
     ) -> bytes:
         """The body of the answer. Raises ApiError and its relatives; tries once.
 
-        The fence is asked at the last moment before the call leaves.
+        The fence is asked at the last moment before the call leaves. An urgent call waits neither
+        for its share of the rate nor for a connection.
         """
-        await self._pace.take()
+        if not urgent:
+            await self._pace.take()
         access = self._current()
         head = f"Accept: {accept}\r\n"
         if body:
             head += f"Content-Type: {content_type}\r\n"
-        reply = await self._exchange(method, path, head, body, seconds, fence)
+        reply = await self._exchange(method, path, head, body, seconds, fence, urgent)
         if reply.status == UNAUTHORIZED:
             await self._renew(access, reply)
-            reply = await self._exchange(method, path, head, body, seconds, fence)
+            reply = await self._exchange(method, path, head, body, seconds, fence, urgent)
             if reply.status == UNAUTHORIZED:
                 raise BadCredentialsError(failure(reply.status, reply.body).message)
         if reply.status >= _FIRST_SERVER_ERROR:
@@ -152,11 +157,20 @@ class ApiSession:
         return reply.body
 
     async def _exchange(
-        self, method: str, path: str, head: str, body: bytes, seconds: float, fence: Fence | None
+        self,
+        method: str,
+        path: str,
+        head: str,
+        body: bytes,
+        seconds: float,
+        fence: Fence | None,
+        urgent: bool,
     ) -> Reply:
         headers = head + self._headers
         if self._lane is not None:
-            return await self._lane.exchange(method, path, headers, body, seconds, fence)
+            return await self._lane.exchange(
+                method, path, headers, body, seconds, fence, urgent=urgent
+            )
         return await self._exchange_by_proxy(method, path, headers, body, seconds, fence)
 
     async def _exchange_by_proxy(
@@ -286,6 +300,17 @@ class ApiSession:
         self._renewal = asyncio.get_running_loop().create_task(renew())
         return self._renewal
 
+    def _retire(self, user: aiohttp.ClientSession | Lane) -> None:
+        """Connections of old certificates go when the last watch over them has ended."""
+
+        async def close_later() -> None:
+            await self._clock.sleep(_LONGEST_WATCH_SECONDS)
+            await user.close()
+            del self._retired[task]
+
+        task = asyncio.get_running_loop().create_task(close_later())
+        self._retired[task] = user
+
     def _use(self, access: Access) -> None:
         before, self._access = self._access, access
         self._refresh_at = self._clock.now() + _REFRESH_SECONDS
@@ -295,7 +320,7 @@ class ApiSession:
             return
         for user in (self._http, self._lane):
             if user is not None:
-                self._retired.append(user)
+                self._retire(user)
         connector = aiohttp.TCPConnector(
             ssl=access.tls if access.tls is not None else True, limit=0, keepalive_timeout=75
         )

@@ -70,6 +70,7 @@ def skeleton(folder: Path) -> None:
         "adapters/pumice/adapters/kubernetes",
         "clients/pumice/manifests",
         "clients/pumice/client",
+        "clients/pumice/recordings",
         "clients/pumice/testing",
         "clients/pumice/cli",
     ]

@@ -20,7 +20,13 @@ from pumice.adapters.runtime.metrics import Metrics
 log = logging.getLogger(__name__)
 
 _FIRST_SECONDS = 0.2
-_CEILING_SECONDS = 30.0
+# A server comes back sooner than a person grants rights.
+_CEILING_SECONDS = 10.0
+_PEOPLE_CEILING_SECONDS = 60.0
+
+
+# Trouble that only a person can end.
+BY_PEOPLE = (MissingRightsError, BadCredentialsError, NoAccessError)
 
 
 def may_pass(error: BaseException) -> bool:
@@ -36,12 +42,15 @@ class _Wait(tenacity.wait.wait_base):
     """Doubling with jitter, but never less than the server asks for."""
 
     def __init__(self) -> None:
-        self._growing = tenacity.wait_exponential(_FIRST_SECONDS, max=_CEILING_SECONDS)
+        self._growing = tenacity.wait_exponential(_FIRST_SECONDS, max=_PEOPLE_CEILING_SECONDS)
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> float:
-        # The lower half stays, so that a delay grows whatever the dice say.
-        delay = self._growing(retry_state) * (0.5 + random.random() / 2)
         error = retry_state.outcome.exception() if retry_state.outcome else None
+        delay = self._growing(retry_state)
+        if not isinstance(error, BY_PEOPLE):
+            delay = min(delay, _CEILING_SECONDS)
+        # The lower half stays, so that a delay grows whatever the dice say.
+        delay *= 0.5 + random.random() / 2
         asked = error.retry_after if isinstance(error, ApiError) else 0.0
         return max(delay, asked)
 
@@ -62,7 +71,7 @@ class Patience:
             wait = state.next_action.sleep if state.next_action else 0.0
             # Trouble that stays is worth a person's look, now and then; a hiccup is not.
             tries = state.attempt_number
-            by_people = isinstance(error, MissingRightsError | BadCredentialsError)
+            by_people = isinstance(error, BY_PEOPLE)
             told = tries & (tries - 1) == 0 and (by_people or tries >= 4)
             log.log(
                 logging.ERROR if told else logging.INFO,

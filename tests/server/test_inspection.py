@@ -12,8 +12,6 @@ from pumice.v1 import (
     configuration_pb2,
     group_pb2,
     inspection_service_pb2,
-    scheduling_service_pb2,
-    scheduling_service_pb2_grpc,
 )
 from tests.server.running import RunningCore, configuration, gang, node, queue
 
@@ -184,9 +182,3 @@ async def test_reflection_names_the_services(core: RunningCore) -> None:
     names = {service.name for service in answer.list_services_response.service}
     assert {"pumice.v1.ClusterService", "grpc.health.v1.Health"} <= names
     call.cancel()
-
-
-async def test_what_is_not_there_yet_says_so(core: RunningCore) -> None:
-    stub: Any = scheduling_service_pb2_grpc.SchedulingServiceStub(core.channel())
-    error = await refused(stub.Schedule(scheduling_service_pb2.ScheduleRequest()))
-    assert error.code() is Code.UNIMPLEMENTED

@@ -28,7 +28,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         self._around = around
         self._followers = Followers()
         self._answers = Answers(around.clock)
-        self._explainer = Explainer(clusters, around)
+        self._explainer = Explainer(clusters, around, self._followers)
         self._turns = asyncio.Semaphore(around.limits.trials_at_once)
         self._trials = 0
 

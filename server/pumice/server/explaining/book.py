@@ -170,5 +170,13 @@ class Book:
             story.count_repeats()
         return story
 
+    def story_named(self, name: str) -> Story | None:
+        """That of the job, or of the one that Volcano made for a Job of this name."""
+        story = self._stories.get(name)
+        if story is not None:
+            return story
+        made = [id_ for id_ in self._waiting if id_.startswith(f"{name}-")]
+        return self._stories.get(max(made)) if made else None
+
     def eviction_of(self, pod: str) -> Evicted | None:
         return self._evicted.get(pod)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from dataclasses import replace
 from difflib import get_close_matches
 
 from pumice.core.decisions import Bind
@@ -13,7 +15,9 @@ from pumice.server.explaining.sentences import sentence_of
 from pumice.server.explaining.sight import Sight, Subject, see
 from pumice.server.explaining.stages import stages_of
 from pumice.server.records import SessionRecord, timestamp
+from pumice.server.served import ServedCluster
 from pumice.server.surroundings import Surroundings
+from pumice.server.whatif.followers import Followers
 from pumice.server.wire import write_reason
 from pumice.v1 import explanation_pb2 as pb
 from pumice.v1.scheduling_service_pb2 import ExplainRequest, ExplainResponse
@@ -22,27 +26,56 @@ _DEFAULT_NODES, _MOST_NODES = 5, 100
 _NEAREST_NAMES = 3
 # Closer looks that may wait for one owner at once: more would hold up its sessions.
 _LOOKS_AT_ONCE = 2
+_LOOK_SECONDS = 10.0
 
 
 class Explainer:
-    """Answers Explain."""
+    """Answers Explain: from the follower where there is one, which no session keeps waiting."""
 
-    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+    def __init__(self, clusters: Clusters, around: Surroundings, followers: Followers) -> None:
         self._clusters = clusters
         self._around = around
+        self._followers = followers
         self._looks: dict[str, asyncio.Semaphore] = {}
 
     async def explain(self, request: ExplainRequest) -> ExplainResponse:
         subject = _subject(request)
         cluster = self._clusters.find(request.cluster)
-        turns = self._looks.setdefault(cluster.name, asyncio.Semaphore(_LOOKS_AT_ONCE))
-        now_ns = self._around.clock.now_ns()
-        async with turns:
-            sight = await cluster.owner.ask(lambda served: see(served, subject, now_ns))
-        if sight is None:
-            raise errors.NotReadyError(cluster.name)
+        subject = await asyncio.to_thread(_with_hint, cluster, subject)
+        sight = await self._see(cluster, subject)
         records = cluster.history.newest_first()
         return await asyncio.to_thread(_read, cluster, subject, sight, records)
+
+    async def _see(self, cluster: Cluster, subject: Subject) -> Sight:
+        now_ns = self._around.clock.now_ns()
+        link = self._followers.ready(cluster)
+        if link is not None:
+            with suppress(errors.TrialLostError):
+                return await link.see(subject, now_ns, _LOOK_SECONDS)
+        turns = self._looks.setdefault(cluster.name, asyncio.Semaphore(_LOOKS_AT_ONCE))
+        async with turns:
+            sight = await cluster.owner.ask(lambda served: _seen(served, subject, now_ns))
+        if sight is None:
+            raise errors.NotReadyError(cluster.name)
+        return sight
+
+
+def _seen(served: ServedCluster, subject: Subject, now_ns: int) -> Sight | None:
+    """None before the first snapshot is whole."""
+    return see(served.state, subject, now_ns) if served.complete else None
+
+
+def _with_hint(cluster: Cluster, subject: Subject) -> Subject:
+    """Adds what the last session said of the job, as far as that is known by its name."""
+    if subject.is_pod:
+        return subject
+    with cluster.book.lock:
+        cluster.book.write_all()
+        story = cluster.book.story_named(subject.key)
+    if story is None or not story.reasons:
+        return subject
+    named = next((reason.task for reason in story.reasons if reason.task), "")
+    return replace(subject, waits=True, blocking=named)
 
 
 def _subject(request: ExplainRequest) -> Subject:
@@ -83,6 +116,7 @@ def _explained(
         near = get_close_matches(subject.key, sight.names, n=_NEAREST_NAMES, cutoff=0.5)
         raise errors.UnknownSubjectError(kind, subject.key, near)
     sight.job = job
+    sight.reasons = story.reasons if story is not None else ()
     explanation = pb.Explanation(
         job=job,
         pod=subject.name if subject.is_pod else "",

@@ -1,9 +1,8 @@
-"""What an engine can say about one job or pod between two sessions; asked by the owner only."""
+"""What an engine can say about one job or pod between two sessions."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -14,7 +13,7 @@ from pumice.core.model.reasons import Reason
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
 from pumice.server.explaining.nearest import nearest_nodes, placement_of
-from pumice.server.served import ServedCluster
+from pumice.server.state import ClusterState
 from pumice.server.wire.groups import write_pod_group_status
 from pumice.v1 import explanation_pb2, group_pb2
 
@@ -39,6 +38,7 @@ class Sight:
     queue_exists: bool = True
     min_available: int = 0
     counts: dict[TaskStatus, int] = field(default_factory=dict)
+    # From the book: why the last session held it back.
     reasons: tuple[Reason, ...] = ()
     # The pod that was asked for, if there is one, and those that were placed.
     pod: str = ""
@@ -65,19 +65,21 @@ class Subject:
     name: str
     is_pod: bool
     nodes: int
+    # The pod that the last session named as the one that does not fit; empty: none.
+    blocking: str = ""
+    # Whether the last session held the job back at all.
+    waits: bool = False
 
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
-def see(served: ServedCluster, subject: Subject, now_ns: int) -> Sight | None:
-    """None before the first snapshot is whole."""
-    if not served.complete:
-        return None
-    engine = served.state.engine
+def see(state: ClusterState, subject: Subject, now_ns: int) -> Sight:
+    """In the owner's thread, or in the process that follows it."""
+    engine = state.engine
     configuration = engine.configuration
-    sight = Sight(engine.session, served.state.applied_seq)
+    sight = Sight(engine.session, state.applied_seq)
     sight.actions = tuple(configuration.actions)
     sight.plugins = frozenset(o.name for tier in configuration.tiers for o in tier)
     task = _find_pod(engine, subject, sight) if subject.is_pod else None
@@ -125,10 +127,6 @@ def _see_job(engine: Engine, job: Job, sight: Sight) -> None:
     if job.group is not None:
         sight.phase = write_pod_group_status(job.group.status).phase
     sight.counts = {s: len(tasks) for s, tasks in job.index.by_status.items() if tasks}
-    waits = engine.waits
-    place = bisect_left(waits, job.id, key=lambda wait: wait.job)
-    if place < len(waits) and waits[place].job == job.id:
-        sight.reasons = waits[place].reasons
 
 
 def _names(engine: Engine, subject: Subject) -> list[str]:
@@ -153,7 +151,7 @@ def _look_closer(
     sight: Sight,
     now_ns: int,
 ) -> None:
-    waiting = _blocking(job, task, sight)
+    waiting = _blocking(job, task, subject)
     if waiting is not None:
         sight.blocking = waiting.name
     placed: list[Task] = []
@@ -173,14 +171,13 @@ def _look_closer(
     engine.look(look, now_ns)
 
 
-def _blocking(job: Job | None, task: Task | None, sight: Sight) -> Task | None:
+def _blocking(job: Job | None, task: Task | None, subject: Subject) -> Task | None:
     """The pod that holds the job back; the one asked for, if it waits itself."""
     if task is not None and task.status is TaskStatus.PENDING:
         return task
-    if job is None or task is not None:
+    if job is None or task is not None or not subject.waits:
         return None
-    named = next((reason.task for reason in sight.reasons if reason.task), "")
     pending = job.index.in_order(TaskStatus.PENDING)
-    if not named:
-        return pending[0] if pending and sight.reasons else None
-    return next((each for each in pending if each.name == named), None)
+    if not subject.blocking:
+        return pending[0] if pending else None
+    return next((each for each in pending if each.name == subject.blocking), None)

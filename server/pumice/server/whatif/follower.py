@@ -22,6 +22,7 @@ from typing import Any
 
 from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.errors import PumiceError
+from pumice.server.explaining.sight import Subject, see
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.state import ClusterState
@@ -139,7 +140,11 @@ class Follower:
         self._verbs: dict[str, Callable[..., None]] = {
             verb: getattr(self._followed, verb) for verb in frames.STATE_VERBS
         }
-        self._verbs |= {frames.ASK: self._ask, frames.CANCEL: self._cancel}
+        self._verbs |= {
+            frames.ASK: self._ask,
+            frames.SEE: self._see,
+            frames.CANCEL: self._cancel,
+        }
 
     def run(self) -> None:
         self._selector.register(self._source, selectors.EVENT_READ)
@@ -162,6 +167,16 @@ class Follower:
         for verb, *values in self._frames.feed(data):
             self._verbs[verb](*values)
         return bool(data)
+
+    def _see(self, id_: int, subject: Subject, now_ns: int) -> None:
+        """A look costs a few milliseconds and changes nothing, so it needs no fork."""
+        assert self._followed.state is not None
+        try:
+            sight = see(self._followed.state, subject, now_ns)
+            frame = frames.pack(frames.ANSWER, id_, sight)
+        except Exception as error:
+            frame = frames.pack(frames.FAILED, id_, "", f"{type(error).__name__}: {error}", b"")
+        _write_all(self._target, frame)
 
     # Trials.
 

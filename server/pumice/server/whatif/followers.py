@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from pumice.server import errors
@@ -11,6 +12,7 @@ from pumice.server.served import ServedCluster
 from pumice.server.whatif.link import FollowerLink
 from pumice.server.whatif.tail import Base, Tail, follow, hears, without
 
+log = logging.getLogger("pumice.server")
 _INLINE = "inline requests"
 
 
@@ -35,6 +37,7 @@ class Followers:
         self._by_cluster: dict[str, _Followed] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._stopping: set[asyncio.Task[None]] = set()
+        self._starting: dict[str, asyncio.Task[None]] = {}
 
     async def inline(self) -> FollowerLink:
         async with self._locks.setdefault("", asyncio.Lock()):
@@ -55,6 +58,24 @@ class Followers:
             if known is not None:
                 self._drop(known)
             return await self._start(cluster)
+
+    def ready(self, cluster: Cluster) -> FollowerLink | None:
+        """The one that answers at once; None: none yet, but there will be one."""
+        known = self._by_cluster.get(cluster.name)
+        if known is not None and known.cluster is cluster and known.is_current:
+            return known.link if known.link.is_ready else None
+        if cluster.name not in self._starting:
+            task = asyncio.get_running_loop().create_task(self._prepare(cluster))
+            self._starting[cluster.name] = task
+        return None
+
+    async def _prepare(self, cluster: Cluster) -> None:
+        try:
+            await self.of(cluster)
+        except Exception as error:
+            log.debug("%s: no follower: %s", cluster.name, error)
+        finally:
+            self._starting.pop(cluster.name, None)
 
     async def _start(self, cluster: Cluster) -> FollowerLink:
         loop = asyncio.get_running_loop()
@@ -89,6 +110,9 @@ class Followers:
         task.add_done_callback(self._stopping.discard)
 
     async def stop(self) -> None:
+        for task in list(self._starting.values()):
+            task.cancel()
+        await asyncio.gather(*self._starting.values(), return_exceptions=True)
         for followed in list(self._by_cluster.values()):
             self._drop(followed)
         if self._inline is not None:

@@ -15,8 +15,8 @@ STATE_VERBS = (
     *("base", "objects", "ready"),
     *("connected", "began", "took", "ended", "woke", "ran"),
 )
-# and trials.
-ASK, CANCEL = "ask", "cancel"
+# and questions.
+ASK, SEE, CANCEL = "ask", "see", "cancel"
 # From it.
 ANSWER, FAILED = "answer", "failed"
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from pumice.server import errors
+from pumice.server.explaining.sight import Sight, Subject
 from pumice.server.whatif import frames
 
 log = logging.getLogger("pumice.server")
@@ -30,7 +31,7 @@ class FollowerLink:
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._ids = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[bytes]] = {}
+        self._asked: dict[int, asyncio.Future[Any]] = {}
         # What came while the base is still being sent; None: it has been.
         self._backlog: deque[tuple[Any, ...]] | None = None
         self._ended = False
@@ -38,6 +39,11 @@ class FollowerLink:
     @property
     def is_alive(self) -> bool:
         return self._process is not None and not self._ended
+
+    @property
+    def is_ready(self) -> bool:
+        """Knows its cluster, and answers at once."""
+        return self.is_alive and self._backlog is None
 
     async def start(self) -> None:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -92,20 +98,33 @@ class FollowerLink:
     # Questions.
 
     async def ask(self, request: bytes, now_ns: int, seconds: float) -> bytes:
-        """The answer; a caller that goes away, or time that runs out, ends the trial."""
+        """The answer to a ScheduleRequest."""
+        limit = int(seconds) + 1
+        answer = await self._question(seconds, frames.ASK, request, now_ns, limit)
+        assert isinstance(answer, bytes)
+        return answer
+
+    async def see(self, subject: Subject, now_ns: int, seconds: float) -> Sight:
+        answer = await self._question(seconds, frames.SEE, subject, now_ns)
+        assert isinstance(answer, Sight)
+        return answer
+
+    async def _question(self, seconds: float, verb: str, *values: Any) -> Any:
+        """A caller that goes away, or time that runs out, ends the work."""
         if not self.is_alive:
             raise errors.TrialLostError
         id_ = next(self._ids)
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[id_] = future
-        self.tell(frames.ASK, id_, request, now_ns, int(seconds) + 1)
+        self.tell(verb, id_, *values)
         try:
             async with asyncio.timeout(seconds):
                 return await future
         except TimeoutError:
             raise errors.TrialTimeoutError(seconds) from None
         finally:
-            if (self._asked.pop(id_, None) is not None and not future.done()) or future.cancelled():
+            del self._asked[id_]
+            if not future.done() or future.cancelled():
                 self.tell(frames.CANCEL, id_)
 
     async def _read(self) -> None:

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from pumice.v1.decision_pb2 import Bind
+from tests.adapters.kubernetes.fake_api import FakeApi
+
 PODGROUPS = "podgroups.scheduling.volcano.sh"
 QUEUES = "queues.scheduling.volcano.sh"
 
@@ -59,3 +62,12 @@ def volume(name: str) -> dict[str, Any]:
         "spec": {"capacity": {"storage": "1Gi"}},
         "status": {"phase": "Available"},
     }
+
+
+def order(uid: str, node: str = "n1", **fields: Any) -> Bind:
+    return Bind(namespace="ns", name="p", uid=uid, node=node, **fields)
+
+
+def put_pod(api: FakeApi, **fields: Any) -> str:
+    uid: str = api.put("pods", pod("p", **fields))["metadata"]["uid"]
+    return uid

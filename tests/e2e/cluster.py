@@ -209,6 +209,15 @@ class Cluster:
 
         await self.until(f"PodGroup {name} is {phase}", is_so, seconds)
 
+    async def until_waiting(self, name: str) -> None:
+        async def is_told() -> bool:
+            conditions = (await self.group(name)).get("status", {}).get("conditions", [])
+            return any(
+                one["type"] == "Unschedulable" and one["status"] == "True" for one in conditions
+            )
+
+        await self.until(f"PodGroup {name} says that it cannot be placed", is_told)
+
     async def shown(self) -> str:
         """What a person would look at first."""
         lines = [_shown_pod(pod) for pod in await self.pods()][:40]

@@ -29,11 +29,7 @@ async def test_a_gang_that_does_not_fit_waits_and_says_why(cluster: Cluster) -> 
     cluster.run_scheduler()
     await cluster.until_placed({"small": 2})
 
-    async def is_told() -> bool:
-        conditions = (await cluster.group("large")).get("status", {}).get("conditions", [])
-        return any(one["type"] == "Unschedulable" and one["status"] == "True" for one in conditions)
-
-    await cluster.until("the PodGroup says that it cannot be placed", is_told)
+    await cluster.until_waiting("large")
     (condition,) = (await cluster.group("large"))["status"]["conditions"]
     assert condition["reason"] == "NotEnoughResources"
     assert "tasks in gang unschedulable: pod group is not ready" in condition["message"]

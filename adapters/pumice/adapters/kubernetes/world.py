@@ -9,7 +9,13 @@ from typing import Any
 from pumice.adapters.kubernetes.binder import KubernetesBinder
 from pumice.adapters.kubernetes.configuration import ConfigMapSink, ConfigurationFile, Teller
 from pumice.adapters.kubernetes.definitions import DEFINITIONS, Definitions
-from pumice.adapters.kubernetes.errors import NOT_FOUND, ApiError, KubernetesError, one_line
+from pumice.adapters.kubernetes.errors import (
+    CONFLICT,
+    NOT_FOUND,
+    ApiError,
+    KubernetesError,
+    one_line,
+)
 from pumice.adapters.kubernetes.events import EventRecorder
 from pumice.adapters.kubernetes.evictor import KubernetesEvictor
 from pumice.adapters.kubernetes.feed import BadObject, Funnel, Memory, Shelf
@@ -34,6 +40,7 @@ from pumice.v1.status_pb2 import Event
 log = logging.getLogger(__name__)
 
 _BAD_OBJECT = "InvalidObject"
+_NOT_LEADING_SECONDS = 1.0
 
 
 class KubernetesWorld:
@@ -57,6 +64,8 @@ class KubernetesWorld:
         self._memory = Memory()
         self._namesakes = Namesakes()
         self._definitions = Definitions(clock, self._rng)
+        # Events of objects that cannot be read, by uid, until they are written.
+        self._bad: dict[str, Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
         self._compose_hands()
@@ -208,7 +217,7 @@ class KubernetesWorld:
                 await maker.make(place)
                 return
             except ApiError as error:
-                if error.status != NOT_FOUND:
+                if error.status not in (NOT_FOUND, CONFLICT):
                     log.error("the default queue cannot be made: %s", one_line(error))
                     return
                 await self._clock.sleep(1.0)
@@ -225,11 +234,21 @@ class KubernetesWorld:
             reason=_BAD_OBJECT,
             message=f"the scheduler cannot read this object: {bad.problem}",
         )
-        self._start(self._tell_people(event))
+        self._bad[bad.uid] = event
+        if len(self._bad) == 1:
+            self._start(self._tell_people())
 
-    async def _tell_people(self, event: Event) -> None:
-        if not self._may_act():
-            return
+    async def _tell_people(self) -> None:
+        while self._bad:
+            # Whoever does not lead writes nothing; it may lead later.
+            while not self._may_act():
+                await self._clock.sleep(_NOT_LEADING_SECONDS)
+            uid, event = next(iter(self._bad.items()))
+            await self._tell(event)
+            if self._bad.get(uid) is event:
+                del self._bad[uid]
+
+    async def _tell(self, event: Event) -> None:
         try:
             async for attempt in self._patience.retrying(f"event on {event.name}", tries=5):
                 with attempt:

@@ -1,0 +1,123 @@
+"""The shipped roles are enough, and no more than enough."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.controlplane.credentials import NOBODY
+from tests.controlplane.manifests import DEPLOY, documents
+from tests.e2e.cluster import GROUPS, LEASE, Cluster
+from tests.e2e.objects import pod_body, pod_group_body
+from tests.e2e.test_volumes import DRIVER, add_class, add_drivers, claim_body, uses, volume_body
+
+CONF = """
+actions: "enqueue, allocate, preempt, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+CONFIG_MAP = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
+# Given for clusters whose definitions are not those of deploy/: a status beside the object, and
+# kube-batch's groups.
+OTHERS = {"podgroups/status.scheduling.volcano.sh"}
+WRITING = {"create", "update", "patch", "delete"}
+
+
+def granted() -> set[tuple[str, str]]:
+    """What the shipped roles allow to change, in the API groups of this cluster."""
+    found = set()
+    for document in documents(DEPLOY / "rbac.yaml"):
+        for rule in document.get("rules", []):
+            for group in rule["apiGroups"]:
+                if group in ("scheduling.incubator.k8s.io", "scheduling.sigs.dev"):
+                    continue
+                for resource in rule["resources"]:
+                    name = f"{resource}.{group}" if group else resource
+                    found |= {(verb, name) for verb in WRITING & set(rule["verbs"])}
+    return found
+
+
+async def test_each_right_to_change_something_is_used_and_none_is_missing(
+    cluster: Cluster,
+) -> None:
+    shipped = await cluster.client.get(CONFIG_MAP)
+    await cluster.client.merge(CONFIG_MAP, {"data": {"volcano-scheduler.conf": CONF}})
+    try:
+        await _use_everything(cluster)
+    finally:
+        await cluster.client.merge(CONFIG_MAP, {"data": shipped["data"]})
+
+
+async def _use_everything(cluster: Cluster) -> None:
+    client = cluster.client
+    await cluster.add_priority_class("low", 1)
+    await cluster.add_priority_class("high", 1000)
+    nodes = await cluster.add_nodes(2)
+    await add_drivers(cluster, nodes)
+    await add_class(cluster, "made", DRIVER)
+    await add_class(cluster, "local", "kubernetes.io/no-provisioner")
+    await client.create(volume_body("disk", "local", nodes[0]))
+    await client.delete(f"{GROUPS}/queues/default")
+    await client.delete(LEASE)
+    proxy = await cluster.add_proxy()
+    cluster.scheduler.start_core()
+    cluster.start_adapter(
+        "--scheduler-configmap=volcano-system/volcano-scheduler-configmap",
+        "--ignored-provisioners=kubernetes.io/no-provisioner",
+        server=proxy.url,
+    )
+    await client.create(pod_group_body("etl", 2, priority="low"))
+    for number, name in enumerate(("made", "local")):
+        await client.create(claim_body(name, name))
+        await client.create(pod_body("etl", number, "1", "low", **uses(name)))
+    await cluster.until_placed({"etl": 2})
+    await cluster.add_gang("idle", 6, minimum=1, priority="low")
+    await cluster.until_placed({"idle": 6})
+    await cluster.add_gang("urgent", 2, priority="high")
+    await cluster.until_placed({"urgent": 2})
+    await cluster.add_gang("large", 99)
+
+    expected = {right for right in granted() if right[1] not in OTHERS}
+
+    async def are_used() -> bool:
+        return expected <= set(proxy.counts())
+
+    # An event that comes again is counted after a while.
+    for number in range(3):
+        await client.delete(f"/api/v1/namespaces/team/pods/large-{number}", 0)
+        await asyncio.sleep(1.5)
+        await client.create(pod_body("large", number))
+    await cluster.until("every right is used", are_used, 30)
+    refused = [call for call in proxy.calls if call.status == 403]
+    assert not refused
+    assert {(call.verb, call.resource) for call in proxy.writes()} <= granted()
+
+
+async def test_missing_rights_are_named(cluster: Cluster) -> None:
+    adapter = cluster.run_scheduler(user=NOBODY)
+
+    async def is_said() -> bool:
+        return "missing rights: list on pods; grant it" in adapter.said
+
+    await cluster.until("the adapter says what it may not do", is_said)
+
+
+async def test_the_shipped_account_may_not_touch_secrets(cluster: Cluster) -> None:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": "system:serviceaccount:volcano-system:pumice-adapter",
+            "resourceAttributes": {"verb": "get", "resource": "secrets", "namespace": "default"},
+        },
+    }
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    answer = await cluster.client.call("POST", path, review)
+    assert answer["status"]["allowed"] is False

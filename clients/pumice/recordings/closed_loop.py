@@ -16,7 +16,7 @@ from pumice.recordings.history import History, OutsideEvent
 from pumice.recordings.lives import BY_NODE, BY_USER, JobLife, PodLife
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2
 from pumice.v1.group_pb2 import PodGroupStatus
-from pumice.v1.status_pb2 import StatusChange
+from pumice.v1.status_pb2 import PodConditionChange, StatusChange
 
 _POD = object_pb2.KIND_POD
 _GROUP = object_pb2.KIND_POD_GROUP
@@ -61,6 +61,8 @@ class ClosedLoop:
         self._node_uids: dict[str, str] = {}
         self._lives_of: dict[str, list[PodLife]] = {}
         self._cleaned_up = _cleaned_up(history)
+        # Jobs that have ended as a whole.
+        self._done: set[str] = set()
         self._made = 0
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = 0
@@ -186,6 +188,22 @@ class ClosedLoop:
         for change in decided.statuses:
             if change.HasField("pod_group"):
                 self._statuses[change.pod_group.uid] = change.pod_group.status
+            elif change.HasField("pod"):
+                self._at(now_ns + self.guesses.echo_ns, self._echo, change.pod)
+
+    def _echo(self, change: PodConditionChange) -> None:
+        """The pod shows that it was not placed, and the node it waits for."""
+        pod = self._pods.get(change.uid)
+        if pod is None:
+            return
+        kept = [held for held in pod.conditions if held.type != "PodScheduled"]
+        new = pod_pb2.PodCondition(
+            type="PodScheduled", status="False", reason=change.reason, message=change.message
+        )
+        del pod.conditions[:]
+        pod.conditions.extend([*kept, new])
+        pod.nominated_node_name = change.nominated_node_name or pod.nominated_node_name
+        self._tell(pod)
 
     def _bind(self, decision: decision_pb2.Decision) -> None:
         order = decision.bind
@@ -219,10 +237,12 @@ class ClosedLoop:
 
     def _plan_finish(self, uid: str, job: JobLife) -> None:
         life = self.lives[uid]
-        run_ns = self.guesses.run_ns(self._then(life))
+        then = self._history.jobs.get(job.job)
+        whole_ns = 0 if then is None else then.run_ns
+        run_ns = whole_ns or self.guesses.run_ns(self._then(life))
         if run_ns is not None:
-            at_ns = max(life.running_ns, job.since_ns) + run_ns
-            self._at(at_ns, self._finish, uid, self._runs.get(life.job, 0))
+            begun_ns = job.since_ns if whole_ns else max(life.running_ns, job.since_ns)
+            self._at(begun_ns + run_ns, self._finish, uid, self._runs.get(life.job, 0))
 
     def _finish(self, uid: str, run: int) -> None:
         pod, life = self._pods.get(uid), self.lives[uid]
@@ -234,8 +254,21 @@ class ClosedLoop:
         life.final_phase = then.final_phase or succeeded
         pod.phase = pod_pb2.PodPhase.ValueType(life.final_phase)
         self._tell(pod)
-        if then.gone_ns and then.finished_ns:
-            self._at(self._now_ns + then.gone_ns - then.finished_ns, self._vanish, uid)
+        lag_ns = then.gone_ns - then.finished_ns if then.gone_ns and then.finished_ns else 0
+        if lag_ns:
+            self._at(self._now_ns + lag_ns, self._vanish, uid)
+        if life.job not in self._done and self._is_whole(life.job):
+            self._done.add(life.job)
+            self._at(self._now_ns + lag_ns, self._clean_up, life.job)
+
+    def _is_whole(self, job: str) -> bool:
+        return job in self._history.jobs and self._history.jobs[job].run_ns > 0
+
+    def _clean_up(self, job: str) -> None:
+        """Of a job that has ended nobody waits any more."""
+        for life in self._lives_of.get(job, ()):
+            if not life.finished_ns and not life.gone_ns:
+                self._vanish(life.uid)
 
     def _terminate(self, uid: str) -> None:
         pod, life = self._pods.get(uid), self.lives[uid]
@@ -268,15 +301,19 @@ class ClosedLoop:
             self._at(self._now_ns + self.guesses.remake_ns(then), self._remake, life)
 
     def _remake(self, lost: PodLife) -> None:
+        if lost.job in self._done:
+            return
         then = self._history.pods.get(self._then(lost).replaced_by)
         if then is None or then.uid in self.lives:
             self._made += 1
             then = replace(self._then(lost), uid=f"{lost.uid}~{self._made}", bound_ns=0)
-            made = pod_pb2.Pod()
-            made.CopyFrom(then.pod)
-            made.uid = then.uid
-            then.pod = made
-        then.pod.creation_time_ns = self._now_ns
+        else:
+            then = replace(then)
+        made = pod_pb2.Pod()
+        made.CopyFrom(then.pod)
+        made.uid = then.uid
+        made.creation_time_ns += self._now_ns - then.created_ns
+        then.pod = made
         self._create(then)
         self.lives[then.uid].replaces = lost.uid
 
@@ -298,6 +335,7 @@ class ClosedLoop:
     # To the core.
 
     def _tell(self, pod: pod_pb2.Pod) -> None:
+        # A copy: the pod goes on changing.
         self._upsert(object_pb2.ClusterObject(pod=pod))
 
     def _upsert(self, held: object_pb2.ClusterObject) -> None:

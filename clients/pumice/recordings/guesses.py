@@ -25,6 +25,8 @@ class Guesses:
             (history.pods[p.replaced_by].created_ns - p.gone_ns for p in lives if p.replaced_by),
             _SECOND_NS,
         )
+        # From a session's end until pods show what it said about them.
+        self.echo_ns = _median(history.echoes_ns, 0)
         finished = [p for p in lives if p.finished_ns]
         self._by_job = _medians(finished, lambda p: p.job)
         self._by_queue = _medians(finished, lambda p: history.jobs[p.job].queue)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pumice.recordings.lives import (
+    BY_CLEANUP,
     BY_EVICTION,
     BY_NODE,
     BY_USER,
     SOON_NS,
+    TOGETHER_NS,
     JobLife,
     PodLife,
     as_created,
@@ -51,6 +53,10 @@ class History:
     # A node's end, by name.
     node_ends: dict[str, int] = field(default_factory=dict)
 
+    # How long it took until pods showed what was said about them.
+    echoes_ns: list[int] = field(default_factory=list)
+
+    _said: dict[str, tuple[int, str]] = field(default_factory=dict)
     _held: dict[_Key, object_pb2.ClusterObject] = field(default_factory=dict)
     _snapshot: tuple[frozenset[int], set[_Key]] | None = None
 
@@ -64,6 +70,7 @@ class History:
                 break
             history._take(entry)
         history._find_replacements()
+        history._find_whole_runs()
         return history
 
     def _take(self, entry: recording_pb2.RecordingEntry) -> None:
@@ -85,6 +92,11 @@ class History:
                 self.ticks.append(entry.tick.now_ns)
             case "decision_batch":
                 self._decided(entry.decision_batch.decisions)
+            case "status_batch":
+                said_ns = self.ticks[-1] if self.ticks else now_ns
+                for change in entry.status_batch.changes:
+                    if change.HasField("pod"):
+                        self._said[change.pod.uid] = (said_ns, change.pod.message)
             case _:
                 pass
 
@@ -165,6 +177,7 @@ class History:
         elif not pod.node_name:
             # Its owner may have changed it: gates, labels.
             life.pod = as_created(pod)
+        self._listen(pod, now_ns)
         job = self.jobs.setdefault(life.job, JobLife(life.job, "", now_ns))
         if pod.node_name and not life.bound_ns:
             life.bound_ns, life.node = now_ns, pod.node_name
@@ -178,6 +191,14 @@ class History:
             life.finished_ns, life.final_phase = now_ns, pod.phase
             begun_ns = max(job.since_ns, life.running_ns) or now_ns
             life.run_ns = max(now_ns - begun_ns, 0)
+            life.job_run_ns = max(now_ns - (job.since_ns or begun_ns), 0)
+            job.finished_ns.append(now_ns)
+
+    def _listen(self, pod: pod_pb2.Pod, now_ns: int) -> None:
+        said = self._said.get(pod.uid)
+        if said is not None and any(c.message == said[1] for c in pod.conditions):
+            self.echoes_ns.append(max(now_ns - said[0], 0))
+            del self._said[pod.uid]
 
     def _pod_gone(self, life: PodLife, now_ns: int) -> None:
         life.gone_ns = now_ns
@@ -190,6 +211,8 @@ class History:
             life.ended_by = BY_EVICTION
         elif node_end and now_ns - node_end <= SOON_NS:
             life.ended_by = BY_NODE
+        elif self.jobs[life.job].finished_ns:
+            life.ended_by = BY_CLEANUP
         else:
             life.ended_by = BY_USER
 
@@ -222,8 +245,16 @@ class History:
                     life.replaced_by, other.replaces = other.uid, life.uid
                     break
 
-    def run_times(self) -> Iterator[PodLife]:
-        return (life for life in self.pods.values() if life.finished_ns)
+    def _find_whole_runs(self) -> None:
+        """Jobs that end as a whole: a pod that joined late ended with the others."""
+        members: dict[str, list[PodLife]] = {}
+        for life in self.pods.values():
+            if life.finished_ns:
+                members.setdefault(life.job, []).append(life)
+        for name, lives in members.items():
+            times = [life.finished_ns for life in lives]
+            if len(times) > 1 and max(times) - min(times) <= TOGETHER_NS:
+                self.jobs[name].run_ns = min(life.job_run_ns for life in lives)
 
 
 def _replaces(life: PodLife, other: PodLife) -> bool:

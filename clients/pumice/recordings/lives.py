@@ -8,6 +8,10 @@ from pumice.v1.pod_pb2 import POD_PHASE_PENDING, Pod
 
 # Who ended a pod that did not end by itself.
 BY_USER, BY_EVICTION, BY_NODE = "user", "eviction", "node"
+# It was not needed any more: others of its job had finished.
+BY_CLEANUP = "cleanup"
+# Pods that finish within such a time finish together: their job is what ends.
+TOGETHER_NS = 1_000_000_000
 # A pod that is gone so soon after its node went with it, or comes so soon after one like it went
 # instead of that one.
 SOON_NS = 60 * 1_000_000_000
@@ -29,8 +33,9 @@ class PodLife:
     running_ns: int = 0
     finished_ns: int = 0
     final_phase: int = 0
-    # How long it ran once enough of its job did.
+    # How long it ran once enough of its job did; and how long enough of its job had run by then.
     run_ns: int = 0
+    job_run_ns: int = 0
     evicted_ns: int = 0
     terminating_ns: int = 0
     gone_ns: int = 0
@@ -63,6 +68,9 @@ class JobLife:
     # Pods that run now; since when there are enough of them.
     running: set[str] = field(default_factory=set)
     since_ns: int = 0
+    finished_ns: list[int] = field(default_factory=list)
+    # Of a job whose pods finish together: how long it runs as a whole. 0: they do not.
+    run_ns: int = 0
 
     def runs(self, uid: str, now_ns: int) -> None:
         self.running.add(uid)

@@ -36,9 +36,17 @@ def origin(cluster: str, core_id: str, registry: Registry) -> Origin:
     return Origin(cluster, core_id, plugin_versions(registry))
 
 
+def own_version() -> str:
+    """Of the package; source files that were never installed have none."""
+    try:
+        return metadata.version("pumice")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
 def plugin_versions(registry: Registry) -> dict[str, str]:
     """Actions and plugins with the version of the package that they came with."""
-    own = metadata.version("pumice")
+    own = own_version()
     versions = dict.fromkeys(registry.actions, own)
     for name, plugin in registry.plugins.items():
         versions[name] = own if registry.is_built_in(name) else _package_version(plugin.__module__)
@@ -59,7 +67,7 @@ def opening(origin: Origin, taken: Taken, now_ns: int) -> Iterator[_Entry]:
         format_version=FORMAT_VERSION,
         cluster=origin.cluster,
         core_id=origin.core_id,
-        core_version=metadata.version("pumice"),
+        core_version=own_version(),
         creation_time=time,
         plugin_versions=origin.plugin_versions,
         platform={

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import metadata
 
 from pumice.core.registry import Registry
 from pumice.recordings import Recording
-from pumice.server.recording.entries import plugin_versions
+from pumice.server.recording.entries import own_version, plugin_versions
 from pumice.server.replaying.differences import Difference, differences
 from pumice.server.replaying.playback import Playback
 from pumice.v1 import recording_pb2
@@ -96,7 +95,7 @@ def _warnings(header: recording_pb2.RecordingHeader, registry: Registry) -> list
         for name in sorted(then)
         if here.get(name) != then[name]
     ]
-    own = metadata.version("pumice")
+    own = own_version()
     if header.core_version != own:
         return [f"recorded by pumice {header.core_version}, replayed by {own}"]
     return warnings

@@ -1,0 +1,258 @@
+"""Replay is identical wherever it runs, and says so when something is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pumice.recordings import Recording, RecordingWriter
+from pumice.recordings.redaction import redact
+from pumice.server.local import compare_recording
+from pumice.testing import assert_replay_identical, recordings_in
+from pumice.v1.recording_pb2 import RecordingEntry
+from tests.replay.walks import EVICTING, PACKING, Walk, recorded
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = recordings_in(ROOT / "tests" / "recordings")
+NEEDED = "import click, google.protobuf, grpc, msgspec, numpy, rich, yaml, zstandard"
+REPLAY = "import sys; from pumice.cli.main import main; main()"
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_golden_recordings_are_decided_again(path: Path) -> None:
+    found = assert_replay_identical(path)
+    assert found.decisions > 100
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("conf", [EVICTING, PACKING], ids=["evicting", "packing"])
+def test_random_walks_are_decided_again(tmp_path: Path, seed: int, conf: str) -> None:
+    path = tmp_path / "walk.pumice"
+    walk = recorded(path, seed, sessions=40, conf=conf)
+    found = assert_replay_identical(path, statuses=True)
+    assert found.sessions == 40
+    assert found.decisions == sum(len(result.decisions) for result in walk.results)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_checkpoint_at_any_session_replays_like_the_beginning(tmp_path: Path, seed: int) -> None:
+    walk = Walk(seed)
+    walk.record(tmp_path / "whole.pumice")
+
+    def between(session: int) -> None:
+        if session in (3 + seed, 11 + 2 * seed):
+            walk.record(tmp_path / f"from-{session}.pumice")
+
+    walk.run(40, between)
+    walk.close()
+    for path in recordings_in(tmp_path):
+        found = assert_replay_identical(path, statuses=True)
+        assert found.last_session == 40
+    assert len(recordings_in(tmp_path)) == 3
+
+
+# Another process.
+
+
+def interpreters() -> Iterator[object]:
+    """Every Python from 3.11 on that is to be found; this one first."""
+    yield pytest.param(sys.executable, id="this")
+    folders = [Path(p) for p in os.environ.get("PATH", "").split(os.pathsep) if p]
+    folders += sorted(Path.home().glob(".pyenv/versions/*/bin"))
+    folders += [Path(p) for p in os.environ.get("PUMICE_TEST_PYTHONS", "").split(os.pathsep) if p]
+    seen: set[Path] = {Path(sys.executable)}
+    for folder in folders:
+        for number in range(11, 20):
+            found = folder / f"python3.{number}"
+            if found.exists() and found not in seen:
+                seen.add(found)
+                yield pytest.param(str(found), id=str(found))
+
+
+def replayed(python: str, path: Path, **environment: str) -> str:
+    roots = os.pathsep.join(str(ROOT / part) for part in ("proto", "server", "adapters", "clients"))
+    inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONHASHSEED", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        [python, "-c", REPLAY, "replay", str(path), "--json"],
+        env={**inherited, "PYTHONPATH": roots, **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("python", list(interpreters()))
+def test_replay_is_identical_under_every_python(python: str) -> None:
+    probe = subprocess.run([python, "-c", NEEDED], capture_output=True, check=False)
+    if probe.returncode:
+        pytest.skip(f"{python} has not what pumice needs")
+    assert '"identical": true' in replayed(python, GOLDEN[0])
+
+
+def test_replay_is_identical_under_other_hash_seeds_and_without_simd() -> None:
+    import numpy as np
+
+    config = np.show_config(mode="dicts")
+    found = config["SIMD Extensions"].get("found", [])  # type: ignore[index]
+    outputs = {
+        replayed(sys.executable, GOLDEN[0], PYTHONHASHSEED="1"),
+        replayed(sys.executable, GOLDEN[0], PYTHONHASHSEED="4242"),
+        replayed(sys.executable, GOLDEN[0], NPY_DISABLE_CPU_FEATURES=" ".join(found)),
+    }
+    assert len(outputs) == 1
+
+
+# Negative controls.
+
+
+def altered(source: Path, target: Path, change: Callable[[RecordingEntry], None]) -> Path:
+    with Recording(source) as held, RecordingWriter(target) as out:
+        for entry in held.entries():
+            change(entry)
+            out.write(entry)
+    return target
+
+
+@pytest.fixture
+def walk_file(tmp_path: Path) -> Path:
+    recorded(tmp_path / "walk.pumice", seed=5, sessions=40)
+    return tmp_path / "walk.pumice"
+
+
+def test_one_changed_decision_is_named(walk_file: Path, tmp_path: Path) -> None:
+    changed: list[tuple[int, str]] = []
+
+    def change(entry: RecordingEntry) -> None:
+        batch = entry.decision_batch
+        for decision in batch.decisions:
+            if not changed and batch.session > 15 and decision.bind.node == "n1":
+                decision.bind.node = "n2"
+                changed.append((batch.session, f"team/{decision.bind.name}"))
+
+    path = altered(walk_file, tmp_path / "changed.pumice", change)
+    with Recording(path) as held:
+        found = compare_recording(held)
+    first = found.differences[0]
+    assert (first.session, first.subject) == changed[0]
+    assert (first.recorded, first.replayed) == ("bind to n2", "bind to n1")
+    with pytest.raises(
+        AssertionError, match=rf"session {first.session}: {first.subject}: recorded"
+    ):
+        assert_replay_identical(path)
+
+
+def test_one_changed_delta_is_found_in_the_session_after_it(
+    walk_file: Path, tmp_path: Path
+) -> None:
+    changed: list[tuple[int, str]] = []
+
+    def change(entry: RecordingEntry) -> None:
+        for op in entry.delta_batch.ops:
+            held = op.upsert.object.pod
+            if not changed and held.name.startswith("job-012") and held.phase == 1:
+                held.spec.node_selector["nowhere"] = "found"
+                changed.append((0, f"{held.namespace}/{held.name}"))
+        for decision in entry.decision_batch.decisions:
+            if changed and not changed[0][0] and f"team/{decision.bind.name}" == changed[0][1]:
+                changed[0] = (entry.decision_batch.session, changed[0][1])
+
+    path = altered(walk_file, tmp_path / "changed.pumice", change)
+    with Recording(path) as held:
+        found = compare_recording(held, statuses=False)
+    subjects = {(one.session, one.subject) for one in found.differences}
+    assert changed[0] in subjects
+    assert found.differences[0].session == changed[0][0]
+
+
+def test_a_changed_weight_differs_from_some_session_on(walk_file: Path, tmp_path: Path) -> None:
+    def change(entry: RecordingEntry) -> None:
+        for op in entry.delta_batch.ops:
+            if op.upsert.object.queue.name == "b":
+                op.upsert.object.queue.weight = 1
+                op.upsert.object.queue.capability.amounts["cpu"] = 2000
+
+    path = altered(walk_file, tmp_path / "changed.pumice", change)
+    with Recording(path) as held:
+        found = compare_recording(held, statuses=False)
+    assert not found.identical
+    assert found.differences[0].subject.startswith("team/job-")
+    # Each session runs on the recorded state: one difference does not make all others.
+    assert found.differing_sessions < found.sessions
+
+
+def test_another_configuration_is_compared_on_the_recorded_state(walk_file: Path) -> None:
+    with Recording(walk_file) as held:
+        found = compare_recording(held, scheduler_conf=PACKING, statuses=False)
+    assert 0 < found.differing_sessions < found.sessions
+
+
+def test_a_configuration_that_cannot_be_used_is_told(walk_file: Path) -> None:
+    with Recording(walk_file) as held:
+        found = compare_recording(held, scheduler_conf="actions: fly")
+    assert "fly" in found.refused_configurations[0]
+
+
+# Damage, and other names.
+
+
+def test_a_torn_recording_is_replayed_as_far_as_it_is_whole(
+    walk_file: Path, tmp_path: Path
+) -> None:
+    data = walk_file.read_bytes()
+    with Recording(walk_file) as held:
+        entries = list(held.entries())
+    torn = tmp_path / "torn.pumice"
+    with RecordingWriter(torn) as out:
+        for entry in entries:
+            out.write(entry)
+            if entry.HasField("session_end"):
+                out.flush()
+    whole = torn.read_bytes()
+    assert len(whole) > len(data)
+    torn.write_bytes(whole[: len(whole) * 2 // 3])
+    with Recording(torn) as held:
+        found = compare_recording(held)
+    assert found.identical
+    assert 10 < found.sessions < 40
+    assert "is cut off" in found.ending
+    with pytest.raises(AssertionError, match="is cut off"):
+        assert_replay_identical(torn)
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_a_redacted_recording_replays_identical_and_keeps_no_name(
+    path: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "redacted.pumice"
+    names: set[str] = set()
+    with Recording(path) as held, RecordingWriter(target) as out:
+        for entry in held.entries():
+            for op in entry.delta_batch.ops:
+                names |= {op.upsert.object.pod.name, op.upsert.object.node.name}
+        for entry in redact(held):
+            out.write(entry)
+    assert_replay_identical(target)
+    with Recording(target) as held:
+        assert held.header.redacted
+        text = "".join(str(entry) for entry in held.entries())
+    assert [name for name in names - {""} if f'"{name}' in text] == []
+
+
+def test_pods_keep_the_numbers_in_their_names_when_redacted(tmp_path: Path) -> None:
+    source = shutil.copy(GOLDEN[0], tmp_path)
+    with Recording(source) as held:
+        before = [d.bind.name for e in held.entries() for d in e.decision_batch.decisions]
+        after = [d.bind.name for e in redact(held) for d in e.decision_batch.decisions]
+    binds = [(old, new) for old, new in zip(before, after, strict=True) if old]
+    assert [old.rpartition("-")[2] for old, _ in binds] == [
+        new.rpartition("-")[2] for _, new in binds
+    ]

@@ -374,3 +374,19 @@ async def test_a_pause_does_not_wait_for_ever() -> None:
     await bench.clock.advance(10)
     assert pause.done()
     await bench.pool.stop()
+
+
+async def test_a_pool_that_was_stopped_calls_nobody_any_more() -> None:
+    # At whatever step of the loop it is stopped: a call may just have ended.
+    for steps in range(60):
+        bench = Bench(in_flight=1)
+        names = [f"p{number}" for number in range(8)]
+        for name in names:
+            bench.world.store.put(pod(name))
+            bench.pool.submit(Order(None, (bind(name),)))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await bench.pool.stop()
+        called = len(bench.world.calls)
+        await settle()
+        assert len(bench.world.calls) == called, f"stopped after {steps} steps"

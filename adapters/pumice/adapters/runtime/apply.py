@@ -108,6 +108,10 @@ class ApplyPool:
         self._is_paused = False
 
     async def stop(self) -> None:
+        # A call that has ended by itself at this very moment must not start the next one.
+        self._is_paused = True
+        self._queue.clear()
+        self._again.clear()
         await end_tasks(*self._active, *self._waits)
 
     def _start_calls(self) -> None:

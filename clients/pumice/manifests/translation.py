@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from pumice.manifests.documents import Document, parse, unfold
 from pumice.manifests.errors import ManifestError
+from pumice.manifests.jobs import expand
 from pumice.manifests.kinds import reader_for, reader_of
 from pumice.v1 import pod_pb2
 from pumice.v1.object_pb2 import ClusterObject, Kind
@@ -73,9 +74,15 @@ def translate(document: Mapping[str, Any], source: str = "") -> ClusterObject | 
     return target
 
 
-def translate_all(*sources: Path | IO[str] | IO[bytes]) -> Translation:
-    """Everything in some files or streams of YAML or JSON; nothing bad in them stops the rest."""
-    return _translated(document for source in sources for document in _read(source))
+def translate_all(
+    *sources: Path | IO[str] | IO[bytes], expand_workloads: bool = False
+) -> Translation:
+    """Everything in some files or streams of YAML or JSON; nothing bad in them stops the rest.
+
+    Jobs and other workloads can be written out as their controllers would.
+    """
+    documents = (document for source in sources for document in _read(source))
+    return _translated(expand(documents) if expand_workloads else documents)
 
 
 def translate_documents(documents: Iterable[Any], source: str = "") -> Translation:

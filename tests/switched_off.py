@@ -50,8 +50,6 @@ FAMILIES = {
     "sla": ("sla",),
 }
 UNIT_TESTS = {
-    "enqueue": ("tests/core/plugins/test_overcommit.py",),
-    "allocate": ("tests/core/test_together.py", "tests/core/test_determinism.py"),
     "capacity": ("tests/core/plugins/test_capacity.py", "tests/core/plugins/test_capacity_tree.py"),
     "drf": ("tests/core/plugins/test_drf.py", "tests/core/plugins/test_hdrf.py"),
     "nodeorder": ("tests/core/plugins/test_nodeorder_preferences.py",),

@@ -8,7 +8,7 @@ from pumice.core.model.group import PodGroupPhase
 from pumice.core.registry import Plugin
 from pumice.core.session.session import Session
 from tests.core.builders import node, pod, pod_group, queue
-from tests.core.evicting import engine, evicted, run
+from tests.core.evicting import engine, evicted, reasons, run
 from tests.core.strangers import StrangerPlugin
 
 
@@ -56,3 +56,19 @@ def test_only_running_tasks_are_asked_about_and_gangs_are_broken() -> None:
     assert evicted(result) == ["a-0", "b-0"]
     decisions = [decision for decision in result.decisions if isinstance(decision, Evict)]
     assert {(d.reason, d.for_job, d.gang) for d in decisions} == {("shuffle", "", None)}
+
+
+def test_later_actions_count_on_the_room_that_is_being_left() -> None:
+    objects = [
+        node("n1", 1),
+        queue(),
+        pod_group("a", 0, phase=PodGroupPhase.RUNNING),
+        pod("a-0", "a", on="n1"),
+        pod_group("b", 1),
+        pod("b-0", "b"),
+    ]
+    tiers = (("gang", "predicates", "one"),)
+    made = engine("shuffle, allocate", tiers, *objects, plugins=[picking("one", "a-0")])
+    result = run(made)
+    assert evicted(result) == ["a-0"]
+    assert reasons(result, "b", "allocate") == [("pipelined", "")]

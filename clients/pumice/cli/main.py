@@ -21,9 +21,14 @@ COMMANDS: Mapping[str, str] = {
     "core": "pumice.server.commands:core_command",
     "run": "pumice.adapters.kubernetes.commands:run_command",
     "demo": "pumice.cli.demo:demo_command",
+    "schedule": "pumice.cli.asking.schedule:schedule_command",
+    "explain": "pumice.cli.asking.explain:explain_group",
+    "top": "pumice.cli.asking.top:top_command",
+    "watch": "pumice.cli.asking.watch:watch_command",
     "record": "pumice.cli.record:record_command",
     "replay": "pumice.cli.replay:replay_command",
     "bench": "pumice.bench.commands:bench_command",
+    "completion": "pumice.cli.completion:completion_command",
 }
 ADAPTERS: Mapping[str, str] = {
     "kubernetes": "pumice.adapters.kubernetes.commands:kubernetes_command",

@@ -10,12 +10,14 @@ from pumice.core.registry import Registry
 from pumice.recordings import Recording
 from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError
+from pumice.server.errors import ObjectsRejectedError
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.replaying.comparison import Comparison, compare
 from pumice.server.replaying.differences import Difference
 from pumice.server.replaying.excerpt import Excerpt, cut_session
 from pumice.server.state import ClusterState
+from pumice.server.whatif.trial import run_inline
 from pumice.server.wire import (
     write_decisions,
     write_event,
@@ -31,6 +33,7 @@ from pumice.v1 import (
     inspection_service_pb2,
     object_pb2,
     reason_pb2,
+    scheduling_service_pb2,
     status_pb2,
 )
 
@@ -41,10 +44,22 @@ __all__ = [
     "Excerpt",
     "LocalCore",
     "LocalSession",
+    "ObjectsRejectedError",
     "check_configuration",
     "compare_recording",
     "excerpt",
+    "schedule_inline",
 ]
+
+
+def schedule_inline(
+    request: scheduling_service_pb2.ScheduleRequest, now_ns: int
+) -> scheduling_service_pb2.ScheduleResponse:
+    """What Schedule answers to objects in the request, without a server.
+
+    Raises ConfigurationRefusedError and ObjectsRejectedError for what cannot be used.
+    """
+    return run_inline(request, installed_registry(), now_ns)
 
 
 def compare_recording(

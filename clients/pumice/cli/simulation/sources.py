@@ -65,13 +65,13 @@ class Sources:
             "",
             self._conf,
             self._cycles or 1,
-            (*translation.objects, *_furnished(translation.objects)),
+            (*translation.objects, *furnished(translation.objects)),
             errors,
             tuple(sorted({ignored.kind for ignored in translation.ignored})),
         )
 
 
-def _furnished(objects: Sequence[ClusterObject]) -> list[ClusterObject]:
+def furnished(objects: Sequence[ClusterObject]) -> list[ClusterObject]:
     """What Volcano's controllers would have done to the queues of a cluster.
 
     Manifests say what people write: queues without a state, and none that is called default.
@@ -92,6 +92,11 @@ class _Named(io.BytesIO):
     def __init__(self, text: bytes, name: str) -> None:
         super().__init__(text)
         self.name = name
+
+
+def named_source(file: str) -> io.BytesIO:
+    """A file or standard input, to be translated."""
+    return _Named(_read(file), _shown(file))
 
 
 def _shown(file: str) -> str:

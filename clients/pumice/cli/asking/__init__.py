@@ -1,0 +1,1 @@
+"""Commands that ask a running core: schedule, explain, top and watch."""

@@ -1,0 +1,76 @@
+"""What calls have in common: credentials, deadlines, and what is tried again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+from tenacity import retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from pumice.client.errors import ClientError, CoreUnavailableError, LimitExceededError
+from pumice.client.settings import ClientSettings, SettingsError
+
+# A core that was started again is to be found at once; answers may be as large as a core sends.
+OPTIONS = [
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+]
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.1, 5.0
+
+
+def is_worth_repeating(error: BaseException) -> bool:
+    """Every call here may be repeated: nothing changes anything, and Schedule has its id.
+
+    Only what may be over soon is: a core that is away or not complete, and too many at once; not
+    a request that is too large, which stays too large.
+    """
+    if isinstance(error, LimitExceededError):
+        return error.detail.limit_name in {"requests at once", "watchers"}
+    return isinstance(error, CoreUnavailableError)
+
+
+def retries(settings: ClientSettings) -> dict[str, Any]:
+    """Arguments of tenacity's retrying objects of either kind."""
+    return {
+        "retry": retry_if_exception(is_worth_repeating),
+        "wait": wait_random_exponential(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS),
+        "stop": stop_after_attempt(settings.attempts),
+        "reraise": True,
+    }
+
+
+def metadata(settings: ClientSettings) -> tuple[tuple[str, str], ...]:
+    token = settings.bearer()
+    return (("authorization", f"Bearer {token}"),) if token else ()
+
+
+def credentials(settings: ClientSettings) -> grpc.ChannelCredentials | None:
+    """None: a channel without TLS."""
+    if not settings.is_secure:
+        return None
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise SettingsError("tls_cert and tls_key go together; give both")
+    files = [settings.tls_ca, settings.tls_key, settings.tls_cert]
+    return grpc.ssl_channel_credentials(*(_file(name) for name in files))
+
+
+def _file(name: str) -> bytes | None:
+    try:
+        return Path(name).read_bytes() if name else None
+    except OSError as error:
+        raise SettingsError(f"{name}: {error.strerror or error}") from None
+
+
+def options(settings: ClientSettings) -> list[tuple[str, Any]]:
+    named = settings.tls_server_name
+    return [*OPTIONS, *([("grpc.ssl_target_name_override", named)] if named else [])]
+
+
+def path_of(service: str, method: str) -> str:
+    return f"/pumice.v1.{service}/{method}"
+
+
+__all__ = ["ClientError", "credentials", "is_worth_repeating", "metadata", "options", "retries"]

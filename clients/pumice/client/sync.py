@@ -1,0 +1,168 @@
+"""The client for programs with threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, TypeVar
+
+import grpc
+from tenacity import Retrying
+
+from pumice.client import calling, operations
+from pumice.client.errors import error_of
+from pumice.client.models import ExplanationView, ScheduleResult, SessionView
+from pumice.client.operations import Call, Operation
+from pumice.client.settings import ClientSettings
+from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.inspection_service_pb2 import (
+    CheckConfigResponse,
+    GetConfigResponse,
+    JobInfo,
+    NodeInfo,
+    QueueInfo,
+    WatchSessionsResponse,
+)
+from pumice.v1.object_pb2 import ClusterObject, ObjectRef
+from pumice.v1.session_pb2 import SessionSummary
+
+T = TypeVar("T")
+
+
+class Client:
+    """One core, and one of its clusters. Safe to share among threads; a context manager."""
+
+    def __init__(self, settings: ClientSettings | None = None, **given: Any) -> None:
+        """Settings are loaded as ``ClientSettings.load`` says, unless they are given."""
+        self.settings = settings or ClientSettings.load(**given)
+        credentials = calling.credentials(self.settings)
+        options = calling.options(self.settings)
+        if credentials is None:
+            self._channel = grpc.insecure_channel(self.settings.address, options=options)
+        else:
+            self._channel = grpc.secure_channel(self.settings.address, credentials, options)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    # What would be decided, and why.
+
+    def schedule(
+        self,
+        objects: Iterable[ClusterObject] = (),
+        *,
+        removed: Iterable[ObjectRef] = (),
+        configuration: Configuration | None = None,
+        sessions: int = 0,
+        request_id: str = "",
+        timeout_seconds: float | None = None,
+    ) -> ScheduleResult:
+        """What the core would decide on the live cluster, were these objects there."""
+        return self.run(
+            operations.schedule_on(
+                *(self.settings.cluster, objects, removed, configuration),
+                *(sessions, request_id, timeout_seconds),
+            )
+        )
+
+    def schedule_inline(
+        self,
+        objects: Iterable[ClusterObject],
+        *,
+        configuration: Configuration | None = None,
+        sessions: int = 0,
+        request_id: str = "",
+        timeout_seconds: float | None = None,
+    ) -> ScheduleResult:
+        """What the core would decide on these objects and nothing else."""
+        return self.run(
+            operations.schedule_inline(
+                objects, configuration, sessions, request_id, timeout_seconds
+            )
+        )
+
+    def explain_job(self, name: str, nearest: int = 0) -> ExplanationView:
+        return self.run(operations.explain(self.settings.cluster, "job", name, nearest))
+
+    def explain_pod(self, name: str, nearest: int = 0) -> ExplanationView:
+        return self.run(operations.explain(self.settings.cluster, "pod", name, nearest))
+
+    # What there is.
+
+    def queues(self) -> list[QueueInfo]:
+        return self.run(operations.queues(self.settings.cluster))
+
+    def jobs(self, namespace: str = "", queue: str = "") -> list[JobInfo]:
+        return self.run(operations.jobs(self.settings.cluster, namespace, queue))
+
+    def nodes(self) -> list[NodeInfo]:
+        return self.run(operations.nodes(self.settings.cluster))
+
+    def sessions(self, *, decided_only: bool = False) -> list[SessionSummary]:
+        """The last ones, newest first."""
+        return self.run(operations.sessions(self.settings.cluster, decided_only=decided_only))
+
+    def session(self, number: int = 0) -> SessionView:
+        """All that one session decided; 0: the last one."""
+        return self.run(operations.session(self.settings.cluster, number))
+
+    def config(self) -> GetConfigResponse:
+        return self.run(operations.config(self.settings.cluster))
+
+    def check_config(self, configuration: Configuration) -> CheckConfigResponse:
+        return self.run(operations.check_config(configuration))
+
+    def watch(self, after: int = 0, *, decided_only: bool = False) -> Iterator[SessionView]:
+        """Sessions as they end, until the caller stops; a core that goes away raises."""
+        call = operations.watch(self.settings.cluster, after, decided_only=decided_only)
+        method = self._channel.unary_stream(
+            calling.path_of(call.service, call.method),
+            request_serializer=type(call.request).SerializeToString,
+            response_deserializer=WatchSessionsResponse.FromString,
+        )
+        stream = method(call.request, metadata=calling.metadata(self.settings))
+        try:
+            for response in stream:
+                yield SessionView.of(response.session, response.skipped_count)
+        except grpc.RpcError as failed:
+            raise error_of(failed) from None
+        finally:
+            stream.cancel()
+
+    # How it is done.
+
+    def run(self, operation: Operation[T]) -> T:
+        """Makes the calls of an operation, each with retries and a deadline."""
+        try:
+            call = next(operation)
+            while True:
+                call = operation.send(Retrying(**calling.retries(self.settings))(self._call, call))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _call(self, call: Call) -> Any:
+        method = self._channel.unary_unary(
+            calling.path_of(call.service, call.method),
+            request_serializer=type(call.request).SerializeToString,
+            response_deserializer=call.response.FromString,
+        )
+        try:
+            return method(
+                call.request,
+                timeout=self.settings.timeout_seconds,
+                metadata=calling.metadata(self.settings),
+            )
+        except grpc.RpcError as failed:
+            raise error_of(failed) from None

@@ -76,6 +76,7 @@ class ControlPlane:
             "--authorization-mode=RBAC",
             "--service-cluster-ip-range=10.0.0.0/24",
             f"--disable-admission-plugins={_UNWANTED_PLUGINS}",
+            "--delete-collection-workers=8",
             *self._options,
         )
         self._wait_until_ready(self._apiserver)

@@ -75,14 +75,24 @@ BENCHES: Mapping[str, Bench] = {
 }
 
 
+# On somebody's cluster, so it is not one of all.
+_END_TO_END = "endtoend"
+_END_TO_END_SIZE = Size(1000, 300, 10)
+
+
 @click.command("bench")
-@click.argument("name", type=click.Choice(["all", *BENCHES]), default="all")
+@click.argument("name", type=click.Choice(["all", *BENCHES, _END_TO_END]), default="all")
 @click.option("--nodes", type=click.IntRange(1), help="Nodes of the cluster.")
 @click.option("--jobs", type=click.IntRange(1), help="Jobs that arrive or run.")
 @click.option("--size", type=click.IntRange(1), help="Pods of a job.")
 @click.option("--queues", type=click.IntRange(1), help="Queues; four unless said otherwise.")
 @click.option("--classes", type=click.IntRange(1), help="Kinds of pods.")
 @click.option("--conf", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--kubeconfig",
+    envvar="KUBECONFIG",
+    help="For endtoend: an empty cluster with the definitions and queues of deploy/.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Always so: one line of JSON a result.")
 def bench_command(
     name: str,
@@ -92,6 +102,7 @@ def bench_command(
     queues: int | None,
     classes: int | None,
     conf: Path | None,
+    kubeconfig: str | None,
     as_json: bool,
 ) -> None:
     """Measures sessions on clusters made from numbers; prints one line of JSON a result.
@@ -103,11 +114,24 @@ def bench_command(
     configuration = _configuration(conf)
     own = {"nodes": nodes, "jobs": jobs, "size": size, "queues": queues, "classes": classes}
     given = {key: value for key, value in own.items() if value is not None}
+    if name == _END_TO_END:
+        _measure_end_to_end(_with(_END_TO_END_SIZE, given), kubeconfig)
+        return
     for bench in BENCHES if name == "all" else (name,):
         for standard in SIZES[bench][:1] if given else SIZES[bench]:
             chosen = _with(standard, given)
             for result in BENCHES[bench](chosen, configuration):
                 click.echo(result.line())
+
+
+def _measure_end_to_end(size: Size, kubeconfig: str | None) -> None:
+    if not kubeconfig:
+        raise click.UsageError("endtoend needs a cluster: give --kubeconfig or set KUBECONFIG")
+    # Loads the Kubernetes client, which no other measurement should wait for.
+    from pumice.bench.endtoend import endtoend  # noqa: PLC0415
+
+    for result in endtoend(size, kubeconfig):
+        click.echo(result.line())
 
 
 def _with(size: Size, given: Mapping[str, int]) -> Size:

@@ -102,7 +102,7 @@ def test_replay_is_identical_under_other_hash_seeds_and_without_simd() -> None:
     import numpy as np
 
     config = np.show_config(mode="dicts")
-    found = config["SIMD Extensions"].get("found", [])  # type: ignore[index]
+    found = config["SIMD Extensions"].get("found", [])
     outputs = {
         replayed(sys.executable, GOLDEN[0], PYTHONHASHSEED="1"),
         replayed(sys.executable, GOLDEN[0], PYTHONHASHSEED="4242"),

@@ -50,6 +50,7 @@ class FileSink:
     def begin(self, first_session: int, now_ns: int) -> None:
         """Closes the file there is, and starts one."""
         self.close()
+        self._options.check()
         self._since_ns = now_ns
         self._writer = RecordingWriter(self._path(first_session, now_ns))
         self._prune()

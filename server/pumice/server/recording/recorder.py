@@ -217,9 +217,9 @@ class Recorder:
         self._listeners.clear()
 
     def _admit(self, listener: Listener, taken: Taken, now_ns: int) -> None:
+        self._listeners.append(listener)
         for entry in entries.opening(self._origin, taken, now_ns):
             listener.put(entry)
-        self._listeners.append(listener)
 
     def _dismiss(self, listener: Listener) -> None:
         if listener in self._listeners:

@@ -1,0 +1,3 @@
+"""Brings in the fixtures of pumice."""
+
+pytest_plugins = ["pumice.testing.fixtures"]

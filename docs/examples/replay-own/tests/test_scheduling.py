@@ -1,0 +1,28 @@
+"""What we expect of our scheduler."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pumice.testing import Cluster, assert_replay_identical, assert_scenario, recordings_in
+
+HERE = Path(__file__).parent
+CONF = (HERE.parent / "scheduler.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("recording", recordings_in(HERE / "recordings"), ids=lambda p: p.stem)
+def test_what_was_decided_is_decided_again(recording: Path) -> None:
+    assert_replay_identical(recording)
+
+
+def test_a_gang_starts_whole_or_not_at_all(pumice_cluster: Callable[[str], Cluster]) -> None:
+    cluster = pumice_cluster(CONF).nodes(2, cpu="4").job("train", pods=3, cpu="2")
+    cluster.job("large", pods=9, cpu="2")
+    first = cluster.cycle()
+    assert {pod.rpartition("-")[0] for pod in first.binds} == {"default/train"}
+    assert "default/large" in first.waits
+
+
+def test_a_session_of_last_night_stays_right() -> None:
+    assert_scenario(HERE / "session.json")

@@ -15,6 +15,7 @@ PYTEST_ARGS ?=
 # What `make demo` and `make bench` pass on.
 DEMO_ARGS ?=
 BENCH_ARGS ?= all
+SOAK_ARGS ?=
 # The branch that `buf breaking` compares the protos with.
 BREAKING_BRANCH ?= main
 
@@ -23,7 +24,7 @@ BREAKING_BRANCH ?= main
 ENV_ID := $(shell sed '/^\[tool\.ruff/,$$d' pyproject.toml | cat - constraints.txt | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.made-$(ENV_ID)
 
-.PHONY: help env demo test check gen bench docs lint format types imports wire breaking clean
+.PHONY: help env demo test check gen bench soak docs lint format types imports wire breaking clean
 
 help:  ## Lists the targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -49,8 +50,16 @@ test: env  ## Runs every test.
 
 check: lint types imports wire docs  ## Runs every static check.
 
+# The end-to-end run has a control plane of its own, as the tests have; without Go it is left out.
 bench: env  ## Measures; prints one JSON line a result.
-	@$(BIN)/pumice bench $(BENCH_ARGS)
+	@case '$(BENCH_ARGS)' in endtoend*) ;; *) $(BIN)/pumice bench $(BENCH_ARGS);; esac
+	@case '$(BENCH_ARGS)' in \
+	  all) $(BIN)/python -m tests.controlplane $(BIN)/pumice bench endtoend;; \
+	  endtoend*) $(BIN)/python -m tests.controlplane $(BIN)/pumice bench $(BENCH_ARGS);; \
+	esac
+
+soak: env  ## A million changes through the watching code: memory stays flat, digests agree.
+	@$(BIN)/python -m tests.soak.watching $(SOAK_ARGS)
 
 docs: env  ## Builds the documentation strictly, into site/.
 	@echo "docs: mkdocs build --strict"

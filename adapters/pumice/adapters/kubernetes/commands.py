@@ -105,6 +105,10 @@ def _set_up_logging(values: dict[str, Any]) -> None:
     verbosity = values["verbosity"].removeprefix("=")
     if verbosity.isdigit() and int(verbosity) >= _DEBUG_VERBOSITY:
         level = "debug"
+    if values["shadow"] and level != "debug":
+        # Decisions that come to nothing are the rule there, and the report has them.
+        for name in ("apply", "resync"):
+            logging.getLogger(f"pumice.adapters.runtime.{name}").setLevel(logging.ERROR)
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

@@ -60,6 +60,13 @@ class NotLeadingError(KubernetesError):
         super().__init__("this adapter does not lead any more")
 
 
+class ReadOnlyError(KubernetesError):
+    """A write was about to leave a process that only looks; it did not leave."""
+
+    def __init__(self, method: str, path: str) -> None:
+        super().__init__(f"{method} {path} was not sent: this adapter only looks (--shadow)")
+
+
 class ApiError(KubernetesError):
     """The API server said no."""
 

@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from pumice.adapters.shadow.options import EVERY_SECONDS, WAIT_SECONDS
 from pumice.manifests.golang import parse_bool, parse_duration_ns
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -177,12 +178,26 @@ def _process_flags() -> list[Callable[[F], F]]:
     ]
 
 
+def _shadow_flags() -> list[Callable[[F], F]]:
+    return [
+        go_flag("--shadow", False, "Write nothing; say where the cluster's scheduler differs."),
+        duration("--shadow-wait", f"{WAIT_SECONDS:g}s", "For the other scheduler's decision."),
+        click.option(
+            "--shadow-report",
+            type=click.Path(dir_okay=False, writable=True, path_type=Path),
+            help="Differences and summaries, appended as JSON lines.",
+        ),
+        duration("--shadow-every", f"{EVERY_SECONDS:g}s", "From summary to summary there."),
+    ]
+
+
 def adapter_flags(function: F) -> F:
     """All flags that the adapter and the one-command form share."""
     flags: Sequence[Callable[[F], F]] = [
         *_cluster_flags(),
         *_scheduling_flags(),
         *_leadership_flags(),
+        *_shadow_flags(),
         *_process_flags(),
     ]
     for flag in reversed(flags):

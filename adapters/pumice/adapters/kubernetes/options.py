@@ -71,6 +71,8 @@ class KubernetesOptions:
     config_map: ConfigMapKey | None = None
     default_queue: str = "default"
     make_queues: bool = True
+    # Nothing may be written, not even an event on an object that cannot be read.
+    read_only: bool = False
     # Resources that need not be watched, by kind.
     unwatched: frozenset[kinds.Kind.ValueType] = frozenset()
     # One call; short enough to end before a lease can be taken.

@@ -23,6 +23,10 @@ from pumice.adapters.runtime.clock import SystemClock, end_tasks
 from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.runner import AdapterRuntime
+from pumice.adapters.shadow.comparison import Comparison
+from pumice.adapters.shadow.options import ShadowOptions
+from pumice.adapters.shadow.report import Reporter
+from pumice.adapters.shadow.world import ShadowWorld
 
 log = logging.getLogger(__name__)
 
@@ -38,14 +42,22 @@ async def run_adapter(settings: AdapterSettings, open_channel: ChannelFactory) -
     clock, metrics = SystemClock(), Metrics()
     source = AccessSource(settings.kubeconfig, settings.context, settings.master)
     pace = TokenBucket(settings.qps, settings.burst, clock)
-    api = ApiSession(source, pace, clock, metrics, connections=settings.connections)
+    api = ApiSession(
+        source,
+        pace,
+        clock,
+        metrics,
+        connections=settings.connections,
+        read_only=settings.shadow is not None,
+    )
     for remark in settings.remarks:
         log.warning("%s", remark)
     await api.open()
     try:
         await check(api, Patience(clock, metrics))
         async with serve_pages(settings, metrics):
-            await _serve(settings, open_channel, api, clock, metrics)
+            serve = _serve if settings.shadow is None else _serve_shadow
+            await serve(settings, open_channel, api, clock, metrics)
     finally:
         await api.close()
 
@@ -101,3 +113,42 @@ async def _serve(
         if lease is not None and keeper is not None:
             await end_tasks(keeper)
             await lease.release()
+
+
+async def _serve_shadow(
+    settings: AdapterSettings,
+    open_channel: ChannelFactory,
+    api: ApiSession,
+    clock: SystemClock,
+    metrics: Metrics,
+) -> None:
+    """Decides beside the cluster's own scheduler; needs no lease, because it does nothing."""
+    options = settings.shadow or ShadowOptions()
+    reporter = Reporter(options.scheduler, clock, options.report)
+    comparison = Comparison(options.wait_seconds, reporter.difference)
+
+    def is_served() -> bool:
+        return metrics.counted("streams") > metrics.counted("stream_ends")
+
+    world = ShadowWorld(
+        KubernetesWorld(api, settings.world, clock, metrics, may_act=lambda: False),
+        comparison,
+        settings.world.selection.scheduler_names,
+        clock,
+        metrics,
+        is_served=is_served,
+    )
+    runtime = AdapterRuntime(world, open_channel, settings.runtime, clock=clock, metrics=metrics)
+
+    async def summarize() -> None:
+        while True:
+            await clock.sleep(options.every_seconds)
+            reporter.summary(comparison.summary(clock.now()))
+
+    log.info("a shadow of %s: nothing is written", options.scheduler)
+    summaries = asyncio.create_task(summarize())
+    try:
+        await runtime.run()
+    finally:
+        await end_tasks(summaries)
+        reporter.end(comparison.summary(clock.now()))

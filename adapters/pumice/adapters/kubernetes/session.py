@@ -19,6 +19,7 @@ from pumice.adapters.kubernetes.errors import (
     LostAnswerError,
     MissingRightsError,
     NotLeadingError,
+    ReadOnlyError,
     UnreachableError,
     one_line,
 )
@@ -93,9 +94,11 @@ class ApiSession:
         metrics: Metrics,
         *,
         connections: int = 32,
+        read_only: bool = False,
     ) -> None:
         self._credentials, self._pace, self._clock = credentials, pace, clock
         self._metrics, self._connections = metrics, connections
+        self._read_only = read_only
         self._access: Access | None = None
         self._headers = ""
         self._lane: Lane | None = None
@@ -140,6 +143,8 @@ class ApiSession:
         The fence is asked at the last moment before the call leaves. An urgent call waits neither
         for its share of the rate nor for a connection.
         """
+        if self._read_only and method != "GET":
+            raise ReadOnlyError(method, path)
         if not urgent:
             await self._pace.take()
         access = self._current()

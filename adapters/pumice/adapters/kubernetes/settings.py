@@ -17,6 +17,7 @@ from pumice.adapters.kubernetes.options import (
 from pumice.adapters.kubernetes.ring import Share, share_from
 from pumice.adapters.kubernetes.selection import Selection, parse_node_labels
 from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.adapters.shadow.options import ShadowOptions
 from pumice.manifests.golang import parse_bool
 from pumice.v1 import configuration_pb2
 
@@ -47,6 +48,8 @@ class AdapterSettings:
     # Sentences about flags that do nothing.
     remarks: tuple[str, ...] = ()
     connections: int = _CONNECTIONS
+    # None: it schedules the cluster.
+    shadow: ShadowOptions | None = None
 
 
 def settings_from(
@@ -55,7 +58,8 @@ def settings_from(
     """Raises ValueError with what is wrong."""
     share = share_from(os.environ if environment is None else environment)
     gates = parse_gates(values["feature_gates"])
-    lease = _lease(values)
+    shadow = _shadow(values)
+    lease = _lease(values) if shadow is None else None
     apply_seconds = values["apply_timeout"]
     world = KubernetesOptions(
         selection=Selection(
@@ -67,7 +71,8 @@ def settings_from(
         scheduler_conf=values["scheduler_conf"],
         config_map=_config_map(values),
         default_queue=values["default_queue"],
-        make_queues=values["make_queues"],
+        make_queues=values["make_queues"] and shadow is None,
+        read_only=shadow is not None,
         unwatched=unwatched_kinds(
             gates,
             priority_class=values["priority_class"],
@@ -85,7 +90,7 @@ def settings_from(
         burst=values["kube_api_burst"],
         world=world,
         runtime=RuntimeOptions(
-            cluster=_cluster(values["cluster"], share),
+            cluster=_cluster(values["cluster"], share, shadow),
             adapter_id=values["adapter_id"] or socket.gethostname(),
             calls_in_flight=_CONNECTIONS,
             apply_timeout_seconds=apply_seconds,
@@ -94,10 +99,28 @@ def settings_from(
         metrics_address=values["listen_address"] if values["enable_metrics"] else "",
         health_address=values["healthz_address"] if values["enable_healthz"] else "",
         remarks=_remarks(values),
+        shadow=shadow,
     )
 
 
-def _cluster(name: str, share: Share | None) -> str:
+def _shadow(values: Mapping[str, Any]) -> ShadowOptions | None:
+    if not values["shadow"]:
+        return None
+    wait = values["shadow_wait"]
+    if wait >= values["apply_timeout"]:
+        raise ValueError("--shadow-wait must be shorter than --apply-timeout")
+    return ShadowOptions(
+        scheduler="/".join(values["scheduler_name"]) or "volcano",
+        wait_seconds=wait,
+        report=values["shadow_report"],
+        every_seconds=values["shadow_every"],
+    )
+
+
+def _cluster(name: str, share: Share | None, shadow: ShadowOptions | None) -> str:
+    if shadow is not None:
+        # A core that also serves the cluster itself must not take the shadow for its new leader.
+        name = f"{name}-shadow"
     # Several schedulers of one cluster are clusters of their own to a core that they share.
     return name if share is None else f"{name}-{share.name}"
 

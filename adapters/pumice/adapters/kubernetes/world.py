@@ -225,6 +225,8 @@ class KubernetesWorld:
     # What goes wrong.
 
     def _report_bad(self, bad: BadObject) -> None:
+        if self._options.read_only:
+            return
         event = Event(
             kind=bad.resource.kind,
             namespace=bad.namespace,

@@ -1,0 +1,219 @@
+"""Compares what a cluster's scheduler does with what we would have done, decision by decision.
+
+Pure: time is an argument. A decision of theirs is compared with one of ours that stands at that
+moment. When there is none, the caller keeps the news from the core for a while, so that the core
+decides on what the other scheduler decided on, and not on the result.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pumice.adapters.shadow.differences import Difference, What
+from pumice.adapters.shadow.records import JobRecord, PodRecord, Proposal, is_evicted
+from pumice.adapters.shadow.tally import Tally
+from pumice.v1.decision_pb2 import Bind, Evict
+from pumice.v1.pod_pb2 import Pod
+
+
+class Comparison:
+    """All pods of the scheduler that is compared with."""
+
+    def __init__(self, wait_seconds: float, tell: Callable[[Difference], None]) -> None:
+        self.wait_seconds = wait_seconds
+        self._tell = tell
+        self._tally = Tally()
+        self._pods: dict[str, PodRecord] = {}
+        self._jobs: dict[str, JobRecord] = {}
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """What is there was there before us; from here on we compare."""
+        self._has_begun = True
+
+    # Their side.
+
+    def seen(self, pod: Pod, now: float) -> bool:
+        """Takes a pod as it is; False: there is something that the core should not know yet."""
+        record = self._pods.get(pod.uid)
+        if record is None:
+            record = self._meet(pod)
+        record.node = pod.node_name
+        record.is_evicted = is_evicted(pod)
+        return self._settle(record, now)
+
+    def overdue(self, uid: str, now: float, *, compared: bool) -> None:
+        """The core had its chance; False: it had none, so nothing can be said."""
+        record = self._pods.get(uid)
+        if record is None:
+            return
+        if record.node and not record.is_bind_settled:
+            record.is_bind_settled = True
+            if compared:
+                self._judge_missed(record, now)
+            else:
+                self._tally.pods_not_compared += 1
+                record.job.is_settled = True
+        if record.is_evicted and not record.is_eviction_settled:
+            record.is_eviction_settled = True
+            if compared:
+                self._tally.evictions_only_theirs += 1
+                self._differ(What.EVICTION_ONLY_THEIRS, record, theirs=record.node)
+
+    def gone(self, uid: str, now: float) -> None:
+        record = self._pods.pop(uid, None)
+        if record is None:
+            return
+        self._count_open(self._tally, record, now)
+        record.job.pods -= 1
+        if not record.job.pods:
+            self._count_open_job(self._tally, record.job, now)
+            del self._jobs[record.job.name]
+
+    # Our side.
+
+    def propose_bind(self, order: Bind, now: float) -> float:
+        """How long from now the bind stands; 0: it does not, or theirs is known."""
+        record = self._pods.get(order.uid)
+        if record is None or record.is_bind_settled:
+            return 0.0
+        if record.job.ours_at is None:
+            record.job.ours_at = now
+        left = self._propose(record.bind, order.node, "", now)
+        if self._settle(record, now) and record.node:
+            return 0.0
+        if left <= 0:
+            self._tell_waiting(record)
+        return left
+
+    def propose_eviction(self, order: Evict, now: float) -> float:
+        """The same for an eviction."""
+        record = self._pods.get(order.uid)
+        if record is None or record.is_eviction_settled:
+            return 0.0
+        reason = f"{order.reason} for {order.for_job}" if order.for_job else order.reason
+        left = self._propose(record.eviction, order.node, reason, now)
+        if self._settle(record, now) and record.is_evicted:
+            return 0.0
+        if left <= 0 and not record.is_eviction_told:
+            record.is_eviction_told = True
+            self._differ(What.EVICTION_ONLY_OURS, record, ours=order.node, reason=reason)
+        return left
+
+    def node_of(self, uid: str) -> str | None:
+        """Where a pod is, empty for nowhere; None: there is no such pod."""
+        record = self._pods.get(uid)
+        return None if record is None else record.node
+
+    def is_evicted(self, uid: str) -> bool:
+        record = self._pods.get(uid)
+        return record is not None and record.is_evicted
+
+    def summary(self, now: float) -> Tally:
+        """The counts so far, with what is still open taken as it stands."""
+        tally = replace(self._tally)
+        for record in self._pods.values():
+            self._count_open(tally, record, now)
+        for job in self._jobs.values():
+            self._count_open_job(tally, job, now)
+        return tally
+
+    # How they are compared.
+
+    def _meet(self, pod: Pod) -> PodRecord:
+        name = f"{pod.namespace}/{pod.group_name or pod.name}"
+        job = self._jobs.setdefault(name, JobRecord(name))
+        job.pods += 1
+        record = PodRecord(f"{pod.namespace}/{pod.name}", job, Proposal(), Proposal())
+        self._pods[pod.uid] = record
+        if pod.node_name:
+            # The core never saw it waiting, so it cannot have had an opinion.
+            record.is_bind_settled = True
+            job.is_settled = True
+            if self._has_begun:
+                self._tally.pods_not_compared += 1
+        record.is_eviction_settled = is_evicted(pod)
+        return record
+
+    def _propose(self, proposal: Proposal, node: str, reason: str, now: float) -> float:
+        """A first proposal stands; one that stood its time without an echo falls."""
+        if proposal.until and now >= proposal.until:
+            proposal.until = 0.0
+            return 0.0
+        until = proposal.until or now + self.wait_seconds
+        proposal.make(node, reason, now, until)
+        return until - now
+
+    def _settle(self, record: PodRecord, now: float) -> bool:
+        if record.node and not record.is_bind_settled:
+            if not record.bind.is_standing(now):
+                return False
+            record.is_bind_settled = True
+            self._judge_bind(record, now)
+        if record.is_evicted and not record.is_eviction_settled:
+            if not record.eviction.is_standing(now):
+                return False
+            record.is_eviction_settled = True
+            self._tally.evictions_agreed += 1
+        return True
+
+    def _judge_bind(self, record: PodRecord, now: float) -> None:
+        if record.node == record.bind.node:
+            self._tally.pods_same_node += 1
+        else:
+            self._tally.pods_other_node += 1
+            self._differ(What.NODE, record, theirs=record.node, ours=record.bind.node)
+        self._judge_start(record, now)
+
+    def _judge_missed(self, record: PodRecord, now: float) -> None:
+        self._tally.pods_only_theirs += 1
+        is_first = not record.job.is_settled
+        self._judge_start(record, now - self.wait_seconds)
+        if not is_first or record.job.ours_at is not None:
+            self._differ(What.POD_ONLY_THEIRS, record, theirs=record.node)
+
+    def _judge_start(self, record: PodRecord, now: float) -> None:
+        job = record.job
+        if job.is_settled:
+            return
+        job.is_settled = True
+        job.theirs_at = now
+        if job.ours_at is None:
+            self._tally.jobs_later += 1
+            self._tell(Difference(What.JOB_LATER, job.name))
+        elif now - job.ours_at > self.wait_seconds:
+            self._tally.jobs_earlier += 1
+            self._tell(Difference(What.JOB_EARLIER, job.name, seconds=now - job.ours_at))
+        else:
+            self._tally.jobs_together += 1
+
+    def _tell_waiting(self, record: PodRecord) -> None:
+        """Once for a job, then once for each pod that it waits for after its start."""
+        if record.is_bind_settled or record.is_bind_told:
+            return
+        record.is_bind_told = True
+        if record.job.is_settled:
+            self._differ(What.POD_ONLY_OURS, record, ours=record.bind.node)
+        elif not record.job.is_told:
+            record.job.is_told = True
+            self._tell(Difference(What.JOB_ONLY_OURS, record.job.name))
+
+    def _differ(
+        self, what: What, record: PodRecord, *, theirs: str = "", ours: str = "", reason: str = ""
+    ) -> None:
+        job, pod = record.job.name, record.name
+        self._tell(Difference(what, job, pod, theirs=theirs, ours=ours, reason=reason))
+
+    # What is open.
+
+    def _count_open(self, tally: Tally, record: PodRecord, now: float) -> None:
+        if not record.node and self._is_overdue(record.bind.first, now):
+            tally.pods_only_ours += 1
+        if not record.is_eviction_settled and self._is_overdue(record.eviction.first, now):
+            tally.evictions_only_ours += 1
+
+    def _count_open_job(self, tally: Tally, job: JobRecord, now: float) -> None:
+        if not job.is_settled and self._is_overdue(job.ours_at, now):
+            tally.jobs_never += 1
+
+    def _is_overdue(self, since: float | None, now: float) -> bool:
+        return since is not None and now - since >= self.wait_seconds

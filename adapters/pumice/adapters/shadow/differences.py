@@ -1,0 +1,58 @@
+"""One decision that two schedulers took differently."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class What(Enum):
+    """In what they differ."""
+
+    NODE = "node"
+    POD_ONLY_THEIRS = "pod only theirs"
+    POD_ONLY_OURS = "pod only ours"
+    JOB_EARLIER = "job earlier"
+    JOB_LATER = "job later"
+    JOB_ONLY_OURS = "job only ours"
+    EVICTION_ONLY_THEIRS = "eviction only theirs"
+    EVICTION_ONLY_OURS = "eviction only ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A pod or job, and what each of the two made of it."""
+
+    what: What
+    # `namespace/name` of the job; of the pod, where it is about one.
+    job: str
+    pod: str = ""
+    # The nodes chosen; empty: none.
+    theirs: str = ""
+    ours: str = ""
+    # How much sooner we would have been.
+    seconds: float = 0.0
+    # Why, and for whom, of an eviction.
+    reason: str = ""
+
+    def shown(self, them: str) -> str:
+        """In a line for people."""
+        match self.what:
+            case What.NODE:
+                return f"pod {self.pod}: {them} chose {self.theirs}, pumice {self.ours}"
+            case What.POD_ONLY_THEIRS:
+                return f"pod {self.pod}: {them} put it on {self.theirs}, pumice lets it wait"
+            case What.POD_ONLY_OURS:
+                return f"pod {self.pod}: pumice would put it on {self.ours}, {them} lets it wait"
+            case What.JOB_EARLIER:
+                sooner = f"pumice would have {self.seconds:.1f} s earlier"
+                return f"job {self.job}: {them} started it, {sooner}"
+            case What.JOB_LATER:
+                return f"job {self.job}: {them} started it, pumice lets it wait"
+            case What.JOB_ONLY_OURS:
+                return f"job {self.job}: pumice would start it now, {them} lets it wait"
+            case What.EVICTION_ONLY_THEIRS:
+                return f"pod {self.pod}: {them} evicted it from {self.theirs}, pumice does not"
+            case What.EVICTION_ONLY_OURS:
+                why = f" ({self.reason})" if self.reason else ""
+                return (
+                    f"pod {self.pod}: pumice would evict it from {self.ours}{why}, {them} does not"
+                )

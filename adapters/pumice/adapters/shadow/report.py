@@ -1,0 +1,78 @@
+"""Tells people and programs in what two schedulers differ."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pumice.adapters.runtime.clock import Clock
+from pumice.adapters.shadow.differences import Difference
+from pumice.adapters.shadow.tally import Tally
+
+
+def to_standard_output(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    # Somebody may read along, through a pipe.
+    sys.stdout.flush()
+
+
+class Reporter:
+    """A line for each difference, a summary now and then; in a file as JSON, one object a line."""
+
+    def __init__(
+        self,
+        scheduler: str,
+        clock: Clock,
+        file: Path | None = None,
+        say: Callable[[str], None] = to_standard_output,
+    ) -> None:
+        self._scheduler, self._clock, self._file, self._say = scheduler, clock, file, say
+
+    def difference(self, found: Difference) -> None:
+        self._say(found.shown(self._scheduler))
+        fields = {name: value for name, value in asdict(found).items() if value}
+        fields["what"] = found.what.value
+        self._write("difference", fields)
+
+    def summary(self, tally: Tally) -> None:
+        """To the file only."""
+        fields: dict[str, Any] = asdict(tally)
+        fields["agreement_percent"] = tally.agreement_percent
+        fields["start_agreement_percent"] = tally.start_agreement_percent
+        self._write("summary", fields)
+
+    def end(self, tally: Tally) -> None:
+        """The last summary, for people too."""
+        self.summary(tally)
+        for line in shown(tally, self._scheduler):
+            self._say(line)
+
+    def _write(self, kind: str, fields: dict[str, Any]) -> None:
+        if self._file is None:
+            return
+        moment = datetime.fromtimestamp(self._clock.unix_ms() / 1000, UTC)
+        line = {"time": moment.isoformat(timespec="milliseconds"), "type": kind, **fields}
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def shown(tally: Tally, them: str) -> list[str]:
+    """A summary for people."""
+    return [
+        f"shadow of {them}: {_shown(tally.agreement_percent)} of all decisions were the same,"
+        f" {_shown(tally.start_agreement_percent)} of pods were started by both",
+        f"  pods       {tally.pods_same_node} same node, {tally.pods_other_node} other node,"
+        f" {tally.pods_only_theirs} only {them}, {tally.pods_only_ours} only pumice,"
+        f" {tally.pods_not_compared} not compared",
+        f"  jobs       {tally.jobs_together} together, by pumice {tally.jobs_earlier} earlier and"
+        f" {tally.jobs_later} later, {tally.jobs_never} never by {them}",
+        f"  evictions  {tally.evictions_agreed} agreed, {tally.evictions_only_theirs} only {them},"
+        f" {tally.evictions_only_ours} only pumice",
+    ]
+
+
+def _shown(percent: float | None) -> str:
+    return "none" if percent is None else f"{percent:g} %"

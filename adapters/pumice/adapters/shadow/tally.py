@@ -1,0 +1,48 @@
+"""What two schedulers did alike and what not, in numbers."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of pods, jobs and evictions since the comparison began."""
+
+    # Pods that both started.
+    pods_same_node: int = 0
+    pods_other_node: int = 0
+    # Pods that one of the two started and the other left waiting.
+    pods_only_theirs: int = 0
+    pods_only_ours: int = 0
+    # Pods that nothing can be said about: no core was there, or they came with a node.
+    pods_not_compared: int = 0
+    jobs_together: int = 0
+    # We would have started it before they did.
+    jobs_earlier: int = 0
+    # They started it while we would have let it wait.
+    jobs_later: int = 0
+    # We would have started it and they never did.
+    jobs_never: int = 0
+    evictions_agreed: int = 0
+    evictions_only_theirs: int = 0
+    evictions_only_ours: int = 0
+
+    @property
+    def pods_compared(self) -> int:
+        started = self.pods_same_node + self.pods_other_node
+        return started + self.pods_only_theirs + self.pods_only_ours
+
+    @property
+    def agreement_percent(self) -> float | None:
+        """Equal decisions among all of them: same pod and node, same eviction; None: no decision."""
+        evictions = self.evictions_only_theirs + self.evictions_only_ours + self.evictions_agreed
+        equal = self.pods_same_node + self.evictions_agreed
+        return _percent(equal, self.pods_compared + evictions)
+
+    @property
+    def start_agreement_percent(self) -> float | None:
+        """Pods that both started, on whatever node."""
+        return _percent(self.pods_same_node + self.pods_other_node, self.pods_compared)
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 1) if whole else None

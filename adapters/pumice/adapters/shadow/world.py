@@ -1,0 +1,181 @@
+"""A world seen from beside it: the same events, some of them a little later, and idle hands."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from pumice.adapters.runtime.clock import Clock, end_tasks
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.objects import KindNumber
+from pumice.adapters.runtime.world import (
+    ObjectGone,
+    ObjectSeen,
+    Reading,
+    Synced,
+    World,
+    WorldEvent,
+)
+from pumice.adapters.shadow.comparison import Comparison
+from pumice.adapters.shadow.hands import ShadowHands, ShadowStatusUpdater
+from pumice.v1.cluster_service_pb2 import Capability
+from pumice.v1.object_pb2 import KIND_POD, ClusterObject
+
+
+@dataclass(slots=True)
+class _Withheld:
+    """The newest word about a pod that the core has not heard yet."""
+
+    seen: ObjectSeen
+    timer: "asyncio.Task[None]"
+    gone: ObjectGone | None = None
+
+
+class ShadowWorld:
+    """Wraps a world so that nothing can be done to it through this one."""
+
+    def __init__(
+        self,
+        world: World,
+        comparison: Comparison,
+        scheduler_names: Sequence[str],
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        is_served: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._world, self._comparison, self._clock = world, comparison, clock
+        self._names, self._is_served = frozenset(scheduler_names), is_served
+        self._hands = ShadowHands(comparison, clock, self._look_again)
+        self._statuses = ShadowStatusUpdater(metrics)
+        self._ready: deque[WorldEvent] = deque()
+        self._filled = asyncio.Event()
+        self._withheld: dict[str, _Withheld] = {}
+        # Pods as the core was last told of them, and their uids by namespace and name.
+        self._told: dict[str, ClusterObject] = {}
+        self._uids: dict[tuple[str, str], str] = {}
+
+    # The World protocol.
+
+    @property
+    def capabilities(self) -> Sequence[Capability.ValueType]:
+        return self._world.capabilities
+
+    @property
+    def binder(self) -> ShadowHands:
+        return self._hands
+
+    @property
+    def evictor(self) -> ShadowHands:
+        return self._hands
+
+    @property
+    def status_updater(self) -> ShadowStatusUpdater:
+        return self._statuses
+
+    async def read_pod(self, namespace: str, name: str) -> Reading:
+        """What the core was told: reading it afresh would tell what is kept from it for now."""
+        told = self._told.get(self._uids.get((namespace, name), ""))
+        return Reading(told) if told is not None else await self._world.read_pod(namespace, name)
+
+    async def read_object(self, kind: KindNumber, namespace: str, name: str) -> Reading:
+        return await self._world.read_object(kind, namespace, name)
+
+    async def watch(self) -> AsyncIterator[WorldEvent]:
+        pump = asyncio.create_task(self._pump())
+        pump.add_done_callback(lambda _: self._filled.set())
+        try:
+            while True:
+                while self._ready:
+                    yield self._ready.popleft()
+                if pump.done():
+                    pump.result()
+                    return
+                self._filled.clear()
+                await self._filled.wait()
+        finally:
+            await end_tasks(pump, *(held.timer for held in self._withheld.values()))
+
+    # What the world tells.
+
+    async def _pump(self) -> None:
+        async for event in self._world.watch():
+            self._take(event)
+
+    def _take(self, event: WorldEvent) -> None:
+        match event:
+            case ObjectSeen() if event.object.HasField("pod"):
+                self._take_pod(event)
+            case ObjectGone() if event.kind == KIND_POD:
+                self._take_gone(event)
+            case Synced():
+                self._comparison.begin()
+                self._pass(event)
+            case _:
+                self._pass(event)
+
+    def _take_pod(self, event: ObjectSeen) -> None:
+        pod = event.object.pod
+        if pod.spec.scheduler_name not in self._names:
+            self._pass(event)
+            return
+        key = (pod.namespace, pod.name)
+        last = self._uids.get(key, pod.uid)
+        if last != pod.uid:
+            # One of its name comes after it: what there was to say of it cannot wait any longer.
+            self._give_up(last)
+        self._uids[key] = pod.uid
+        held = self._withheld.get(pod.uid)
+        if held is not None:
+            held.seen = event
+        elif self._comparison.seen(pod, self._clock.now()):
+            self._told[pod.uid] = event.object
+            self._pass(event)
+        else:
+            timer = asyncio.get_running_loop().create_task(self._wait(pod.uid))
+            self._withheld[pod.uid] = _Withheld(event, timer)
+
+    def _take_gone(self, event: ObjectGone) -> None:
+        held = self._withheld.get(event.uid)
+        if held is not None:
+            held.gone = event
+            return
+        self._comparison.gone(event.uid, self._clock.now())
+        told = self._told.pop(event.uid, None)
+        if told is not None:
+            key = (told.pod.namespace, told.pod.name)
+            if self._uids.get(key) == event.uid:
+                del self._uids[key]
+        self._pass(event)
+
+    def _pass(self, event: WorldEvent) -> None:
+        self._ready.append(event)
+        self._filled.set()
+
+    # What the core does not hear yet.
+
+    async def _wait(self, uid: str) -> None:
+        await self._clock.sleep(self._comparison.wait_seconds)
+        self._give_up(uid)
+
+    def _give_up(self, uid: str) -> None:
+        if uid in self._withheld:
+            self._comparison.overdue(uid, self._clock.now(), compared=self._is_served())
+            self._release(uid)
+
+    def _look_again(self, uid: str) -> None:
+        """After a decision of ours, which may be what was waited for."""
+        held = self._withheld.get(uid)
+        if held is not None and self._comparison.seen(held.seen.object.pod, self._clock.now()):
+            self._release(uid)
+
+    def _release(self, uid: str) -> None:
+        """Tells what was withheld, unless there is more in it that has to wait."""
+        held = self._withheld.pop(uid, None)
+        if held is None:
+            return
+        if held.timer is not asyncio.current_task():
+            held.timer.cancel()
+        self._take_pod(held.seen)
+        if held.gone is not None:
+            self._take_gone(held.gone)

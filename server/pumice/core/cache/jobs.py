@@ -114,8 +114,11 @@ class Job:
             sub_job.index.remove(task)
             if not len(sub_job.index):
                 del self.sub_jobs[sub_job.id]
-        if task.priority == sub_job.priority:
-            # It never falls below zero, where it begins.
+        # It never falls below zero, where it begins. Most pods of a job are alike, so that the first
+        # other one settles it: to walk over all of them for each would be too much.
+        if 0 < task.priority == sub_job.priority and not any(
+            other.priority == task.priority for other in sub_job.index
+        ):
             sub_job.priority = max((0, *(other.priority for other in sub_job.index)))
         self.fit_errors.pop(task.uid, None)
         self.touch()

@@ -44,6 +44,7 @@ class CoreProblem(click.ClickException):
 @click.option(
     "--tls-client-ca", type=_FILE, help="Who signs the certificates of adapters and frontends, PEM."
 )
+@click.option("--access", type=_FILE, help="Bearer tokens and certificates with their roles, YAML.")
 @click.option("--insecure", is_flag=True, help="Lets others than this machine in, unprotected.")
 @click.option(
     "--record",
@@ -83,6 +84,7 @@ def core_command(
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_client_ca: Path | None,
+    access: Path | None,
     insecure: bool,
     record: Path | None,
     record_mib: int,
@@ -106,7 +108,7 @@ def core_command(
         recording = RecordingOptions(record, record_mib * 2**20, longest_ns, record_keep)
     around = Surroundings(recording=recording)
     around.garbage.take_over()
-    options = ServerOptions(listen, tls, insecure, metrics_address, around)
+    options = ServerOptions(listen, tls, insecure, metrics_address, around, access)
     try:
         if recording is not None:
             recording.check()

@@ -13,8 +13,10 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
 
+from pumice.server.access import AccessFile
 from pumice.server.addresses import DEFAULT_ADDRESS, AddressError, check_address, socket_path
 from pumice.server.clusters import Clusters
+from pumice.server.gate import Gate
 from pumice.server.inspection import InspectionServicer
 from pumice.server.recording.service import RecordingServicer
 from pumice.server.scheduling import SchedulingServicer
@@ -55,6 +57,8 @@ class ServerOptions:
     # HOST:PORT; empty: no metrics page.
     metrics_address: str = ""
     around: Surroundings = field(default_factory=Surroundings)
+    # Tokens and certificates with their roles; None: whoever reaches the core may ask it.
+    access: Path | None = None
 
 
 class CoreServer:
@@ -62,12 +66,16 @@ class CoreServer:
 
     def __init__(self, options: ServerOptions) -> None:
         mutual = options.tls is not None and options.tls.client_authority is not None
-        check_address(options.address, mutual_tls=mutual, insecure=options.insecure)
+        guarded = mutual or (options.tls is not None and options.access is not None)
+        check_address(options.address, mutual_tls=guarded, insecure=options.insecure)
         self._options = options
         self._around = options.around
         self._clusters = Clusters(self._around)
         self._adapters = ClusterServicer(self._clusters, self._around, mutual_tls=mutual)
         self._frontends = SchedulingServicer(self._clusters, self._around)
+        self._gates = (
+            [] if options.access is None else [Gate(AccessFile(options.access, self._around.clock))]
+        )
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self._page: object = None
@@ -78,6 +86,7 @@ class CoreServer:
         sys.setswitchinterval(_SWITCH_SECONDS)
         limits = self._around.limits
         server = grpc.aio.server(
+            interceptors=self._gates,
             options=(
                 ("grpc.max_receive_message_length", limits.max_message_bytes),
                 ("grpc.max_send_message_length", limits.max_message_bytes),
@@ -86,12 +95,10 @@ class CoreServer:
                 ("grpc.keepalive_time_ms", 30_000),
                 ("grpc.keepalive_timeout_ms", 10_000),
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-            )
+            ),
         )
         cluster_service_pb2_grpc.add_ClusterServiceServicer_to_server(self._adapters, server)
-        scheduling_service_pb2_grpc.add_SchedulingServiceServicer_to_server(
-            self._frontends, server
-        )
+        scheduling_service_pb2_grpc.add_SchedulingServiceServicer_to_server(self._frontends, server)
         inspection_service_pb2_grpc.add_InspectionServiceServicer_to_server(
             InspectionServicer(self._clusters, self._around), server
         )

@@ -158,7 +158,8 @@ def _run_sessions(
     statuses: dict[tuple[str, str, str], status_pb2.StatusChange] = {}
     effective = state.effective
     period_ns = effective.period_ns if effective is not None else DEFAULT_PERIOD_NS
-    for number in range(max(1, request.max_sessions)):
+    most = max(1, request.max_sessions)
+    for number in range(most):
         at_ns = now_ns + number * period_ns
         started = time.perf_counter_ns()
         result = state.session(at_ns)
@@ -168,7 +169,7 @@ def _run_sessions(
             for change in result.statuses:
                 uid = getattr(change, "uid", "")
                 statuses[type(change).__name__, uid, change.name] = write_status(change)
-        if _is_quiet(result):
+        if number + 1 == most or _is_quiet(result):
             break
         state.engine.apply(_come_true(state, result), at_ns)
     del response.waits[:]

@@ -1,0 +1,181 @@
+"""Who may do what: bearer tokens and certificates with roles, from a file that is read anew."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pumice.core.errors import InputError
+from pumice.server import errors
+from pumice.server.clock import Clock
+
+log = logging.getLogger("pumice.server")
+_LOOK_AGAIN_NS = 1_000_000_000
+_HASH_LENGTH = 64
+
+
+class AccessFileError(InputError):
+    """A file of roles that cannot be used."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+
+
+class Role(StrEnum):
+    """What callers are to a core."""
+
+    # Streams clusters to it.
+    ADAPTER = "adapter"
+    # Asks what would be decided.
+    FRONTEND = "frontend"
+    # Looks.
+    OBSERVER = "observer"
+    # Anything.
+    ADMIN = "admin"
+
+
+_LOOKING = frozenset({Role.OBSERVER, Role.FRONTEND, Role.ADMIN})
+# By service, or by method where they differ. Whoever has one of the roles may; a service that is
+# not named here is for admins.
+_MAY: Mapping[str, frozenset[Role]] = {
+    "/pumice.v1.ClusterService/": frozenset({Role.ADAPTER, Role.ADMIN}),
+    "/pumice.v1.SchedulingService/Schedule": frozenset({Role.FRONTEND, Role.ADMIN}),
+    "/pumice.v1.SchedulingService/Explain": _LOOKING,
+    "/pumice.v1.InspectionService/": _LOOKING,
+    "/grpc.reflection.v1alpha.ServerReflection/": frozenset(Role),
+    "/grpc.reflection.v1.ServerReflection/": frozenset(Role),
+}
+# For anyone: whatever keeps a process running asks it, and it says nothing.
+OPEN = ("/grpc.health.v1.Health/",)
+
+
+def roles_for(method: str) -> frozenset[Role]:
+    """The roles that may call a method, by its full name."""
+    service = method[: method.rindex("/") + 1]
+    return _MAY.get(method) or _MAY.get(service) or frozenset({Role.ADMIN})
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Someone who is known."""
+
+    name: str
+    roles: frozenset[Role]
+    # None: all of them.
+    clusters: frozenset[str] | None = None
+
+    def check_method(self, method: str) -> None:
+        if not self.roles & roles_for(method):
+            have = ", ".join(sorted(self.roles))
+            raise errors.RoleDeniedError(f"{self.name} ({have})", f"call {method}")
+
+    def check_cluster(self, cluster: str) -> str:
+        """The cluster that is meant; one who has a single cluster need not name it."""
+        if self.clusters is None:
+            return cluster
+        if not cluster and len(self.clusters) == 1:
+            return next(iter(self.clusters))
+        if cluster not in self.clusters:
+            raise errors.RoleDeniedError(self.name, f"ask about cluster {cluster!r}")
+        return cluster
+
+
+class AccessFile:
+    """Tokens and certificates with their roles. A change counts within a second or so.
+
+    A file that cannot be read any more leaves what was read before, and is logged.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        """Raises AccessFileError."""
+        self._path = path
+        self._clock = clock
+        self._looked_ns = clock.ticks_ns()
+        self._version: tuple[int, int] = (0, 0)
+        self._tokens: dict[str, Caller] = {}
+        self._certificates: dict[str, Caller] = {}
+        self._read()
+
+    def caller(self, token: str | None, certificate: list[str]) -> Caller:
+        """Raises TokenError for one who is not known."""
+        self._look_again()
+        if token is not None:
+            digest = hashlib.sha256(token.encode()).hexdigest()
+            # Compared in constant time, each of them: the time must not tell how much was right.
+            found = [c for known, c in self._tokens.items() if hmac.compare_digest(known, digest)]
+            if not found:
+                raise errors.TokenError("the bearer token is not known")
+            return found[0]
+        for name in certificate:
+            if name in self._certificates:
+                return self._certificates[name]
+        if certificate:
+            # A certificate names the clusters that its holder streams.
+            return Caller(certificate[0], frozenset({Role.ADAPTER}), frozenset(certificate))
+        raise errors.TokenError("no bearer token was sent")
+
+    def _look_again(self) -> None:
+        now_ns = self._clock.ticks_ns()
+        if now_ns - self._looked_ns < _LOOK_AGAIN_NS:
+            return
+        self._looked_ns = now_ns
+        try:
+            self._read()
+        except AccessFileError as error:
+            log.error("roles are as they were: %s", error)
+
+    def _read(self) -> None:
+        try:
+            stat = self._path.stat()
+            version = (stat.st_mtime_ns, stat.st_size)
+            if version == self._version:
+                return
+            held = yaml.safe_load(self._path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise AccessFileError(self._path, str(error).splitlines()[0]) from None
+        if not isinstance(held, dict) or not set(held) <= {"tokens", "certificates"}:
+            raise AccessFileError(self._path, "must hold the lists 'tokens' and 'certificates'")
+        tokens = [self._token(at, item) for at, item in self._items(held, "tokens")]
+        certificates = [
+            (caller.name, caller)
+            for caller in (self._caller(at, item) for at, item in self._items(held, "certificates"))
+        ]
+        self._tokens, self._certificates = dict(tokens), dict(certificates)
+        self._version = version
+
+    def _items(self, held: dict[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
+        items = held.get(key) or []
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise AccessFileError(self._path, f"{key} must be a list of objects")
+        return [(f"{key}[{index}]", item) for index, item in enumerate(items)]
+
+    def _token(self, at: str, item: dict[str, Any]) -> tuple[str, Caller]:
+        digest = str(item.get("sha256", "")).lower()
+        if len(digest) != _HASH_LENGTH or not set(digest) <= set("0123456789abcdef"):
+            raise AccessFileError(
+                self._path, f"{at}.sha256 must be the SHA-256 of a token in 64 hexadecimal digits"
+            )
+        return digest, self._caller(at, {k: v for k, v in item.items() if k != "sha256"})
+
+    def _caller(self, at: str, item: dict[str, Any]) -> Caller:
+        unknown = sorted(set(item) - {"name", "roles", "clusters"})
+        if unknown:
+            raise AccessFileError(self._path, f"{at}.{unknown[0]} is not a field")
+        name, roles, clusters = item.get("name"), item.get("roles"), item.get("clusters")
+        if not isinstance(name, str) or not name:
+            raise AccessFileError(self._path, f"{at}.name is missing")
+        known = ", ".join(Role)
+        if not isinstance(roles, list) or not roles or not set(map(str, roles)) <= set(Role):
+            raise AccessFileError(self._path, f"{at}.roles must be some of: {known}")
+        if clusters is not None and not isinstance(clusters, list):
+            raise AccessFileError(self._path, f"{at}.clusters must be a list of names")
+        allowed = None if clusters is None else frozenset(map(str, clusters))
+        return Caller(name, frozenset(Role(role) for role in roles), allowed)

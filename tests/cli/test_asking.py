@@ -1,0 +1,192 @@
+"""schedule, explain, top, watch and completion, as a user runs them."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.commands import Ended, process, pumice
+from tests.server import running
+from tests.server.conftest import core, socket_folder
+from tests.server.running import RunningCore
+
+__all__ = ["core", "socket_folder"]
+
+Run = Callable[..., Awaitable[Ended]]
+CONTAINER = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n1"},
+    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+}
+
+
+def job(size: int, name: str = "train") -> dict[str, Any]:
+    task = {"replicas": size, "name": "worker", "template": {"spec": {"containers": [CONTAINER]}}}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"minAvailable": size, "tasks": [task]},
+    }
+
+
+def written(folder: Path, *documents: dict[str, Any]) -> Path:
+    file = folder / "manifest.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    return file
+
+
+@pytest.fixture
+async def ask(
+    core: RunningCore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Runs a command beside the core, which its environment names."""
+    monkeypatch.setenv("PUMICE_ADDRESS", core.server.address)
+    monkeypatch.setenv("PUMICE_ATTEMPTS", "1")
+
+    async def call(*arguments: object) -> Ended:
+        return await asyncio.to_thread(pumice, capsys, *arguments)
+
+    return call
+
+
+async def test_a_manifest_is_tried_on_the_live_cluster(
+    core: RunningCore, ask: Run, tmp_path: Path
+) -> None:
+    adapter = await core.served([running.queue(), running.node("n1")])
+    ended = await ask("schedule", "-f", written(tmp_path, job(2)))
+    assert ended.code == 0, ended
+    assert "team/train" in ended.out
+    assert "n1 x2" in ended.out
+    assert f"as of op {adapter.seq}" in ended.out
+
+
+async def test_a_manifest_that_would_wait_says_why(
+    core: RunningCore, ask: Run, tmp_path: Path
+) -> None:
+    await core.served([running.queue(), running.node("n1")])
+    ended = await ask("schedule", "-f", written(tmp_path, job(9)), "-o", "yaml")
+    assert ended.code == 1
+    told = yaml.safe_load(ended.out)
+    assert told["binds"] == []
+    assert told["waiting"][0]["job"] == "team/train"
+
+
+def test_files_can_be_all_there_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = written(tmp_path, NODE, job(2))
+    ended = pumice(capsys, "schedule", "--inline", "-f", file, "--json")
+    assert ended.code == 0
+    assert [bind["node"] for bind in json.loads(ended.out)["binds"]] == ["n1", "n1"]
+
+
+def test_standard_input_is_a_manifest_too() -> None:
+    text = yaml.safe_dump_all([NODE, job(1)])
+    ended = process("schedule", "--inline", "-f", "-", stdin=text)
+    assert (ended.code, ended.err) == (0, "")
+    assert "\x1b" not in ended.out
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", "is not YAML"),
+        ("a: b", "apiVersion"),
+        ("", "nothing in it"),
+        (yaml.safe_dump(job(-1)), "spec.tasks[0].replicas"),
+    ],
+)
+def test_a_manifest_that_cannot_be_used_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, problem: str
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    ended = pumice(capsys, "schedule", "--inline", "-f", file)
+    assert ended.code == 2
+    assert problem in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+async def test_a_waiting_job_is_explained(core: RunningCore, ask: Run) -> None:
+    await core.served([running.queue(), running.node("n1"), *running.gang("job", 9)])
+    await core.session(1)
+    ended = await ask("explain", "job", "team/job")
+    assert ended.code == 0, ended
+    assert ended.out.startswith("team/job waits")
+    assert "held back" in ended.out
+    assert "nearest nodes" in ended.out
+    told = json.loads((await ask("explain", "pod", "team/job-0", "--json")).out)
+    assert told["pod"] == "job-0"
+
+
+async def test_unknown_names_are_answered_with_near_ones(core: RunningCore, ask: Run) -> None:
+    await core.served([running.queue(), *running.gang("training", 1)], cluster="prod")
+    ended = await ask("explain", "job", "team/trainign")
+    assert ended.code == 2
+    assert "did you mean team/training?" in ended.err
+    ended = await ask("top", "--cluster", "prd")
+    assert ended.code == 2
+    assert "did you mean prod?" in ended.err
+
+
+async def test_top_shows_queues_below_their_parents_and_full_nodes(
+    core: RunningCore, ask: Run
+) -> None:
+    queues = [running.queue("root"), running.queue("kid", parent="root"), running.queue()]
+    adapter = await core.served([*queues, running.node("n1"), *running.gang("job", 4)])
+    await adapter.decisions()
+    ended = await ask("top")
+    assert ended.code == 0, ended
+    assert "  kid" in ended.out
+    assert "100%" in ended.out
+    told = json.loads((await ask("top", "--json")).out)
+    assert [node["name"] for node in told["nodes"]] == ["n1"]
+
+
+async def test_watch_tells_what_sessions_decide(core: RunningCore, ask: Run) -> None:
+    adapter = await core.served([running.queue(), running.node("n1"), *running.gang("one", 1)])
+    await adapter.decisions()
+    await adapter.tell(*running.gang("two", 2))
+    core.clock.advance(1)
+    await adapter.decisions()
+    ended = await ask("watch", "--after", "1", "--count", "1")
+    assert ended.code == 0, ended
+    assert "bind  team/two: 2 to n1 x2" in ended.out
+    told = json.loads((await ask("watch", "--after", "1", "--count", "1", "--json")).out)
+    assert (told["session"], len(told["binds"])) == (2, 2)
+
+
+def test_without_a_core_the_line_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUMICE_ATTEMPTS", "1")
+    for command in (("top",), ("watch",), ("explain", "job", "a/b")):
+        ended = pumice(capsys, *command, "--core", f"unix:{tmp_path}/none")
+        assert ended.code == 1
+        assert "start one with 'pumice core'" in ended.err
+
+
+def test_a_bad_setting_of_the_environment_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUMICE_TIMEOUT", "soon")
+    ended = pumice(capsys, "top")
+    assert ended.code == 2
+    assert "timeout_seconds" in ended.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_a_script(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    ended = pumice(capsys, "completion", shell)
+    assert ended.code == 0
+    assert "_PUMICE_COMPLETE" in ended.out
+
+
+def test_a_shell_is_given_commands_to_choose_from() -> None:
+    ended = process(_PUMICE_COMPLETE="bash_complete", COMP_WORDS="pumice expl", COMP_CWORD="1")
+    assert "plain,explain" in ended.out

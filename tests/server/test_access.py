@@ -1,0 +1,220 @@
+"""Bearer tokens, certificates and roles: who may call what, for which cluster."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import yaml
+
+from pumice.client import AsyncClient, ClientSettings, DeniedError
+from pumice.server.access import AccessFile, AccessFileError, Caller, Role, roles_for
+from pumice.server.server import SERVICES, CoreServer, ServerOptions
+from pumice.server.surroundings import Surroundings
+from pumice.v1 import (
+    cluster_service_pb2,
+    inspection_service_pb2,
+    recording_service_pb2,
+    scheduling_service_pb2,
+)
+from tests.server.running import ManualClock, ScriptedAdapter, gang, node, queue
+
+Code = grpc.StatusCode
+
+
+def digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def rules(*tokens: tuple[str, list[str], list[str] | None]) -> str:
+    items = [
+        {"sha256": digest(token), "name": token, "roles": roles}
+        | ({} if clusters is None else {"clusters": clusters})
+        for token, roles, clusters in tokens
+    ]
+    return yaml.safe_dump({"tokens": items})
+
+
+class Guarded:
+    """A core behind a file of roles."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "access.yaml"
+        self.file.write_text(
+            rules(
+                ("adapter", ["adapter"], ["c1"]),
+                ("frontend", ["frontend"], ["c1"]),
+                ("observer", ["observer"], None),
+                ("admin", ["admin"], None),
+            )
+        )
+        self.clock = ManualClock()
+        around = Surroundings(clock=self.clock)
+        address = f"unix:{folder}/core.sock"
+        self.server = CoreServer(ServerOptions(address, around=around, access=self.file))
+
+    def client(self, token: str = "") -> AsyncClient:
+        return AsyncClient(ClientSettings(address=self.server.address, token=token, attempts=1))
+
+
+@pytest.fixture
+async def guarded(socket_folder: Path) -> AsyncIterator[Guarded]:
+    held = Guarded(socket_folder)
+    await held.server.start()
+    yield held
+    await held.server.stop()
+
+
+async def adapter_of(guarded: Guarded, token: str, cluster: str) -> tuple[Any, ScriptedAdapter]:
+    class Authorized:
+        """A channel that sends the token with every stream."""
+
+        def __init__(self) -> None:
+            self.channel = grpc.aio.insecure_channel(guarded.server.address)
+
+        def stream_stream(self, *args: Any, **kwargs: Any) -> Any:
+            method = self.channel.stream_stream(*args, **kwargs)
+            metadata = (("authorization", f"Bearer {token}"),) if token else ()
+            return lambda: method(metadata=metadata)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.channel, name)
+
+    channel: Any = Authorized()
+    return channel.channel, ScriptedAdapter(channel, cluster=cluster)
+
+
+async def test_each_role_may_do_its_own(guarded: Guarded) -> None:
+    channel, adapter = await adapter_of(guarded, "adapter", "c1")
+    await adapter.connect()
+    await adapter.snapshot([queue(), node("n1")])
+    async with guarded.client("frontend") as client:
+        assert len((await client.schedule(gang("job", 1))).binds) == 1
+        assert [held.name for held in await client.nodes()] == ["n1"]
+    async with guarded.client("observer") as client:
+        assert [held.name for held in await client.nodes()] == ["n1"]
+        with pytest.raises(DeniedError) as denied:
+            await client.schedule(gang("job", 1))
+        assert denied.value.code is Code.PERMISSION_DENIED
+        assert denied.value.detail.reason == "RoleDeniedError"
+    async with guarded.client("admin") as client:
+        assert len((await client.schedule(gang("job", 1))).binds) == 1
+    await channel.close()
+
+
+@pytest.mark.parametrize("token", ["", "guess", "Admin"])
+async def test_nobody_comes_in_without_a_token_that_is_known(guarded: Guarded, token: str) -> None:
+    async with guarded.client(token) as client:
+        with pytest.raises(DeniedError) as denied:
+            await client.nodes()
+        assert denied.value.code is Code.UNAUTHENTICATED
+        assert denied.value.advice
+
+
+async def test_a_token_of_some_clusters_is_for_these_only(guarded: Guarded) -> None:
+    settings = ClientSettings(
+        address=guarded.server.address, token="frontend", cluster="c2", attempts=1
+    )
+    async with AsyncClient(settings) as client:
+        for call in (client.nodes(), client.schedule([]), client.explain_job("team/job")):
+            with pytest.raises(DeniedError):
+                await call
+
+
+@pytest.mark.parametrize(
+    ("token", "cluster", "code"),
+    [
+        ("adapter", "c2", Code.PERMISSION_DENIED),
+        ("frontend", "c1", Code.PERMISSION_DENIED),
+        ("", "c1", Code.UNAUTHENTICATED),
+    ],
+)
+async def test_an_adapter_streams_its_own_cluster_only(
+    guarded: Guarded, token: str, cluster: str, code: grpc.StatusCode
+) -> None:
+    channel, adapter = await adapter_of(guarded, token, cluster)
+    await adapter.send(hello=adapter.hello)
+    assert (await adapter.ended_with())[0] is code
+    await channel.close()
+
+
+async def test_health_is_for_everyone(guarded: Guarded) -> None:
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+    async with grpc.aio.insecure_channel(guarded.server.address) as channel:
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+        answer = await stub.Check(health_pb2.HealthCheckRequest())
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_a_changed_file_counts_and_a_broken_one_does_not(guarded: Guarded) -> None:
+    guarded.file.write_text(rules(("new", ["observer"], None)))
+    guarded.clock.advance(2)
+    async with guarded.client("new") as client, guarded.client("observer") as old:
+        assert (await client.check_config(inspection_conf())).valid
+        with pytest.raises(DeniedError):
+            await old.check_config(inspection_conf())
+        guarded.file.write_text("tokens: [")
+        guarded.clock.advance(2)
+        assert (await client.check_config(inspection_conf())).valid
+
+
+def inspection_conf() -> Any:
+    from pumice.v1.configuration_pb2 import Configuration
+
+    return Configuration()
+
+
+def test_every_method_has_a_rule_and_admins_may_all() -> None:
+    files = (
+        cluster_service_pb2,
+        inspection_service_pb2,
+        recording_service_pb2,
+        scheduling_service_pb2,
+    )
+    services = {
+        name: service
+        for file in files
+        for name, service in (
+            (held.full_name, held) for held in file.DESCRIPTOR.services_by_name.values()
+        )
+    }
+    assert set(services) == set(SERVICES)
+    for name, service in services.items():
+        for method in service.methods:
+            assert Role.ADMIN in roles_for(f"/{name}/{method.name}")
+    assert roles_for("/pumice.v1.RecordingService/Record") == {Role.ADMIN}
+    assert Role.ADAPTER not in roles_for("/pumice.v1.InspectionService/ListJobs")
+
+
+def test_a_certificate_without_a_rule_is_an_adapter_of_what_it_names(tmp_path: Path) -> None:
+    file = tmp_path / "access.yaml"
+    file.write_text("certificates:\n- {name: board, roles: [observer]}\n")
+    access = AccessFile(file, ManualClock())
+    assert access.caller(None, ["board"]) == Caller("board", frozenset({Role.OBSERVER}))
+    other = access.caller(None, ["prod", "prod-2"])
+    assert other.roles == {Role.ADAPTER}
+    assert other.clusters == frozenset({"prod", "prod-2"})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("tokens: [", "while parsing"),
+        ("[]", "must hold"),
+        ("users: []", "must hold"),
+        ("tokens: 3", "list of objects"),
+        ("tokens: [{name: a, roles: [admin]}]", "sha256"),
+        (f"tokens: [{{sha256: {digest('a')}, roles: [admin]}}]", "name is missing"),
+        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [boss]}}]", "roles must be some of"),
+        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [admin], x: 1}}]", "not a field"),
+        ("certificates: [{name: a, roles: [admin], clusters: c}]", "list of names"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_where(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "access.yaml"
+    file.write_text(text)
+    with pytest.raises(AccessFileError, match=problem):
+        AccessFile(file, ManualClock())

@@ -16,7 +16,7 @@ from pumice.recordings.redaction import redact
 from pumice.server.local import compare_recording
 from pumice.testing import assert_replay_identical, recordings_in
 from pumice.v1.recording_pb2 import RecordingEntry
-from tests.replay.walks import EVICTING, PACKING, Walk, recorded
+from tests.replay.walks import EVICTING, OLDER, PACKING, Walk, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = recordings_in(ROOT / "tests" / "recordings")
@@ -41,8 +41,12 @@ def test_random_walks_are_decided_again(tmp_path: Path, seed: int, conf: str) ->
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_checkpoint_at_any_session_replays_like_the_beginning(tmp_path: Path, seed: int) -> None:
-    walk = Walk(seed)
+@pytest.mark.parametrize("compat", [[], ["kube-batch"]], ids=["volcano", "kube-batch"])
+def test_a_checkpoint_at_any_session_replays_like_the_beginning(
+    tmp_path: Path, seed: int, compat: list[str]
+) -> None:
+    conf = OLDER if compat else EVICTING
+    walk = Walk(seed, conf, compat=compat, scheduler_names=["volcano"])
     walk.record(tmp_path / "whole.pumice")
 
     def between(session: int) -> None:
@@ -55,6 +59,7 @@ def test_a_checkpoint_at_any_session_replays_like_the_beginning(tmp_path: Path, 
         found = assert_replay_identical(path, statuses=True)
         assert found.last_session == 40
     assert len(recordings_in(tmp_path)) == 3
+    assert any(result.decisions for result in walk.results[-10:])
 
 
 # Another process.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pumice.core.decisions import SessionResult
 from pumice.server.ops import OpReader
@@ -41,13 +42,14 @@ tiers:
   - name: proportion
   - name: binpack
 """
+OLDER = PACKING.replace("enqueue, ", "").replace("binpack", "nodeorder")
 _Response = cluster_service_pb2.ConnectResponse
 
 
 class Walk:
     """One cluster to which things happen; everybody who records it is told."""
 
-    def __init__(self, seed: int, conf: str = EVICTING) -> None:
+    def __init__(self, seed: int, conf: str = EVICTING, **fields: Any) -> None:
         self.rng = random.Random(seed)
         registry = installed_registry()
         self.state = ClusterState(registry, "core-")
@@ -61,7 +63,7 @@ class Walk:
         self._pods: dict[str, object_pb2.ClusterObject] = {}
         self._unseen: list[decision_pb2.Decision] = []
         self._first = [
-            configuration(conf),
+            configuration(conf, **fields),
             *self._upserts(
                 [
                     *(queue(name, weight=weight) for name, weight in (("a", 1), ("b", 3))),

@@ -34,7 +34,7 @@ from pumice.v1.scheduling_service_pb2 import ScheduleRequest
 
 _READ_BYTES = 1 << 20
 # Live sessions go first.
-_NICENESS = 5
+_NICENESS = 2
 
 
 @dataclass(slots=True)

@@ -207,6 +207,17 @@ async def test_a_bind_that_we_would_not_make_reaches_the_core_in_the_end(shadows
     assert [one["what"] for one in shadow.told("difference")] == ["job later"]
 
 
+async def test_what_no_core_could_decide_on_is_not_compared(shadows: Shadows) -> None:
+    shadow = await shadows.start(wait_seconds=0.3)
+    uid = shadow.add_pod("p")
+    await shadow.knows(uid, "")
+    shadow.stream.stream.end()
+    await until(lambda: shadow.stream.stream.is_over)
+    shadow.place("p", "n1")
+    await until(lambda: shadow.told("summary")[-1]["pods_not_compared"] == 1)
+    assert shadow.told("difference") == []
+
+
 async def test_a_decision_that_nobody_carries_out_is_a_conflict_and_no_failure(
     shadows: Shadows,
 ) -> None:

@@ -127,8 +127,8 @@ async def _serve_shadow(
     reporter = Reporter(options.scheduler, clock, options.report)
     comparison = Comparison(options.wait_seconds, reporter.difference)
 
-    def is_served() -> bool:
-        return metrics.counted("streams") > metrics.counted("stream_ends")
+    def serving_stream() -> int:
+        return metrics.counted("streams") if runtime.is_served else 0
 
     world = ShadowWorld(
         KubernetesWorld(api, settings.world, clock, metrics, may_act=lambda: False),
@@ -136,7 +136,7 @@ async def _serve_shadow(
         settings.world.selection.scheduler_names,
         clock,
         metrics,
-        is_served=is_served,
+        serving_stream=serving_stream,
     )
     runtime = AdapterRuntime(world, open_channel, settings.runtime, clock=clock, metrics=metrics)
 

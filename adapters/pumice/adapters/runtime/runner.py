@@ -109,6 +109,12 @@ class AdapterRuntime:
             and not len(self._resync)
         )
 
+    @property
+    def is_served(self) -> bool:
+        """A core takes the stream and holds the whole world, so that it can decide."""
+        stream = self._stream
+        return stream is not None and stream.welcomed and not self._outbox.in_snapshot
+
     def cut(self) -> None:
         """Breaks the present stream, as a network would."""
         if self._stream is not None:

@@ -1,6 +1,7 @@
 """Tells people and programs in what two schedulers differ."""
 
 import json
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,6 +12,8 @@ from typing import Any
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.shadow.differences import Difference
 from pumice.adapters.shadow.tally import Tally
+
+log = logging.getLogger(__name__)
 
 
 def to_standard_output(line: str) -> None:
@@ -55,8 +58,13 @@ class Reporter:
             return
         moment = datetime.fromtimestamp(self._clock.unix_ms() / 1000, UTC)
         line = {"time": moment.isoformat(timespec="milliseconds"), "type": kind, **fields}
-        with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        try:
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            # Said once; what is found is still on standard output.
+            log.error("%s cannot be written: %s", self._file, error.strerror or error)
+            self._file = None
 
 
 def shown(tally: Tally, them: str) -> list[str]:

@@ -28,6 +28,8 @@ class _Withheld:
 
     seen: ObjectSeen
     timer: "asyncio.Task[None]"
+    # The stream to the core when it began; 0: none.
+    stream: int
     gone: ObjectGone | None = None
 
 
@@ -42,10 +44,12 @@ class ShadowWorld:
         clock: Clock,
         metrics: Metrics,
         *,
-        is_served: Callable[[], bool] = lambda: True,
+        serving_stream: Callable[[], int] = lambda: 1,
     ) -> None:
         self._world, self._comparison, self._clock = world, comparison, clock
-        self._names, self._is_served = frozenset(scheduler_names), is_served
+        self._names = frozenset(scheduler_names)
+        # The number of the stream to a core that can decide; 0: there is none.
+        self._serving_stream = serving_stream
         self._hands = ShadowHands(comparison, clock, self._look_again)
         self._statuses = ShadowStatusUpdater(metrics)
         self._ready: deque[WorldEvent] = deque()
@@ -133,7 +137,7 @@ class ShadowWorld:
             self._pass(event)
         else:
             timer = asyncio.get_running_loop().create_task(self._wait(pod.uid))
-            self._withheld[pod.uid] = _Withheld(event, timer)
+            self._withheld[pod.uid] = _Withheld(event, timer, self._serving_stream())
 
     def _take_gone(self, event: ObjectGone) -> None:
         held = self._withheld.get(event.uid)
@@ -159,8 +163,11 @@ class ShadowWorld:
         self._give_up(uid)
 
     def _give_up(self, uid: str) -> None:
-        if uid in self._withheld:
-            self._comparison.overdue(uid, self._clock.now(), compared=self._is_served())
+        held = self._withheld.get(uid)
+        if held is not None:
+            # A core that was away for some of the time may have had no session.
+            compared = bool(held.stream) and held.stream == self._serving_stream()
+            self._comparison.overdue(uid, self._clock.now(), compared=compared)
             self._release(uid)
 
     def _look_again(self, uid: str) -> None:

@@ -19,6 +19,8 @@ _HERE = Path(__file__).parent
 _FIRST_SECONDS = 1800
 
 
+# Before xdist looks at the groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All in one process, where they share the control plane."""
     limit = 120 if binaries.are_built() else _FIRST_SECONDS

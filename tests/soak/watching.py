@@ -40,6 +40,7 @@ class Soak:
     core_memory: list[int] = field(default_factory=list)
     drift: int = 0
     relists: int = 0
+    pods: int = 0
     problems: list[str] = field(default_factory=list)
 
     def judge_memory(self, name: str, samples: list[int]) -> None:
@@ -77,6 +78,7 @@ async def soak(
         finally:
             await asyncio.to_thread(adapter.stop)
             await asyncio.to_thread(core.stop)
+    found.pods = len(server.pods)
     if found.drift:
         found.problems.append(f"{found.drift} digests differed")
     if server.breaks > 1 and not found.relists:
@@ -170,6 +172,8 @@ def main() -> int:
         "events_per_second": round(given.events / found.seconds),
         "adapter_mib": [round(one / 2**20) for one in found.adapter_memory[:: _SAMPLES // 10]],
         "core_mib": [round(one / 2**20) for one in found.core_memory[:: _SAMPLES // 10]],
+        # Memory follows these, and they wander a little.
+        "pods_at_the_end": found.pods,
         "relists": found.relists,
         "drift": found.drift,
         "problems": found.problems,

@@ -9,7 +9,13 @@ from pumice.core.model.reasons import ReasonCode
 from pumice.server.explaining.stages import STAGE_OF
 from pumice.server.status import read_detail
 from pumice.v1 import explanation_pb2, group_pb2, object_pb2, pod_pb2
-from pumice.v1.scheduling_service_pb2 import ExplainRequest, ExplainResponse, ObjectName
+from pumice.v1.scheduling_service_pb2 import (
+    ClusterSource,
+    ExplainRequest,
+    ExplainResponse,
+    ObjectName,
+    ScheduleRequest,
+)
 from tests.server.running import (
     START,
     RunningCore,
@@ -277,3 +283,15 @@ async def test_a_look_leaves_no_trace_in_what_is_decided(core: RunningCore) -> N
     binds = {d.bind.name: d.bind.node for d in await adapter.decisions()}
     assert sorted(binds) == [f"job-{number}" for number in range(6)]
     assert sorted(binds.values()).count("n1") <= 4
+
+
+async def test_owner_and_follower_explain_alike(core: RunningCore) -> None:
+    adapter = await core.served([*SHORT, *gang("small", 1)])
+    await adapter.decisions()
+    names = ["job-0", "job-3", "small-0"]
+    first = [await explain(core, job="job"), *[await explain(core, pod_=n) for n in names]]
+    # From now on there is a follower, for sure.
+    source = ClusterSource(cluster="c1")
+    await core.scheduling().Schedule(ScheduleRequest(request_id="r", cluster=source))
+    again = [await explain(core, job="job"), *[await explain(core, pod_=n) for n in names]]
+    assert again == first

@@ -1,6 +1,10 @@
 """Schedule: the core as a pure function, and what would be decided on a live cluster."""
 
 import asyncio
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -321,3 +325,41 @@ async def test_evictions_for_a_hypothetical_job_are_told(core: RunningCore) -> N
     evicted = [d.evict for d in response.decisions if d.HasField("evict")]
     assert [e.for_job for e in evicted] == ["team/high"]
     assert binds(response) == {"high-0": "n1"}
+
+
+async def test_a_core_that_stops_leaves_no_process_behind(socket_folder: Any) -> None:
+    async with running_core(socket_folder) as core:
+        await core.served([queue(), node("n1")])
+        await schedule(core, live("r1"))
+        await schedule(core, inline("r2", queue()))
+        processes = followers()
+        assert len(processes) == 2
+    assert not followers()
+
+
+async def test_a_follower_that_dies_is_replaced(core: RunningCore) -> None:
+    await core.served([queue(), node("n1")])
+    await schedule(core, live("r1", *gang("job", 1)))
+    (pid,) = followers()
+    os.kill(pid, signal.SIGKILL)
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(grpc.aio.AioRpcError):
+                response = await schedule(core, live("r2", *gang("job", 1)))
+                break
+            await asyncio.sleep(0.05)
+    assert binds(response) == {"job-0": "n1"}
+    assert pid not in followers()
+
+
+def followers() -> list[int]:
+    """The processes that this one started to follow clusters."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                command = (folder / "cmdline").read_bytes()
+                if int(parent) == os.getpid() and b"whatif.follower" in command:
+                    found.append(int(folder.name))
+    return found

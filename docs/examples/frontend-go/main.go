@@ -28,7 +28,7 @@ func request(pods int) *pumice.ScheduleRequest {
 	whole := amounts(4000, 16*gib, 110)
 	objects := &pumice.ObjectSet{
 		Nodes:     []*pumice.Node{{Name: "n1", Allocatable: whole, Capacity: whole}},
-		Queues:    []*pumice.Queue{{Name: "default", Weight: 1, State: pumice.QueueState_QUEUE_STATE_OPEN}},
+		Queues:    []*pumice.Queue{{Name: "default", State: pumice.QueueState_QUEUE_STATE_OPEN}},
 		PodGroups: []*pumice.PodGroup{{Namespace: "team", Name: "job", MinMember: int32(pods)}},
 	}
 	for number := range pods {

@@ -18,6 +18,8 @@ const loaded = loadSync("pumice/v1/scheduling_service.proto", {
   longs: String,
   enums: String,
   oneofs: true,
+  // Lists that are empty are there, too.
+  defaults: true,
 });
 const { pumice } = grpc.loadPackageDefinition(loaded) as unknown as ProtoGrpcType;
 const client = new pumice.v1.SchedulingService(address, grpc.credentials.createInsecure());

@@ -46,7 +46,7 @@ demo: env  ## Runs core and simulated cluster as two processes over gRPC; ends b
 	@$(BIN)/pumice demo $(DEMO_ARGS)
 
 test: env  ## Runs every test.
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 check: lint types imports wire docs  ## Runs every static check.
 

@@ -2,6 +2,8 @@
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 # Machines are shared and slow at times: a deadline would fail for reasons that are not ours.
 settings.register_profile(
@@ -23,6 +25,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what was decided into the golden files (.case, .jsonl) instead of comparing",
     )
+
+
+class OneControlPlane(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands tests out one by one, but those of a control plane all to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/e2e" if nodeid.startswith("tests/e2e/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneControlPlane:
+    return OneControlPlane(config, log)
 
 
 @pytest.fixture

@@ -37,8 +37,6 @@ class Cluster:
         self._proxies: list[FaultyProxy] = []
 
     async def __aenter__(self) -> Self:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        await self.client.apply(namespace)
         self.kubelets.start()
         self.volumes.start()
         return self

@@ -13,22 +13,20 @@ from tests.controlplane.client import Client
 from tests.controlplane.manifests import apply_all
 from tests.controlplane.processes import ControlPlane, running
 from tests.e2e.cluster import Cluster
+from tests.e2e.objects import NAMESPACE
 
 _HERE = Path(__file__).parent
-# The first of them may have to build kube-apiserver.
 _FIRST_SECONDS = 1800
 
 
-# Before xdist looks at the groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All in one process, where they share the control plane."""
+    """The first of them may have to build kube-apiserver."""
     limit = 120 if binaries.are_built() else _FIRST_SECONDS
     for item in items:
         if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.xdist_group("controlplane"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(limit))
+            own = item.get_closest_marker("timeout")
+            if own is None or limit == _FIRST_SECONDS:
+                item.add_marker(pytest.mark.timeout(limit), append=False)
 
 
 @pytest.fixture(scope="session")
@@ -38,8 +36,10 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         pytest.skip(reason)
 
     async def prepare(plane: ControlPlane) -> None:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         async with Client(plane.server, plane.credentials) as client:
             await apply_all(client)
+            await client.apply(namespace)
 
     with running(tmp_path_factory.mktemp("controlplane")) as plane:
         asyncio.run(prepare(plane))

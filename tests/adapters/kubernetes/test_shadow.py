@@ -90,6 +90,11 @@ class Shadow:
         await self.stream.until(final, "no outcome")
         return final()[0]
 
+    def counted(self, name: str) -> Any:
+        """In the last summary; None: there is none yet."""
+        summaries = self.told("summary")
+        return summaries[-1][name] if summaries else None
+
     def told(self, kind: str) -> list[dict[str, Any]]:
         if not self._report.exists():
             return []
@@ -166,11 +171,9 @@ async def test_a_decision_waits_for_the_other_scheduler_and_is_applied_when_it_a
     shadow.place("p", "n1")
     # The core needs no outcome: the pod itself shows it.
     await shadow.knows(uid, "n1")
-    await until(
-        lambda: shadow.told("summary")[-1:] and shadow.told("summary")[-1]["pods_same_node"]
-    )
+    await until(lambda: shadow.counted("pods_same_node") == 1)
     assert shadow.told("difference") == []
-    assert shadow.told("summary")[-1]["agreement_percent"] == 100
+    assert shadow.counted("agreement_percent") == 100
 
 
 async def test_a_bind_is_kept_from_the_core_until_it_has_decided_itself(shadows: Shadows) -> None:
@@ -214,7 +217,7 @@ async def test_what_no_core_could_decide_on_is_not_compared(shadows: Shadows) ->
     shadow.stream.stream.end()
     await until(lambda: shadow.stream.stream.is_over)
     shadow.place("p", "n1")
-    await until(lambda: shadow.told("summary")[-1]["pods_not_compared"] == 1)
+    await until(lambda: shadow.counted("pods_not_compared") == 1)
     assert shadow.told("difference") == []
 
 
@@ -243,7 +246,7 @@ async def test_an_eviction_is_compared_even_when_the_pod_is_gone_at_once(shadows
     order = Evict(namespace="ns", name="p", uid=uid, node="n1", reason="preempt")
     assert await shadow.outcome(shadow.decide(evict=order)) == OUTCOME_CODE_APPLIED
     await shadow.stream.until(lambda: (KIND_POD, uid) not in shadow.stream.model.objects)
-    await until(lambda: shadow.told("summary")[-1]["evictions_agreed"] == 1)
+    await until(lambda: shadow.counted("evictions_agreed") == 1)
 
 
 async def test_an_eviction_that_nobody_makes_is_a_conflict(shadows: Shadows) -> None:

@@ -372,3 +372,16 @@ async def test_messages_of_the_future_are_ignored(stage: Stage) -> None:
     stream.stream.send(ack=Ack(applied_seq=stream.model.applied_seq, credit=100))
     stage.world.store.put(pod("a"))
     await stream.until(lambda: stream.model.objects)
+
+
+async def test_an_adapter_that_is_to_end_ends_also_when_its_stream_is_cut_meanwhile(
+    stage: Stage,
+) -> None:
+    adapter = stage.adapter()
+    task = stage.start(adapter)
+    await serve(await stage.core.accept()).snapshot_done()
+    adapter.cut()
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=30)
+    assert done == {task}
+    assert task.cancelled()

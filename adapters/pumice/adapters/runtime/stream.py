@@ -116,8 +116,10 @@ class CoreStream:
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             ending = await self._ending_by_status()
         except asyncio.CancelledError:
-            # A call that is cancelled here cancels those who wait for it.
-            if not self._is_cut:
+            # A call that is cancelled here cancels those who wait for it. A task that somebody
+            # wants to end has to end, though, also when its stream was cut in the same moment.
+            task = asyncio.current_task()
+            if not self._is_cut or (task is not None and task.cancelling()):
                 raise
             ending = Ending(Next.AGAIN, "the stream was cut")
         finally:

@@ -255,3 +255,9 @@ def test_arguments_are_typed() -> None:
         read(ancestorReclaimLevel=-1)
     with pytest.raises(ConfigurationError, match="did you mean"):
         read(ancestorReclaimLevels=1)
+
+
+def test_people_are_shown_what_queues_deserve_and_hold() -> None:
+    session = capacity(with_cores("mine", deserved=20), *holding("mine", 1))
+    shown = session.session.accounts["mine"]
+    assert (shown.deserved.milli_cpu, shown.allocated.milli_cpu) == (20_000, 1000)

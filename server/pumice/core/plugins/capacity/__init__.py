@@ -63,6 +63,8 @@ class CapacityPlugin:
             self._gates = GateReservations.of(session)
         accounts = tree_accounts(session) if self._is_tree else flat_accounts(session)
         self._accounts = accounts
+        # What people are shown of queues; copied, since accounts here know more.
+        session.accounts = {**(accounts or {})}
         self._reclaiming = Reclaiming(session, accounts or {}, self._levels)
         hooks = session.hooks
         if accounts is not None:

@@ -14,14 +14,20 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 # What `make demo` and `make bench` pass on.
 DEMO_ARGS ?=
-BENCH_ARGS ?= all
+BENCH_ARGS ?=
+# Where `make bench` keeps what was printed, where it puts its page, and the day on it.
+BENCH_LINES ?= .cache/bench/lines.jsonl
+BENCH_INTO ?= docs/reference
+BENCH_DATE ?= $(shell date +%F)
 SOAK_ARGS ?=
 # The branch that `buf breaking` compares the protos with.
 BREAKING_BRANCH ?= main
 
-# The environment is made again only when the pins, or what pyproject.toml says about
-# dependencies and packaging (all above its tool settings), change; a touched file is no reason.
-ENV_ID := $(shell sed '/^\[tool\.ruff/,$$d' pyproject.toml | cat - constraints.txt | cksum | cut -d' ' -f1)
+# The environment is made again only when the pins, what pyproject.toml says about dependencies
+# and packaging (all above its tool settings), or what is compiled change; a touched file is no
+# reason.
+COMPILED := hatch_build.py server/pumice/core/kernel/_rows.c
+ENV_ID := $(shell sed '/^\[tool\.ruff/,$$d' pyproject.toml | cat - constraints.txt $(COMPILED) | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.made-$(ENV_ID)
 
 .PHONY: help env demo test check gen bench soak docs lint format types imports wire breaking clean
@@ -50,12 +56,16 @@ test: env  ## Runs every test.
 
 check: lint types imports wire docs  ## Runs every static check.
 
+# Without arguments everything is measured, and the page about speed is made from what was printed.
 # The end-to-end run has a control plane of its own, as the tests have; without Go it is left out.
-bench: env  ## Measures; prints one JSON line a result.
-	@case '$(BENCH_ARGS)' in endtoend*) ;; *) $(BIN)/pumice bench $(BENCH_ARGS);; esac
+bench: env  ## Measures; prints one JSON line a result, and writes docs/reference/speed.md.
 	@case '$(BENCH_ARGS)' in \
-	  all) $(BIN)/python -m tests.controlplane $(BIN)/pumice bench endtoend;; \
+	  '') mkdir -p $(dir $(BENCH_LINES)); \
+	    { $(BIN)/pumice bench all; $(BIN)/pumice bench growth; \
+	      $(BIN)/python -m tests.controlplane $(BIN)/pumice bench endtoend; } | tee $(BENCH_LINES); \
+	    $(BIN)/pumice bench report $(BENCH_LINES) --date $(BENCH_DATE) --into $(BENCH_INTO);; \
 	  endtoend*) $(BIN)/python -m tests.controlplane $(BIN)/pumice bench $(BENCH_ARGS);; \
+	  *) $(BIN)/pumice bench $(BENCH_ARGS);; \
 	esac
 
 soak: env  ## A million changes through the watching code: memory stays flat, digests agree.

@@ -1,0 +1,462 @@
+/* What a class of tasks makes of rows of the node table, in one pass.
+ *
+ * The same arithmetic as the NumPy of session/views.py, session/batch.py and the plugins' row
+ * functions, operation for operation, so that both give the same bits. It is compiled without
+ * contraction of products and sums for that reason. Everything is checked for its size before it
+ * is touched; what the numbers mean is up to program.py.
+ */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Grows with every change of what the functions take or give: an old build is not used. */
+#define VERSION 1
+#define BLOCK 64
+
+/* Positions in the plan, which program.py writes. */
+enum { NEEDS, PODS_LIMIT, PODS, SCORES, CAP_CPU, CAP_MEMORY, NON_ZERO_CPU, NON_ZERO_MEMORY,
+       USED_CPU, USED_MEMORY, PACKED, PLAN_HEAD };
+/* Positions in the numbers. */
+enum { ASKS_NON_ZERO_CPU, ASKS_NON_ZERO_MEMORY, ASKS_CPU, ASKS_MEMORY, PACK_DIVISOR, PACK_FACTOR,
+       NUMBERS_HEAD };
+
+typedef struct {
+    const double *amounts, *offered, *static_order, *numbers, *weights;
+    const uint8_t *static_ok;
+    const int64_t *plan;
+    const int64_t *need_idle, *need_future, *pack_used, *pack_offered;
+    const double *needs, *pack_asks, *pack_weights;
+    Py_ssize_t rows, amount_rows, offered_rows;
+} Program;
+
+typedef struct {
+    uint8_t fits_idle, fits_future, open;
+    double order, batch, total;
+} Verdict;
+
+static int get(PyObject *object, Py_buffer *view, Py_ssize_t itemsize, int writable)
+{
+    int flags = PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object, view, flags) < 0)
+        return -1;
+    if (view->itemsize != itemsize) {
+        PyBuffer_Release(view);
+        PyErr_SetString(PyExc_TypeError, "an array has elements of the wrong size");
+        return -1;
+    }
+    return 0;
+}
+
+static void release(Py_buffer *views, int count)
+{
+    for (int i = 0; i < count; i++)
+        PyBuffer_Release(&views[i]);
+}
+
+/* amounts, offered, static_ok, static_order, plan, numbers, weights */
+#define PROGRAM_PARTS 7
+
+static int in_range(const int64_t *values, int64_t count, Py_ssize_t below)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (values[i] < 0 || values[i] >= below)
+            return 0;
+    return 1;
+}
+
+static int check(Program *p, const Py_buffer *views)
+{
+    const int64_t *plan = p->plan;
+    Py_ssize_t plan_size = views[4].len / 8, number_count = views[5].len / 8;
+    int64_t needs, packed;
+    if (!p->rows || plan_size < PLAN_HEAD || number_count < NUMBERS_HEAD)
+        return 0;
+    needs = plan[NEEDS];
+    packed = plan[PACKED];
+    if (needs < 0 || packed < 0 || plan_size != PLAN_HEAD + 2 * (needs + packed)
+        || number_count != NUMBERS_HEAD + needs + 2 * packed)
+        return 0;
+    p->amount_rows = views[0].len / 8 / p->rows;
+    p->offered_rows = views[1].len / 8 / p->rows;
+    if (views[3].len / 8 != p->rows || views[6].len / 8 != p->amount_rows)
+        return 0;
+    p->need_idle = plan + PLAN_HEAD;
+    p->need_future = p->need_idle + needs;
+    p->pack_used = p->need_future + needs;
+    p->pack_offered = p->pack_used + packed;
+    p->needs = p->numbers + NUMBERS_HEAD;
+    p->pack_asks = p->needs + needs;
+    p->pack_weights = p->pack_asks + packed;
+    if (plan[PODS_LIMIT] >= 0
+        && !(in_range(plan + PODS_LIMIT, 1, p->offered_rows)
+             && in_range(plan + PODS, 1, p->amount_rows)))
+        return 0;
+    if (plan[SCORES]
+        && !(in_range(plan + CAP_CPU, 2, p->offered_rows)
+             && in_range(plan + NON_ZERO_CPU, 4, p->amount_rows)))
+        return 0;
+    return in_range(p->need_idle, 2 * needs, p->amount_rows)
+           && in_range(p->pack_used, packed, p->amount_rows)
+           && in_range(p->pack_offered, packed, p->offered_rows);
+}
+
+static int open_program(PyObject *parts, Program *p, Py_buffer *views)
+{
+    static const Py_ssize_t sizes[PROGRAM_PARTS] = {8, 8, 1, 8, 8, 8, 8};
+    if (!PyTuple_Check(parts) || PyTuple_Size(parts) != PROGRAM_PARTS) {
+        PyErr_SetString(PyExc_TypeError, "a program is a tuple of seven arrays");
+        return -1;
+    }
+    for (int i = 0; i < PROGRAM_PARTS; i++)
+        if (get(PyTuple_GetItem(parts, i), &views[i], sizes[i], 0) < 0) {
+            release(views, i);
+            return -1;
+        }
+    memset(p, 0, sizeof *p);
+    p->amounts = views[0].buf;
+    p->offered = views[1].buf;
+    p->static_ok = views[2].buf;
+    p->static_order = views[3].buf;
+    p->plan = views[4].buf;
+    p->numbers = views[5].buf;
+    p->weights = views[6].buf;
+    p->rows = views[2].len;
+    if (!check(p, views)) {
+        release(views, PROGRAM_PARTS);
+        PyErr_SetString(PyExc_ValueError, "the arrays of a program do not belong together");
+        return -1;
+    }
+    return 0;
+}
+
+static inline double amount(const Program *p, int64_t part, Py_ssize_t row, double ahead)
+{
+    double is = p->amounts[part * p->rows + row];
+    return ahead ? is + p->weights[part] * ahead : is;
+}
+
+static inline double offer(const Program *p, int64_t part, Py_ssize_t row)
+{
+    return p->offered[part * p->rows + row];
+}
+
+/* The floor of what is not negative, and far below 2^63. */
+static inline double whole(double value)
+{
+    return (double)(int64_t)value;
+}
+
+static inline double evenness(double cpu, double memory)
+{
+    double apart = fabs((cpu < 1.0 ? cpu : 1.0) - (memory < 1.0 ? memory : 1.0)) * 0.5;
+    return whole((1.0 - apart) * 100.0);
+}
+
+static inline double free_part(double capacity, double used, double asks)
+{
+    double left = (capacity - used) - asks;
+    return whole((left > 0.0 ? left : 0.0) * 100.0 / capacity);
+}
+
+/* Least and balanced allocation with weight 1 over cpu and memory, which every row has. */
+static double least_and_balanced(const Program *p, Py_ssize_t row, double ahead)
+{
+    const int64_t *plan = p->plan;
+    const double *n = p->numbers;
+    double cpu = offer(p, plan[CAP_CPU], row), memory = offer(p, plan[CAP_MEMORY], row);
+    double free_cpu = free_part(cpu, amount(p, plan[NON_ZERO_CPU], row, ahead),
+                                n[ASKS_NON_ZERO_CPU]);
+    double free_memory = free_part(memory, amount(p, plan[NON_ZERO_MEMORY], row, ahead),
+                                   n[ASKS_NON_ZERO_MEMORY]);
+    double used_cpu = amount(p, plan[USED_CPU], row, ahead);
+    double used_memory = amount(p, plan[USED_MEMORY], row, ahead);
+    double before = evenness(used_cpu / cpu, used_memory / memory);
+    double after = evenness((used_cpu + n[ASKS_CPU]) / cpu,
+                            (used_memory + n[ASKS_MEMORY]) / memory);
+    return whole((after - before + 150.0) * 0.5) + whole((free_cpu + free_memory) * 0.5);
+}
+
+/* How full the row would be, resource by resource with their weights; 0 where it does not fit. */
+static double fullness(const Program *p, Py_ssize_t row, double ahead)
+{
+    double total = 0.0;
+    int fits = 1;
+    for (int64_t i = 0; i < p->plan[PACKED]; i++) {
+        double capacity = offer(p, p->pack_offered[i], row), part = 0.0;
+        if (capacity != 0.0) {
+            double then = amount(p, p->pack_used[i], row, ahead) + p->pack_asks[i];
+            fits = fits && then <= capacity;
+            part = then * p->pack_weights[i] / capacity;
+        }
+        total = total + part;
+    }
+    if (p->numbers[PACK_DIVISOR] > 0.0)
+        total = total / p->numbers[PACK_DIVISOR];
+    return fits ? total * p->numbers[PACK_FACTOR] : 0.0;
+}
+
+static int enough(const Program *p, const int64_t *parts, Py_ssize_t row, double ahead)
+{
+    for (int64_t i = 0; i < p->plan[NEEDS]; i++)
+        if (!(amount(p, parts[i], row, ahead) >= p->needs[i]))
+            return 0;
+    return 1;
+}
+
+static void judge(const Program *p, Py_ssize_t row, double ahead, Verdict *v)
+{
+    const int64_t *plan = p->plan;
+    v->fits_idle = (uint8_t)enough(p, p->need_idle, row, ahead);
+    v->fits_future = (uint8_t)enough(p, p->need_future, row, ahead);
+    v->open = p->static_ok[row]
+              && (plan[PODS_LIMIT] < 0
+                  || offer(p, plan[PODS_LIMIT], row) > amount(p, plan[PODS], row, ahead));
+    v->order = p->static_order[row];
+    if (p->numbers[PACK_FACTOR] != 0.0)
+        v->order = v->order + fullness(p, row, ahead);
+    v->batch = plan[SCORES] ? least_and_balanced(p, row, ahead) : 0.0;
+    v->total = v->open && v->fits_future && v->fits_idle ? v->order + v->batch : -INFINITY;
+}
+
+/* evaluate(program, stamps, since, (fits_idle, fits_future, open, order, batch, total)): for the
+ * rows that were stamped after a number of changes; returns how many these are. */
+#define OUTPUTS 6
+
+static PyObject *evaluate(PyObject *self, PyObject *args)
+{
+    static const Py_ssize_t sizes[OUTPUTS] = {1, 1, 1, 8, 8, 8};
+    PyObject *parts, *stamps, *outputs;
+    Py_buffer views[PROGRAM_PARTS], out[OUTPUTS], stamp;
+    Program p;
+    Verdict v;
+    long long since;
+    Py_ssize_t count = 0;
+    int opened = 0, good;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOLO!", &parts, &stamps, &since, &PyTuple_Type, &outputs))
+        return NULL;
+    if (PyTuple_Size(outputs) != OUTPUTS) {
+        PyErr_SetString(PyExc_TypeError, "six arrays are written to");
+        return NULL;
+    }
+    if (open_program(parts, &p, views) < 0)
+        return NULL;
+    if (get(stamps, &stamp, 8, 0) < 0) {
+        release(views, PROGRAM_PARTS);
+        return NULL;
+    }
+    good = stamp.len / 8 == p.rows;
+    while (good && opened < OUTPUTS) {
+        if (get(PyTuple_GetItem(outputs, opened), &out[opened], sizes[opened], 1) < 0)
+            break;
+        opened++;
+        good = out[opened - 1].len / sizes[opened - 1] == p.rows;
+    }
+    if (!good)
+        PyErr_SetString(PyExc_ValueError, "stamps, rows and arrays do not belong together");
+    if (good && opened == OUTPUTS)
+        for (Py_ssize_t row = 0; row < p.rows; row++) {
+            if (((const int64_t *)stamp.buf)[row] <= since)
+                continue;
+            count++;
+            judge(&p, row, 0.0, &v);
+            ((uint8_t *)out[0].buf)[row] = v.fits_idle;
+            ((uint8_t *)out[1].buf)[row] = v.fits_future;
+            ((uint8_t *)out[2].buf)[row] = v.open;
+            ((double *)out[3].buf)[row] = v.order;
+            ((double *)out[4].buf)[row] = v.batch;
+            ((double *)out[5].buf)[row] = v.total;
+        }
+    good = good && opened == OUTPUTS;
+    release(out, opened);
+    PyBuffer_Release(&stamp);
+    release(views, PROGRAM_PARTS);
+    return good ? PyLong_FromSsize_t(count) : NULL;
+}
+
+/* The first of the largest values of a block. */
+static Py_ssize_t best_of(const double *totals, Py_ssize_t from, Py_ssize_t to)
+{
+    Py_ssize_t best = from;
+    for (Py_ssize_t i = from + 1; i < to; i++)
+        if (totals[i] > totals[best])
+            best = i;
+    return best;
+}
+
+static Py_ssize_t end_of(Py_ssize_t block, Py_ssize_t rows)
+{
+    return (block + 1) * BLOCK < rows ? (block + 1) * BLOCK : rows;
+}
+
+/* Takes the best row, counts a task on it, and so on; returns how many were taken. */
+static Py_ssize_t take(const Program *p, double *totals, double *placed, Py_ssize_t *best,
+                       Py_ssize_t count, int64_t *chosen, Py_ssize_t *judged)
+{
+    Py_ssize_t blocks = (p->rows + BLOCK - 1) / BLOCK, taken = 0;
+    for (Py_ssize_t b = 0; b < blocks; b++)
+        best[b] = best_of(totals, b * BLOCK, end_of(b, p->rows));
+    while (taken < count) {
+        Verdict v;
+        Py_ssize_t row = best[0], block;
+        for (Py_ssize_t b = 1; b < blocks; b++)
+            if (totals[best[b]] > totals[row])
+                row = best[b];
+        if (totals[row] == -INFINITY)
+            break;
+        chosen[taken++] = row;
+        if (taken == count)
+            break;
+        placed[row] += 1.0;
+        judge(p, row, placed[row], &v);
+        ++*judged;
+        totals[row] = v.total;
+        block = row / BLOCK;
+        best[block] = best_of(totals, block * BLOCK, end_of(block, p->rows));
+    }
+    return taken;
+}
+
+static PyObject *as_list(const int64_t *values, Py_ssize_t count)
+{
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t i = 0; list && i < count; i++) {
+        PyObject *number = PyLong_FromLongLong(values[i]);
+        if (!number) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SetItem(list, i, number);
+    }
+    return list;
+}
+
+/* choose(program, totals, within or None, count) -> (rows, verdicts made) */
+static PyObject *choose(PyObject *self, PyObject *args)
+{
+    PyObject *parts, *totals, *within, *list = NULL, *result = NULL;
+    Py_buffer views[PROGRAM_PARTS], total, mask;
+    Py_ssize_t count, judged = 0;
+    Program p;
+    int good, masked = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOn", &parts, &totals, &within, &count))
+        return NULL;
+    if (open_program(parts, &p, views) < 0)
+        return NULL;
+    if (get(totals, &total, 8, 0) < 0) {
+        release(views, PROGRAM_PARTS);
+        return NULL;
+    }
+    good = total.len / 8 == p.rows && count >= 0;
+    if (good && within != Py_None) {
+        if (get(within, &mask, 1, 0) < 0)
+            goto out;
+        masked = 1;
+        good = mask.len == p.rows;
+    }
+    if (!good) {
+        PyErr_SetString(PyExc_ValueError, "totals and rows do not belong together");
+        goto out;
+    }
+    {
+        Py_ssize_t blocks = (p.rows + BLOCK - 1) / BLOCK, taken;
+        double *values = malloc(sizeof(double) * (size_t)p.rows);
+        double *placed = calloc((size_t)p.rows, sizeof(double));
+        Py_ssize_t *best = malloc(sizeof(Py_ssize_t) * (size_t)blocks);
+        int64_t *chosen = malloc(sizeof(int64_t) * (size_t)(count ? count : 1));
+        if (values && placed && best && chosen) {
+            memcpy(values, total.buf, sizeof(double) * (size_t)p.rows);
+            for (Py_ssize_t i = 0; masked && i < p.rows; i++)
+                if (!((const uint8_t *)mask.buf)[i])
+                    values[i] = -INFINITY;
+            taken = take(&p, values, placed, best, count, chosen, &judged);
+            list = as_list(chosen, taken);
+        } else
+            PyErr_NoMemory();
+        free(values);
+        free(placed);
+        free(best);
+        free(chosen);
+        if (list)
+            result = Py_BuildValue("(Nn)", list, judged);
+    }
+out:
+    if (masked)
+        PyBuffer_Release(&mask);
+    PyBuffer_Release(&total);
+    release(views, PROGRAM_PARTS);
+    return result;
+}
+
+/* weigh(amounts, stamps, rows, weight, stamp): adds the weight to each row, as often as named. */
+static PyObject *weigh(PyObject *self, PyObject *args)
+{
+    PyObject *amounts, *stamps, *rows, *weight, *result = NULL;
+    Py_buffer views[3];
+    long long stamp;
+    Py_ssize_t count, width, parts;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOO!OL", &amounts, &stamps, &PyList_Type, &rows, &weight, &stamp))
+        return NULL;
+    if (get(amounts, &views[0], 8, 1) < 0)
+        return NULL;
+    if (get(stamps, &views[1], 8, 1) < 0) {
+        release(views, 1);
+        return NULL;
+    }
+    if (get(weight, &views[2], 8, 0) < 0) {
+        release(views, 2);
+        return NULL;
+    }
+    width = views[1].len / 8;
+    parts = views[2].len / 8;
+    count = PyList_Size(rows);
+    if (width * parts != views[0].len / 8) {
+        PyErr_SetString(PyExc_ValueError, "amounts, stamps and weight do not belong together");
+        goto out;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t row = PyLong_AsSsize_t(PyList_GetItem(rows, i));
+        if (row < 0 || row >= width) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_IndexError, "no such row");
+            goto out;
+        }
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t row = PyLong_AsSsize_t(PyList_GetItem(rows, i));
+        for (Py_ssize_t part = 0; part < parts; part++)
+            ((double *)views[0].buf)[part * width + row] += ((const double *)views[2].buf)[part];
+        ((int64_t *)views[1].buf)[row] = stamp;
+    }
+    result = Py_None;
+    Py_INCREF(result);
+out:
+    release(views, 3);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"evaluate", evaluate, METH_VARARGS, "Fills in what a class makes of the rows that changed."},
+    {"choose", choose, METH_VARARGS, "The best rows for so many equal tasks, one after the other."},
+    {"weigh", weigh, METH_VARARGS, "Adds a weight to rows and stamps them."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_rows", "Arithmetic over rows of the node table.", 0, methods,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__rows(void)
+{
+    PyObject *made = PyModule_Create(&module);
+    if (made && PyModule_AddIntConstant(made, "VERSION", VERSION) < 0)
+        Py_CLEAR(made);
+    return made;
+}

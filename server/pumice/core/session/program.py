@@ -1,0 +1,118 @@
+"""A class's row functions as numbers for the kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.core import kernel
+from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, Floats, NodeTable
+from pumice.core.cache.tasks import TaskClass
+from pumice.core.model.fit import Mask
+from pumice.core.session.hooks import Chains
+from pumice.core.session.terms import TERM_OF_POINT, Fullness, LeastAndBalanced, PodLimit, RowTerm
+
+if TYPE_CHECKING:
+    from pumice.core.kernel._rows import Program
+
+# The parts of the node table's amounts and offers, in the order of their rows.
+_IDLE, _USED, _RELEASING, _FUTURE, _KUBE_USED, _KUBE_COUNTED = range(6)
+_ALLOCATABLE, _KUBE_ALLOCATABLE = range(2)
+_NONE = -1
+# fits_idle, fits_future, open, order, batch and total, by row.
+Outputs = tuple[Mask, Mask, Mask, Floats, Floats, Floats]
+
+
+def terms_of(class_: TaskClass, chains: Chains) -> dict[str, RowTerm] | None:
+    """The term of every point that has functions; None when one cannot be said in numbers."""
+    terms: dict[str, RowTerm] = {}
+    for point, kind in TERM_OF_POINT.items():
+        for name, _ in chains.named(point):
+            say = chains.hooks.row_term.get(name)
+            term = None if say is None else say(class_, point)
+            if not isinstance(term, kind) or point in terms:
+                return None
+            terms[point] = term
+    return terms
+
+
+class RowProgram:
+    """What the kernel needs to know of a class; void when the table's layout or nodes change."""
+
+    __slots__ = ("_parts", "_stamps")
+
+    def __init__(
+        self,
+        class_: TaskClass,
+        table: NodeTable,
+        needs: list[tuple[int, float]],
+        static: tuple[Mask, Floats],
+        terms: dict[str, RowTerm],
+    ) -> None:
+        weights = table.weights(class_)
+        self._stamps = table.stamps
+        plan, numbers = _write(table, needs, terms)
+        self._parts: Program = (
+            table.amounts,
+            table.offered,
+            *static,
+            np.array(plan, dtype=np.int64),
+            np.array(numbers, dtype=np.float64),
+            weights.held + weights.kube,
+        )
+
+    def evaluate(self, since: int, outputs: Outputs) -> int:
+        """Fills in the rows that changed since the table stood there; returns their number."""
+        assert kernel.rows is not None
+        count: int = kernel.rows.evaluate(self._parts, self._stamps, since, outputs)
+        return count
+
+    def choose(self, totals: Floats, within: Mask | None, count: int) -> tuple[list[int], int]:
+        """The best rows for so many tasks one after the other, and how many rows were judged."""
+        assert kernel.rows is not None
+        chosen: tuple[list[int], int] = kernel.rows.choose(self._parts, totals, within, count)
+        return chosen
+
+
+def _write(
+    table: NodeTable, needs: list[tuple[int, float]], terms: dict[str, RowTerm]
+) -> tuple[list[int], list[float]]:
+    """Plan and numbers in the order that the kernel reads them in."""
+    width = len(table.columns)
+    pods, pack = terms.get("row_predicate"), terms.get("row_score")
+    scores = terms.get("row_batch_score")
+    parts = [
+        (_USED * width + column, column, asked, weight)
+        for name, asked, weight in (pack.parts if isinstance(pack, Fullness) else ())
+        if weight and (column := table.column_of(name)) is not None
+    ]
+    plan = [
+        len(needs),
+        PODS_COLUMN if isinstance(pods, PodLimit) else _NONE,
+        _KUBE_COUNTED * width + 2,
+        int(isinstance(scores, LeastAndBalanced)),
+        _KUBE_ALLOCATABLE * width + CPU_COLUMN,
+        _KUBE_ALLOCATABLE * width + MEMORY_COLUMN,
+        _KUBE_COUNTED * width,
+        _KUBE_COUNTED * width + 1,
+        _KUBE_USED * width + CPU_COLUMN,
+        _KUBE_USED * width + MEMORY_COLUMN,
+        len(parts),
+        *(_IDLE * width + column for column, _ in needs),
+        *(_FUTURE * width + column for column, _ in needs),
+        *(used for used, _, _, _ in parts),
+        *(_ALLOCATABLE * width + offered for _, offered, _, _ in parts),
+    ]
+    asked = [0.0] * 4
+    if isinstance(scores, LeastAndBalanced):
+        asked = [scores.non_zero_milli_cpu, scores.non_zero_memory, scores.milli_cpu, scores.memory]
+    numbers = [
+        *asked,
+        pack.divisor if isinstance(pack, Fullness) else 0.0,
+        pack.factor if isinstance(pack, Fullness) else 0.0,
+        *(need for _, need in needs),
+        *(request for _, _, request, _ in parts),
+        *(weight for _, _, _, weight in parts),
+    ]
+    return plan, numbers

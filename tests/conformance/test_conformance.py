@@ -10,6 +10,7 @@ from pumice.cli.simulate import START_NS
 from pumice.cli.simulation.runs import run
 from pumice.cli.simulation.scenarios import Scenario, read_scenario
 from pumice.cli.simulation.verdicts import difference
+from pumice.core import kernel
 
 FILES = sorted(Path(__file__).parent.glob("*.json"))
 # Families that need an action or plugin that does not exist yet, and its name. Whoever writes it
@@ -38,6 +39,17 @@ def family_of(path: Path) -> str:
 def test_decides_as_the_reference_did(path: Path) -> None:
     scenario = scenario_of(path)
     assert scenario.set_aside == ()
+    differs = difference(scenario, run(scenario, START_NS).outcomes)
+    assert differs is None, str(differs)
+
+
+@pytest.mark.skipif(kernel.rows is None, reason="the kernel is not compiled here: no C compiler")
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if family_of(p) not in NOT_YET], ids=lambda path: path.stem
+)
+def test_decides_the_same_without_the_kernel(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "rows", None)
+    scenario = scenario_of(path)
     differs = difference(scenario, run(scenario, START_NS).outcomes)
     assert differs is None, str(differs)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from pumice.core.cache.cluster import ClusterCache
+from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.nodes import NodeEntry
 from pumice.core.cache.tasks import Task
 from pumice.core.cache.totals import Contribution, contribution_of
 from pumice.core.model.resources import Resources
@@ -85,7 +85,7 @@ def _check_totals(cache: ClusterCache) -> None:
     """What is kept for jobs that did not change since, and the sums of what is kept."""
     sums: dict[str, Contribution] = {}
     for id_, (version, queue, part) in cache.totals._seen.items():
-        sums.setdefault(queue, Contribution()).add(part)
+        sums.setdefault(queue, Contribution.of_queue()).add(part)
         job = cache.jobs.get(id_)
         if job is not None and job.version == version and job.queue == queue:
             assert _by_name(part) == _by_name(contribution_of(job))

@@ -31,6 +31,9 @@ NONSENSE: dict[tuple[str, ...], list[Any]] = {
         None,
         NAN,
     ],
+    ("job_order_key", "queue_order_key", "task_order_key"): [A_TEXT, None, NAN],
+    ("row_term",): [A_TEXT, 7],
+    ("short_of",): [A_TEXT, None, -1],
     ("pre_predicate",): [7, True],
     ("class_predicate", "row_predicate", "task_predicate"): [
         7,

@@ -85,7 +85,7 @@ class Walk(RuleBasedStateMachine):
         sizes=st.lists(st.integers(1, 4), max_size=4),
     )
     def begin(self, name: str, count: int, sizes: list[int]) -> None:
-        self.cluster = Cluster(make_engine(*CONFIGURATIONS[name]))
+        self.cluster = Cluster(self.made(*CONFIGURATIONS[name]))
         self.put(
             *(builders.queue(name) for name in ("default", "q0", "q1")),
             *(builders.priority_class(f"p{value}", value) for value in (1, 2)),
@@ -96,6 +96,9 @@ class Walk(RuleBasedStateMachine):
             self.job_appears(20 + number, size, size - 1, 1, "q0", "p1", wants=False)
         for _ in range(3):
             self.session(0, "at once")
+
+    def made(self, actions: str, tiers: list[list[Any]]) -> Engine:
+        return make_engine(actions, tiers)
 
     def put(self, *objects: ClusterObject) -> None:
         assert self.cluster.put(*objects) == ()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pumice.core import kernel
 from pumice.core.configuration import Arguments, Configuration, PluginOptions
 from pumice.core.decisions import SessionResult
 from pumice.core.deltas import Upserted
@@ -24,12 +25,15 @@ from pumice.core.model.group import (
 )
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod, PodPhase, PodSpec
-from pumice.core.session import batch, placement
+from pumice.core.session import placement
+from pumice.core.session.hooks import Chains
 
 NOW_NS = 10**18
 GI = 2**30
 
 SPREADING = ("overcommit", "drf", "predicates", "proportion", "nodeorder")
+# Without gang a job is ready after every task.
+LOOSE = ("drf", "predicates", "proportion", "nodeorder")
 PACKING = ("overcommit", "drf", "predicates", "capacity", "nodeorder", "binpack")
 
 
@@ -72,7 +76,8 @@ def spec(cpu: int, memory: int) -> PodSpec:
 
 
 def engine_of(shape: Shape, plugins: tuple[str, ...]) -> Engine:
-    first = tuple(PluginOptions(name) for name in ("priority", "gang", "conformance"))
+    strict = () if plugins is LOOSE else ("gang",)
+    first = tuple(PluginOptions(name) for name in ("priority", *strict, "conformance"))
     second = tuple(PluginOptions(name, arguments=Arguments()) for name in plugins)
     engine = Engine(Configuration(("enqueue", "allocate", "backfill"), (first, second)))
     things: list[Node | Pod | PodGroup | Queue] = [
@@ -108,8 +113,11 @@ def engine_of(shape: Shape, plugins: tuple[str, ...]) -> Engine:
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Nothing is plain: every task is looked at by itself, over all nodes."""
-    with patch.object(placement, "is_plain", return_value=False):
+    """Nothing is plain or has a key: every task is looked at by itself, over all nodes."""
+    with (
+        patch.object(placement, "is_plain", return_value=False),
+        patch.object(Chains, "instead", return_value=None),
+    ):
         yield
 
 
@@ -120,12 +128,21 @@ def from_batches() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def by_numpy() -> Iterator[None]:
+    """The kernel is not there."""
+    with patch.object(kernel, "rows", None):
+        yield
+
+
 def told(result: SessionResult) -> list[object]:
     return [result.decisions, result.statuses, result.events, result.waits]
 
 
-@pytest.mark.parametrize("plugins", [SPREADING, PACKING], ids=["spreading", "packing"])
-@pytest.mark.parametrize("slowly", [one_by_one, from_batches])
+@pytest.mark.parametrize(
+    "plugins", [SPREADING, PACKING, LOOSE], ids=["spreading", "packing", "loose"]
+)
+@pytest.mark.parametrize("slowly", [one_by_one, from_batches, by_numpy])
 @given(shape=SHAPES)
 def test_together_as_one_by_one(
     plugins: tuple[str, ...], slowly: type[object], shape: Shape
@@ -142,5 +159,5 @@ def test_together_as_one_by_one(
 def test_a_gang_is_placed_in_one_go() -> None:
     shape = Shape([(16, 32)] * 8, [(12, 12, 1, 1, 0)], [])
     engine = engine_of(shape, SPREADING)
-    with patch.object(batch.ClassBatch, "take", side_effect=AssertionError):
+    with patch.object(placement._Run, "place", side_effect=AssertionError):
         assert len(engine.schedule(NOW_NS).decisions) == 12

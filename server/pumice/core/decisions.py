@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pumice.core.model.group import PodGroupStatus
 from pumice.core.model.reasons import Reason
 
+# Those that come by the thousand are not frozen like the others, only because they are made faster
+# so; nobody changes one.
+
 
 @dataclass(frozen=True, slots=True)
 class Gang:
@@ -31,7 +34,7 @@ class VolumeChoice:
     volume_name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Bind:
     """Put this pod on this node."""
 
@@ -70,7 +73,7 @@ class Evict:
 Decision = Bind | Evict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class PodGroupStatusChanged:
     """A PodGroup's status differs from what the cluster holds."""
 
@@ -89,7 +92,7 @@ class QueueStatusChanged:
     allocated: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class PodConditionChanged:
     """A pod that was not placed: its PodScheduled condition, and the node it waits for if any."""
 
@@ -104,7 +107,7 @@ class PodConditionChanged:
 StatusChange = PodGroupStatusChanged | QueueStatusChanged | PodConditionChanged
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Event:
     """Something to tell the people who look at an object."""
 
@@ -117,7 +120,7 @@ class Event:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Wait:
     """A job that stays pending, and why."""
 
@@ -148,3 +151,10 @@ class SessionResult:
     faults: tuple[PluginFault, ...] = ()
     # Counts of work done, by name: what benchmarks and tests assert instead of time.
     work: dict[str, int] = field(default_factory=dict)
+    # Actions in the order in which they ran, each with the number of decisions made by its end.
+    made_by: tuple[tuple[str, int], ...] = ()
+
+    def action_of(self, decision: Decision) -> str:
+        """The action that made a decision; empty for what is undone before the first one."""
+        number = int(decision.id.rpartition(".")[2])
+        return next((name for name, end in self.made_by if number < end), "")

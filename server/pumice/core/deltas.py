@@ -50,7 +50,8 @@ ClusterObject = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+# One is made with every object that comes: frozen ones take several times as long to make.
+@dataclass(slots=True)
 class Upserted:
     """An object is there, whole, as it is now."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TypeVar
 
 from pumice.core.cache import checkpoint
@@ -25,13 +24,15 @@ from pumice.core.decisions import (
 from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.errors import InvariantError, ObjectError
 from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
+from pumice.core.rest import Rest
 from pumice.core.session.accounts import QueueAccount
 from pumice.core.session.answers import time_or_none
 from pumice.core.session.breakup import break_up
-from pumice.core.session.closing import news, waits_of
-from pumice.core.session.guard import HookGuard, PluginFailedError, blaming
+from pumice.core.session.closing import news, promises_of, waits_of
+from pumice.core.session.guard import HookGuard, PluginFailedError, blaming, culprit
 from pumice.core.session.session import Session
 from pumice.core.session.views import ClassViews
 
@@ -79,9 +80,12 @@ class Engine:
         self._views = ClassViews()
         self._plugin_wake_ns: int | None = None
         self._looks = 0
-        # As the last session left them, and why its jobs wait: for those who look.
+        self._rest = Rest()
+        # For those who look: queues as the last session left them, why its jobs wait, and by node
+        # what it promised to pods that wait for room which is being freed.
         self.accounts: dict[str, QueueAccount] = {}
         self.waits: tuple[Wait, ...] = ()
+        self.promised: dict[str, Resources] = {}
 
     def configure(self, configuration: Configuration) -> None:
         """From the next session on; what was computed for the old one is forgotten."""
@@ -116,6 +120,7 @@ class Engine:
     def restore(self, taken: Checkpoint) -> None:
         """Goes on where another engine of the same configuration was; what was here is gone."""
         self.session = taken.session
+        self._rest.end()
         self.cache = self.registry.mode.cache(self.cache.settings)
         self._views = ClassViews()
         checkpoint.give_back(self.cache, taken)
@@ -128,21 +133,18 @@ class Engine:
         The time matters to outcomes only: a job cools down from the moment its bind failed.
         """
         rejected = []
+        cache = self.cache
         for delta in deltas:
             try:
-                self._apply(delta, now_ns)
+                if isinstance(delta, Upserted):
+                    cache.upsert(delta.object)
+                elif isinstance(delta, Deleted):
+                    cache.delete(delta.kind, delta.uid)
+                else:
+                    self._apply_outcome(delta, now_ns)
             except ObjectError as error:
                 rejected.append(Rejection(delta, error))
         return tuple(rejected)
-
-    def _apply(self, delta: Delta, now_ns: int) -> None:
-        match delta:
-            case Upserted(item):
-                self.cache.upsert(item)
-            case Deleted(kind, uid):
-                self.cache.delete(kind, uid)
-            case OutcomeReported():
-                self._apply_outcome(delta, now_ns)
 
     def _apply_outcome(self, outcome: OutcomeReported, now_ns: int) -> None:
         assumptions = self.cache.assumptions
@@ -215,21 +217,27 @@ class Engine:
                 error = f"{type(failure.error).__name__}: {failure.error}"
                 fault = PluginFault(failure.plugin, failure.where, "", error)
                 left_out[failure.plugin] = fault
+                self._rest.end()
                 if self.registry.is_required(failure.plugin):
                     return self._decide_nothing(session, tuple(left_out.values()))
                 continue
             if left_out:
                 self._views.clear()
+            self._rest.note(self.cache, result, self.next_wake(now_ns))
             return result
+
+    def can_skip(self, now_ns: int) -> bool:
+        """Whether a session now would decide and say nothing: the last one did not either."""
+        return self._rest.lasts(self.cache, now_ns)
+
+    def look_again(self) -> None:
+        """The next session is not to be left out, whatever is known."""
+        self._rest.end()
 
     def _decide_nothing(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
         """Without a plugin that keeps gangs, nodes or queues safe, standing still is better."""
         reasons = (Reason(faults[-1].author, ReasonCode.PLUGIN_FAULT),)
-        waits = tuple(
-            Wait(id_, reasons)
-            for id_, job in session.jobs.items()
-            if job.index.with_status(TaskStatus.PENDING)
-        )
+        waits = tuple(Wait(id_, reasons) for id_, job in session.jobs.items() if job.index.pending)
         self._plugin_wake_ns = None
         self.waits = waits
         return SessionResult(session.number, session.now_ns, waits=waits, faults=faults)
@@ -246,14 +254,16 @@ class Engine:
             for name in self.configuration.actions:
                 arguments = self.configuration.arguments_of(name)
                 self.registry.actions[name](arguments).execute(session)
+                session.outbox.action_ended(name)
             self._close(session, plugins)
         except (InvariantError, PluginFailedError):
             raise
         except Exception as error:
-            culprit = self._culprit(session, error.__traceback__)
-            if culprit is None:
+            modules = {self.registry.plugins[n].__module__: n for n in session.plugin_names}
+            found = culprit(modules, error.__traceback__)
+            if found is None:
                 raise
-            raise PluginFailedError(*culprit, error) from error
+            raise PluginFailedError(*found, error) from error
         return self._finish(session, faults)
 
     def next_wake(self, now_ns: int) -> int | None:
@@ -294,37 +304,24 @@ class Engine:
                     wakes.append(time_or_none(wake(session.now_ns)))
         self._plugin_wake_ns = _earliest(wakes)
 
-    def _culprit(self, session: Session, traceback: TracebackType | None) -> tuple[str, str] | None:
-        """The plugin whose code was running, innermost first, and the function."""
-        modules = {self.registry.plugins[name].__module__: name for name in session.plugin_names}
-        found = None
-        while traceback is not None:
-            frame = traceback.tb_frame
-            module = str(frame.f_globals.get("__name__", ""))
-            for known, name in modules.items():
-                if module == known or module.startswith(f"{known}."):
-                    found = (name, frame.f_code.co_name)
-            traceback = traceback.tb_next
-        return found
-
     def _finish(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
         statuses = self.registry.mode.close(session)
         decisions = session.outbox.decisions()
         touched, concerned = session.moves.touched_jobs, session.concerned_jobs()
+        self.promised = promises_of(session, touched)
         session.moves.finish()
         self.cache.ledger.close(session.moves.bound)
-        for decision in decisions:
-            self._assume(decision, session.now_ns)
+        self._assume(decisions, session.now_ns)
         self._assume_statuses(statuses)
         for job in concerned:
-            job.fit_errors.clear()
+            job.closed_errors, job.fit_errors = job.fit_errors, {}
             job.closed_version = job.version
             if job.id in touched:
+                job.closed_errors = None
                 for task in job.index:
                     task.last_transaction = None
         self._views.prune(self.session, _VIEWS_KEPT_SESSIONS, _MOST_VIEWS)
-        self.accounts = session.accounts
-        self.waits = waits_of(session)
+        self.accounts, self.waits = session.accounts, waits_of(session)
         return SessionResult(
             self.session,
             session.now_ns,
@@ -334,14 +331,18 @@ class Engine:
             self.waits,
             faults,
             session.work,
+            tuple(session.outbox.made_by),
         )
 
-    def _assume(self, decision: Decision, now_ns: int) -> None:
-        job_id = self.cache.tasks[decision.uid].job_id
-        status = TaskStatus.BINDING if isinstance(decision, Bind) else TaskStatus.RELEASING
-        self.cache.assumptions.open(
-            Assumption(decision.id, decision.uid, job_id, status, decision.node, now_ns)
-        )
+    def _assume(self, decisions: Iterable[Decision], now_ns: int) -> None:
+        tasks, assumptions = self.cache.tasks, self.cache.assumptions
+        binding, releasing = TaskStatus.BINDING, TaskStatus.RELEASING
+        for decision in decisions:
+            uid = decision.uid
+            status = binding if isinstance(decision, Bind) else releasing
+            assumptions.open(
+                Assumption(decision.id, uid, tasks[uid].job_id, status, decision.node, now_ns)
+            )
 
     def _assume_statuses(self, statuses: Iterable[StatusChange]) -> None:
         for change in statuses:

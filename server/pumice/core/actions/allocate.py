@@ -6,16 +6,22 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.model.status import TaskStatus
-from pumice.core.session.heap import LiveHeap
+from pumice.core.session.batch import is_plain_class
+from pumice.core.session.heap import Heap
 from pumice.core.session.placement import Placement
 from pumice.core.session.session import Session
 from pumice.core.session.statement import SavedOperation, Statement
 from pumice.core.session.topology import CLUSTER_TOP
-from pumice.core.session.worksheet import Worksheet, worksheet_of
+from pumice.core.session.worksheet import (
+    Worksheet,
+    of_one_sub_job,
+    tasks_in_order,
+    worksheet_of,
+)
 
 
 class AllocateAction:
@@ -49,14 +55,15 @@ class _Run:
         self._session = session
         self._author = author
         self._placement = Placement(session, author)
-        self._queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
-        self._jobs: dict[str, LiveHeap[Job]] = {}
+        self._queues = session.orders.waiting_queues()
+        self._jobs: dict[str, Heap[Job]] = {}
+        self._tasks: dict[str, list[Task]] = {}
         self._worksheets: dict[str, Worksheet] = {}
 
     def prepare(self) -> None:
         session = self._session
         for job in session.schedulable_jobs():
-            if not job.index.with_status(TaskStatus.PENDING):
+            if not job.index.pending:
                 continue
             reason = session.votes.why_not_valid(job)
             if reason is not None:
@@ -65,14 +72,28 @@ class _Run:
                 continue
             if job.has_network_topology and not session.topology.ready:
                 continue
-            worksheet = worksheet_of(session, job)
-            if not worksheet:
+            if not self._has_work(job):
                 continue
-            self._worksheets[job.id] = worksheet
             if job.queue not in self._jobs:
-                self._jobs[job.queue] = LiveHeap(session.orders.job_first)
+                self._jobs[job.queue] = session.orders.waiting_jobs()
                 self._queues.push(session.queue_of(job))
             self._jobs[job.queue].push(job)
+
+    def _has_work(self, job: Job) -> bool:
+        """Notes what there is to place of the job, if anything."""
+        if job.has_policies:
+            worksheet = worksheet_of(self._session, job)
+            self._worksheets[job.id] = worksheet
+            return bool(worksheet)
+        tasks = self._tasks[job.id] = tasks_in_order(self._session, job)
+        return bool(tasks)
+
+    def _worksheet(self, job: Job) -> Worksheet:
+        worksheet = self._worksheets.get(job.id)
+        if worksheet is None:
+            worksheet = of_one_sub_job(self._session, job, self._tasks[job.id])
+            self._worksheets[job.id] = worksheet
+        return worksheet
 
     def place_all(self) -> None:
         session = self._session
@@ -89,7 +110,7 @@ class _Run:
                 jobs.push(job)
             self._queues.push(queue)
 
-    def _explain_overused(self, queue: Queue, jobs: LiveHeap[Job]) -> None:
+    def _explain_overused(self, queue: Queue, jobs: Heap[Job]) -> None:
         while jobs:
             reason = Reason(self._author, ReasonCode.QUEUE_OVERUSED, subjects=(queue.name,))
             self._session.explain(jobs.pop(), reason)
@@ -98,7 +119,9 @@ class _Run:
         """Places what it can of a job; true when it is to be visited again."""
         session = self._session
         session.broken.pop(job.id, None)
-        worksheet = self._worksheets[job.id]
+        if job.id not in self._worksheets and self._fits_nowhere(job, self._tasks[job.id][0]):
+            return False
+        worksheet = self._worksheet(job)
         if job.has_policies or session.topology.is_constrained(job):
             statement = self._search(job, worksheet)
         else:
@@ -118,9 +141,37 @@ class _Run:
         session.topology.committed(job)
         return bool(worksheet)
 
+    def _fits_nowhere(self, job: Job, first: Task) -> bool:
+        """Tells at once of a gang that needs all its tasks that no node will take the first one.
+
+        Only where it would come out the same with a closer look.
+        """
+        session, votes, standing = self._session, self._session.votes, job.standing
+        if standing is None or standing.version != job.version or not standing.needs_all:
+            return False
+        if first.gated or not is_plain_class(session, first.class_):
+            return False
+        view = session.view(first)
+        if view.takes_any or not votes.is_allocatable(session.queue_of(job), first):
+            return False
+        if votes.is_ready(job) or votes.is_pipelined(job):
+            return False
+        session.count("tasks_tried")
+        errors = session.feasibility.class_errors(first, view)
+        job.fit_errors[first.uid] = errors
+        reasons = session.reasons.setdefault(job.id, [])
+        if standing.errors is errors:
+            reasons += standing.reasons
+            return True
+        before = len(reasons)
+        self._placement.explain(job, first, errors)
+        self._explain_short(job)
+        standing.errors, standing.reasons = errors, tuple(reasons[before:])
+        return True
+
     def _explain_short(self, job: Job) -> None:
         # With those that fitted before the statement was discarded.
-        pending = job.index.with_status(TaskStatus.PENDING).values()
+        pending = job.index.pending.values()
         fitted = sum(1 for task in pending if task.last_transaction is not None)
         have, need = job.index.ready_count + fitted, job.min_available
         if have < need:

@@ -13,7 +13,7 @@ from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.heap import LiveHeap
+from pumice.core.session.heap import Heap, LiveHeap
 from pumice.core.session.session import Session
 
 
@@ -35,7 +35,7 @@ class BackfillAction:
 
     def _tasks(self, session: Session) -> list[Task]:
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
-        jobs: dict[str, LiveHeap[Job]] = {}
+        jobs: dict[str, Heap[Job]] = {}
         found: dict[str, list[Task]] = {}
         for job in session.unsettled_jobs:
             if job.is_pending:
@@ -44,7 +44,7 @@ class BackfillAction:
             if not tasks or session.votes.why_not_valid(job) is not None:
                 continue
             if job.queue not in jobs:
-                jobs[job.queue] = LiveHeap(session.orders.job_first)
+                jobs[job.queue] = session.orders.waiting_jobs()
                 queues.push(session.queue_of(job))
             jobs[job.queue].push(job)
             found[job.id] = tasks
@@ -56,11 +56,10 @@ class BackfillAction:
         return ordered
 
     def _best_effort(self, session: Session, job: Job) -> list[Task]:
-        pending = [
-            task
-            for task in job.index.in_order(TaskStatus.PENDING)
-            if task.best_effort and not task.gated
-        ]
+        pending = []
+        if job.index.pending_best_effort:
+            waiting = job.index.in_order(TaskStatus.PENDING)
+            pending = [task for task in waiting if task.best_effort and not task.gated]
         pipelined = [t for t in job.index.in_order(TaskStatus.PIPELINED) if t.best_effort]
         for task in pipelined:
             session.moves.unplace(task)
@@ -103,7 +102,7 @@ class BackfillAction:
                 job.fit_errors[placed.uid] = FitErrors(0, message=text)
                 return
             session.moves.commit_bind(task)
-            session.outbox.bind(task)
+            session.outbox.bind([task])
 
     def _fits_committed_room(self, session: Session, task: Task) -> bool:
         """Whether the node holds the task beside all that is bound there.

@@ -8,7 +8,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.model.group import PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.heap import LiveHeap
+from pumice.core.session.heap import Heap, LiveHeap
 from pumice.core.session.session import Session
 
 
@@ -23,10 +23,10 @@ class EnqueueAction:
 
     def execute(self, session: Session) -> None:
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
-        waiting: dict[str, LiveHeap[Job]] = {}
+        waiting: dict[str, Heap[Job]] = {}
         for job in session.unsettled_jobs:
             if job.queue not in waiting:
-                waiting[job.queue] = LiveHeap(session.orders.job_first)
+                waiting[job.queue] = session.orders.waiting_jobs()
                 queues.push(session.queue_of(job))
             if job.is_pending:
                 waiting[job.queue].push(job)

@@ -19,6 +19,8 @@ from pumice.core.session.statement import Statement
 from pumice.core.session.victims import VictimSearch
 from pumice.core.session.views import ClassView
 
+_RUNNING = TaskStatus.RUNNING
+
 
 class ReclaimAction:
     """Queues in their order, all starving jobs of one before the next; nodes by name, unscored."""
@@ -55,7 +57,7 @@ class _Run:
     def enlist(self, job: Job) -> None:
         """Every queue with a sound job takes part; of jobs only those that starve."""
         session = self._session
-        pending = job.index.with_status(TaskStatus.PENDING).values()
+        pending = job.index.pending.values()
         if job.is_pending or (not pending and job.queue in self._jobs):
             return
         starving = bool(pending) and session.votes.is_starving(job)
@@ -127,15 +129,24 @@ class _Run:
         if self._failed.get(key) == before:
             return False
         wanted = self._search.in_other_queues(job.queue)
-        hopeful = nodes & self._search.promising(task, view, wanted)
         roomy = nodes & view.fits_future
         if roomy.any():
             # Room that is free anyway counts only beside a candidate.
-            hopeful |= roomy & self._search.holders(wanted)
+            roomy &= self._search.holders(wanted)
+        guess = self._search.guess(task, view, wanted)
+        if guess is None:
+            hopeful = nodes & self._search.promising(task, view, wanted) | roomy
+        else:
+            hopeful = nodes & guess | roomy
         row = int(np.argmax(hopeful))
         while hopeful[row]:
             if self._try_node(statement, job, task, view, row):
                 return True
+            if guess is not None:
+                # Too hopeful: from here on only where it is sure to be worth it.
+                session.count("wrong_guesses")
+                hopeful &= self._search.promising(task, view, wanted) | roomy
+                guess = None
             hopeful[row] = False
             row = int(np.argmax(hopeful))
         if self._search.is_predictable and len(session.moves.log) == before:
@@ -169,7 +180,7 @@ class _Run:
         session = self._session
         found = []
         for task in session.table.rows[row].tasks_in_order():
-            if task.status is not TaskStatus.RUNNING or not task.pod.preemptable:
+            if task.status is not _RUNNING or not task.pod.preemptable:
                 continue
             other = session.jobs.get(task.job_id)
             if other is None or other.queue == job.queue:

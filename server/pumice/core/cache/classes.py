@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.core.cache.nodes import csi_resource
+from pumice.core.cache.entries import csi_resource
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.cache.validation import check_pod
 from pumice.core.model.pod import Pod, PodSpec
 
 if TYPE_CHECKING:
-    from pumice.core.cache.cluster import ClusterCache
+    from pumice.core.cache.members import TaskCache
 
 # Beyond so many remembered specs the ones without tasks are forgotten.
 _MANY_SPECS = 10_000
@@ -21,7 +21,7 @@ _Counts = tuple[tuple[str, int], ...]
 class ClassRegistry:
     """Task classes by spec, and by what else the request depends on."""
 
-    def __init__(self, cache: ClusterCache) -> None:
+    def __init__(self, cache: TaskCache) -> None:
         self._cache = cache
         # By spec alone, for pods without volumes: nearly all of them.
         self._by_spec: dict[PodSpec, TaskClass] = {}
@@ -29,9 +29,12 @@ class ClassRegistry:
         self._made = 0
         self._prune_above = _MANY_SPECS
 
-    def check(self, pod: Pod) -> None:
-        if pod.spec not in self._by_spec or not pod.uid or not pod.name:
+    def check(self, pod: Pod) -> TaskClass | None:
+        """Refuses a pod that cannot be used; returns its class where that is known at once."""
+        class_ = self._by_spec.get(pod.spec)
+        if class_ is None or not pod.uid or not pod.name:
             check_pod(pod)
+        return class_
 
     def class_of(self, pod: Pod) -> TaskClass:
         spec = pod.spec

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
-from pumice.core.cache.assumptions import Assumptions
-from pumice.core.cache.broken import BrokenGangs
-from pumice.core.cache.classes import ClassRegistry
-from pumice.core.cache.evictable import EvictableTasks
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.labels import NodeLabels
-from pumice.core.cache.nodes import NodeTable
-from pumice.core.cache.pods import PodIndex
-from pumice.core.cache.roster import Roster
+from pumice.core.cache.members import TaskCache
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.store import ObjectStore
-from pumice.core.cache.tasks import Task, TaskClass, stirs
-from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.validation import check_node, check_pod_group, check_queue
-from pumice.core.cache.volumes import StorageCache
 from pumice.core.cache.workloads import WorkloadSelectors
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import (
@@ -36,7 +26,6 @@ from pumice.core.model.group import (
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
-from pumice.core.model.status import COMPLETED, TaskStatus
 from pumice.core.model.storage import (
     CsiDriver,
     CsiNode,
@@ -51,28 +40,11 @@ from pumice.core.model.topology import HyperNode, NodeShard, NumaTopology
 T = TypeVar("T", bound=ClusterObject)
 
 
-class ClusterCache(StorageCache):
+class ClusterCache(TaskCache):
     """Nodes, tasks, jobs, queues and everything that plugins look up."""
 
-    job_type: ClassVar[type[Job]] = Job
-    task_type: ClassVar[type[Task]] = Task
-    class_type: ClassVar[type[TaskClass]] = TaskClass
-
     def __init__(self, settings: CacheSettings | None = None) -> None:
-        super().__init__()
-        self.settings = settings or CacheSettings()
-        self.table = NodeTable()
-        self.labels, self.evictable = NodeLabels(self.table), EvictableTasks(self.table)
-        self.pods = PodIndex(self.table)
-        self.table.watcher = self.pods.change
-        self.classes = ClassRegistry(self)
-        self.assumptions = Assumptions()
-        self.totals = QueueTotals()
-        self.roster = Roster(self.totals)
-        self.jobs: dict[str, Job] = {}
-        self.tasks: dict[str, Task] = {}
-        # Pods we hold but do not schedule, by uid: another scheduler's, not on a node yet.
-        self.foreign: dict[str, Pod] = {}
+        super().__init__(settings)
         self.nodes: ObjectStore[Node] = ObjectStore(lambda o: o.name)
         self.groups: ObjectStore[PodGroup] = ObjectStore(lambda o: o.key)
         self.queues: ObjectStore[Queue] = ObjectStore(lambda o: o.name)
@@ -89,12 +61,6 @@ class ClusterCache(StorageCache):
         self.hyper_nodes: ObjectStore[HyperNode] = ObjectStore(lambda o: o.name)
         self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
         self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
-        self.broken = BrokenGangs()
-        # Grows with every delta that changed something: an unchanged one means nothing to do.
-        self.version = 0
-        # Grows with every change after which something could be placed that could not be before;
-        # the cluster's echo of our own decisions is none.
-        self.stirred = 0
 
     # Upserts.
 
@@ -180,7 +146,7 @@ class ClusterCache(StorageCache):
         self._put(self.groups, group)
         job = self._job(group.key)
         self._give_group(job, group)
-        if old is None or replace(old, status=group.status) != group:
+        if old is None or old.with_status(group.status) != group:
             self.assumptions.job_changed(job.id)
         else:
             self.stirred = stirred
@@ -189,85 +155,8 @@ class ClusterCache(StorageCache):
         before = (job.group is not None, job.queue)
         job.set_group(group, self.settings.default_queue)
         if before != (True, job.queue):
-            self.roster.membership += 1
+            self.roster.moved.add(job.id)
         job.priority = self._priority_of(job)
-
-    def _upsert_pod(self, pod: Pod) -> None:
-        known = self.tasks.get(pod.uid)
-        if known is not None and known.pod == pod and not self.assumptions.is_expired(pod.uid):
-            return
-        self.classes.check(pod)
-        self.version += 1
-        if not self._is_ours(pod):
-            self.foreign[pod.uid] = pod
-            if known is not None:
-                self._forget(known)
-            return
-        self.foreign.pop(pod.uid, None)
-        assumed = self.assumptions.confirm(pod)
-        if known is not None:
-            self._forget(known)
-        task = self.task_type(pod, self.classes.class_of(pod), self._job_id_of(pod))
-        if assumed is not None:
-            task.status, task.node_name = assumed
-        if known is not None:
-            task.told = known.told
-            if known.node_name != task.node_name:
-                # It did not go where we sent it, or no longer goes there.
-                self.ledger.failed(task.uid)
-        self._enter(task)
-        if stirs(known, task):
-            self.stirred += 1
-
-    def _is_ours(self, pod: Pod) -> bool:
-        """Pods that we schedule, and all that use a node."""
-        return bool(pod.node_name) or pod.spec.scheduler_name in self.settings.scheduler_names
-
-    def _job_id_of(self, pod: Pod) -> str:
-        return f"{pod.namespace}/{pod.group_name}" if pod.group_name else ""
-
-    def _enter(self, task: Task) -> None:
-        self.tasks[task.uid] = task
-        if task.node_name and task.status not in COMPLETED:
-            self.table.add_task(task)
-            self._kube(task, 1)
-        if task.job_id:
-            self._job(task.job_id).add(task)
-        if task.class_.spec.volumes:
-            self.volume_users.add(task)
-
-    def _forget(self, task: Task) -> None:
-        del self.tasks[task.uid]
-        if task.ledger_status is not None:
-            self._kube(task, -1)
-            self.table.remove_task(task)
-            entry = self.table.entries.get(task.node_name)
-            if entry is not None:
-                self.table.forget_if_empty(entry)
-        if task.class_.spec.volumes:
-            self.volume_users.remove(task)
-        if task.job_id:
-            job = self.jobs[task.job_id]
-            job.remove(task)
-            self._drop_if_done(job)
-
-    def _kube(self, task: Task, sign: int) -> None:
-        """Keeps Kubernetes' view beside the ledger; rows not yet placed are filled at settling."""
-        row = self.table.row_of(task.node_name)
-        if row is not None and not self.table.unsettled:
-            (self.table.kube_add if sign > 0 else self.table.kube_remove)(row, task)
-
-    def _job(self, id_: str) -> Job:
-        job = self.jobs.get(id_)
-        if job is None:
-            job = self.jobs[id_] = self.job_type(id_, self.roster.changed)
-        return job
-
-    def _drop_if_done(self, job: Job) -> None:
-        if job.group is None and not len(job.index):
-            self.jobs.pop(job.id, None)
-            self.totals.forget(job.id)
-            self.assumptions.job_gone(job.id)
 
     def uid_named(self, kind: type[ClusterObject], key: str) -> str:
         """The uid of the object of that key, but for pods; empty: there is none."""
@@ -280,14 +169,7 @@ class ClusterCache(StorageCache):
     def delete(self, kind: type[ClusterObject], uid: str) -> None:
         """An unknown uid is a no-op: deletions may come twice and in any order."""
         if kind is Pod:
-            self.foreign.pop(uid, None)
-            self.assumptions.pod_gone(uid)
-            self.ledger.failed(uid)
-            task = self.tasks.get(uid)
-            if task is not None:
-                self._forget(task)
-                self.version += 1
-                self.stirred += 1
+            self._delete_pod(uid)
             return
         gone = self._store_of(kind).drop(uid)
         if gone is None:
@@ -302,7 +184,7 @@ class ClusterCache(StorageCache):
             case PodGroup():
                 job = self._job(gone.key)
                 job.clear_group()
-                self.roster.membership += 1
+                self.roster.moved.add(job.id)
                 self._drop_if_done(job)
             case PriorityClass():
                 self._reprioritise()
@@ -345,7 +227,7 @@ class ClusterCache(StorageCache):
     def assume_status(self, job: Job, status: PodGroupStatus) -> None:
         """Our own word about a PodGroup counts until the cluster says otherwise."""
         if job.group is not None:
-            job.group = replace(job.group, status=status)
+            job.group = job.group.with_status(status)
             job.phase = status.phase
             job.touch()
             self.groups.put(job.group)
@@ -354,22 +236,6 @@ class ClusterCache(StorageCache):
         queue = self.queues.get(name)
         if queue is not None:
             self.queues.put(replace(queue, allocated=allocated))
-
-    def assume(self, task: Task, status: TaskStatus, node_name: str) -> None:
-        """Somebody else decided: the task is taken to be what the decision makes of it."""
-        self._forget(task)
-        again = self.task_type(task.pod, task.class_, task.job_id)
-        again.status, again.node_name, again.told = status, node_name, task.told
-        self._enter(again)
-        self.version += 1
-
-    def restore(self, task: Task) -> None:
-        """An assumption fell: the task is again what its pod says."""
-        self._forget(task)
-        self._enter(self.task_type(task.pod, task.class_, task.job_id))
-        self.ledger.failed(task.uid)
-        self.version += 1
-        self.stirred += 1
 
     def session_jobs(self) -> dict[str, Job]:
         """Jobs that a session may look at, by id: with a PodGroup and a queue that exists."""

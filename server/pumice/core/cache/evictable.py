@@ -1,7 +1,7 @@
 """Every task that an eviction could remove, in arrays, node by node.
 
 The search for victims sums over these instead of walking nodes. They are kept across sessions and
-follow the node table's log; a task that was not there when they were made has them made anew.
+follow the node table's changes; a task that was not there when they were made has them made anew.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ class EvictableTasks:
     def sync(self) -> None:
         """Brings the states up to date; call before reading."""
         table = self._table
-        touched = table.touched_since(self._position)
-        if self._layout != table.layout or touched is None:
+        if self._layout != table.layout:
             self._make()
             return
-        for row in dict.fromkeys(touched):
+        if self._position == table.changes:
+            return
+        for row in table.touched_since(self._position).tolist():
             if not self._refresh(row):
                 self._make()
                 return
-        self._position = table.log_end
+        self._position = table.changes
 
     def _make(self) -> None:
         table = self._table
@@ -60,19 +61,20 @@ class EvictableTasks:
                 if task.status in _CODES and task.pod.preemptable and task.job_id
             ]
             found.sort(key=itemgetter(0))
-            for job, task in found:
-                self.tasks.append(task)
-                jobs.append(job)
-                states.append(_CODES[task.status])
+            self.tasks += [task for _, task in found]
+            jobs += [job for job, _ in found]
+            states += [_CODES[task.status] for _, task in found]
             starts.append(len(self.tasks))
         self.starts = starts
+        # The same once as a list, for those who look at single nodes.
+        self.jobs = jobs
         self.job: Whole = np.array(jobs, dtype=np.int64)
         self.row: Whole = np.repeat(np.arange(len(table)), np.diff(np.array(starts)))
         self.state = np.array(states, dtype=np.int8)
         self.best_effort = np.array([task.best_effort for task in self.tasks], dtype=np.bool_)
         self.request = self._requests()
         self._pair_up()
-        self._layout, self._position = table.layout, table.log_end
+        self._layout, self._position = table.layout, table.changes
         self.generation += 1
 
     def _pair_up(self) -> None:
@@ -80,6 +82,8 @@ class EvictableTasks:
         first = np.ones(len(self.tasks), dtype=np.bool_)
         first[1:] = (np.diff(self.row) != 0) | (np.diff(self.job) != 0)
         heads = np.flatnonzero(first)
+        # Where the tasks of each pair begin, and at last where they end.
+        self.pair_heads: list[int] = [*heads.tolist(), len(self.tasks)]
         self.pair: Whole = np.cumsum(first) - 1
         self.pair_row, self.pair_job = self.row[heads], self.job[heads]
         # The largest request of any of them, by column.
@@ -97,17 +101,18 @@ class EvictableTasks:
 
     def _requests(self) -> Whole:
         """What each task would free, by column and task; whole numbers, so sums are exact."""
-        numbers: dict[int, int] = {}
-        vectors = [np.zeros(len(self._table.columns))]
-        which = []
+        known: dict[int, list[int]] = {}
+        # Task by task, shared by those of one class.
+        self.requests: list[list[int]] = []
         for task in self.tasks:
-            number = numbers.get(task.class_.number)
-            if number is None:
-                number = numbers[task.class_.number] = len(vectors)
-                vectors.append(self._table.vector(task.class_))
-            which.append(number)
-        stacked = np.stack(vectors).astype(np.int64)
-        return np.ascontiguousarray(stacked[np.array(which, dtype=np.intp)].T)
+            vector = known.get(task.class_.number)
+            if vector is None:
+                vector = [int(amount) for amount in self._table.vector(task.class_)]
+                known[task.class_.number] = vector
+            self.requests.append(vector)
+        width = len(self._table.columns)
+        stacked = np.array(self.requests, dtype=np.int64).reshape(len(self.tasks), width)
+        return np.ascontiguousarray(stacked.T)
 
     def _refresh(self, row: int) -> bool:
         """Takes over the states of a row's tasks; false when there is one not known here."""

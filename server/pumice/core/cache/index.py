@@ -11,6 +11,7 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 _READY = HOLDS_RESOURCES | {TaskStatus.SUCCEEDED}
 _SCHEDULED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.FAILED, TaskStatus.SUCCEEDED)
 _NONE: dict[str, Task] = {}
+_PENDING = TaskStatus.PENDING
 
 
 class TaskIndex:
@@ -41,11 +42,12 @@ class TaskIndex:
         return iter(self.tasks.values())
 
     def add(self, task: Task) -> None:
+        status, request = task.status, task.request
         self.tasks[task.uid] = task
-        self.total_request.add(task.request)
-        self._enter(task, task.status)
-        if task.status in HOLDS_RESOURCES:
-            self.allocated.add(task.request)
+        self.total_request.add(request)
+        self._enter(task, status)
+        if status in HOLDS_RESOURCES:
+            self.allocated.add(request)
 
     def remove(self, task: Task) -> None:
         del self.tasks[task.uid]
@@ -85,26 +87,35 @@ class TaskIndex:
         group[task.uid] = task
         if status in _READY:
             self.ready_count += 1
-        elif task.best_effort and status is TaskStatus.PENDING:
+        elif task.best_effort and status is _PENDING:
             self.pending_best_effort += 1
 
     def _leave(self, task: Task, status: TaskStatus) -> None:
         del self.by_status[status][task.uid]
         if status in _READY:
             self.ready_count -= 1
-        elif task.best_effort and status is TaskStatus.PENDING:
+        elif task.best_effort and status is _PENDING:
             self.pending_best_effort -= 1
+
+    @property
+    def pending(self) -> dict[str, Task]:
+        return self.by_status.get(_PENDING, _NONE)
 
     def with_status(self, status: TaskStatus) -> dict[str, Task]:
         return self.by_status.get(status, _NONE)
 
     def in_order(self, status: TaskStatus) -> list[Task]:
         """The tasks of a status by age and name, whatever order they arrived in."""
-        return sorted(self.with_status(status).values(), key=lambda task: task.order_key)
+        group = self.by_status.get(status)
+        return sorted(group.values(), key=lambda task: task.order_key) if group else []
 
     def count(self, *statuses: TaskStatus) -> int:
-        by_status = self.by_status
-        return sum(len(by_status[s]) for s in statuses if s in by_status)
+        by_status, number = self.by_status, 0
+        for status in statuses:
+            group = by_status.get(status)
+            if group:
+                number += len(group)
+        return number
 
     @property
     def allocated_count(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.index import TaskIndex
+from pumice.core.cache.standing import Standing
 from pumice.core.cache.subjobs import SubJob, first_as_index, match_values, sub_job_id
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import PodGroup, PodGroupPhase, PodGroupStatus
@@ -14,6 +15,7 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 if TYPE_CHECKING:
     from pumice.core.model.fit import FitErrors
 
+_NOT_LET_IN = (PodGroupPhase.PENDING, PodGroupPhase.NONE)
 _OCCUPIED = (*sorted(HOLDS_RESOURCES), TaskStatus.SUCCEEDED)
 
 
@@ -23,6 +25,7 @@ class Job:
     __slots__ = (
         "_changed",
         "allocated_hyper_node",
+        "closed_errors",
         "closed_version",
         "creation_time_ns",
         "fit_errors",
@@ -38,6 +41,7 @@ class Job:
         "role_minima",
         "role_minima_total",
         "said",
+        "standing",
         "sub_job_of",
         "sub_jobs",
         "told",
@@ -66,8 +70,11 @@ class Job:
         # Grows with every change that a session could notice; then the cache is told the id.
         self.version = 0
         self._changed = set() if changed is None else changed
-        # The version that the last session wrote its status for.
+        # The version that the last session wrote its status for, and what it had found then; None
+        # where it had also tried to place some tasks, which does not outlast it.
         self.closed_version = -1
+        self.closed_errors: dict[str, FitErrors] | None = None
+        self.standing: Standing | None = None
         # What people were last told about this job: they are not told the same thing twice.
         self.told = ""
         # Messages of plugins in the last session: they are told when they are new.
@@ -153,7 +160,9 @@ class Job:
             sub_job.allocated_hyper_node = kept.get(sub_job.id, "")
 
     def _assign(self, task: Task) -> None:
-        sub_job = self._sub_job_for(task)
+        sub_job = None if self.has_policies else self.sub_jobs.get(self.id)
+        if sub_job is None:
+            sub_job = self._sub_job_for(task)
         self.sub_job_of[task.uid] = sub_job
         sub_job.priority = max(sub_job.priority, task.priority)
         if sub_job.index is not self.index:
@@ -228,14 +237,12 @@ class Job:
     def is_settled(self) -> bool:
         """Nothing of it waits, and nothing happened since its status was last written."""
         return (
-            self.closed_version == self.version
-            and not self.index.with_status(TaskStatus.PENDING)
-            and not self.is_pending
+            self.closed_version == self.version and not self.index.pending and not self.is_pending
         )
 
     @property
     def is_pending(self) -> bool:
-        return self.phase in (PodGroupPhase.PENDING, PodGroupPhase.NONE)
+        return self.phase in _NOT_LET_IN
 
     @property
     def is_ready(self) -> bool:
@@ -261,7 +268,7 @@ class Job:
             for task in self.index.with_status(status).values():
                 counts[task.role] = counts.get(task.role, 0) + 1
         if best_effort:
-            for task in self.index.with_status(TaskStatus.PENDING).values():
+            for task in self.index.pending.values():
                 if task.best_effort:
                     counts[task.role] = counts.get(task.role, 0) + 1
         return counts
@@ -299,7 +306,7 @@ class Job:
             return True
         failed = self.failed_roles(sub_job)
         if self.min_available < self.role_minima_total:
-            pending = self.index.with_status(TaskStatus.PENDING).values()
+            pending = self.index.pending.values()
             left = sum(1 for task in pending if task.role not in failed)
             return self.index.ready_count + left >= self.min_available
         occupied = self.role_counts(*_OCCUPIED, best_effort=True)

@@ -1,8 +1,8 @@
 """The node table: one array a quantity, one position a node, in the order of the nodes' names.
 
-A session works on these arrays in place and puts them back. Everything that changes a row writes
-the row into a log, so that whoever keeps something computed from the rows (masks, scores) has to
-compute again only what was touched since.
+A session works on these arrays in place and puts them back. Everything that changes a row stamps
+it with the number of the change, so that whoever keeps something computed from the rows (masks,
+scores) has to compute again only what was touched since.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.core import kernel
+from pumice.core.cache.entries import NodeEntry, csi_resource
 from pumice.core.cache.tasks import ClassWeights, Task, TaskClass
 from pumice.core.model.node import Node
 from pumice.core.model.resources import CPU, MEMORY, PODS, Resources
@@ -22,43 +24,7 @@ Floats = NDArray[np.float64]
 
 CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN = 0, 1, 2
 _FIXED_COLUMNS = (CPU, MEMORY, PODS)
-# Beyond so many touched rows a reader starts afresh instead of reading the log.
-_LONGEST_LOG = 100_000
-# A CSI driver that publishes no limit.
-_NO_LIMIT = 2**31 - 1
-
-
-class NodeEntry:
-    """A node and the tasks on it; tasks may be known before the node is."""
-
-    __slots__ = ("csi_limits", "name", "node", "row", "tasks")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.node: Node | None = None
-        # By uid: a pod may come before the end of its predecessor of the same name is told.
-        self.tasks: dict[str, Task] = {}
-        self.csi_limits: tuple[tuple[str, int], ...] = ()
-        # -1: not in the arrays (yet); its tasks are counted when it gets a row.
-        self.row = -1
-
-    def allocatable(self) -> Resources:
-        """What scheduling may give away: the node's own word, oversubscription and CSI limits."""
-        if self.node is None:
-            return Resources()
-        total = Resources.of(self.node.allocatable)
-        total.milli_cpu += self.node.oversubscription_milli_cpu
-        total.memory += self.node.oversubscription_memory_bytes
-        for driver, limit in self.csi_limits:
-            total.scalars[csi_resource(driver)] = _NO_LIMIT if limit < 0 else limit
-        return total
-
-    def tasks_in_order(self) -> list[Task]:
-        return sorted(self.tasks.values(), key=lambda task: task.order_key)
-
-
-def csi_resource(driver: str) -> str:
-    return f"attachable-volumes-csi-{driver.replace('/', '-')}"
+_RELEASING = TaskStatus.RELEASING
 
 
 class NodeTable:
@@ -73,15 +39,20 @@ class NodeTable:
         self.layout = 0
         # Grows when a node's labels, taints or amounts change.
         self.objects_version = 0
-        self.log: list[int] = []
+        # Grows with every change of a row.
+        self.changes = 0
         # Hears of every pod that enters (1) or leaves (-1) Kubernetes' view of a row.
         self.watcher: Callable[[int, Task, int], None] | None = None
-        self.log_start = 0
+        # Whether the watcher would do anything about a class.
+        self.is_watched: Callable[[TaskClass], bool] = lambda _: True
         # None: nothing that is short fits.
         self.tolerance: Tolerance | None = None
         self._scalar_names: tuple[int, list[str]] = (-1, [])
         self._wanted_columns: set[str] = set(_FIXED_COLUMNS)
+        # Rows are about to move. Till then nothing is counted: nodes that it would be counted on
+        # are noted instead.
         self._moved = False
+        self._uncounted: set[str] = set()
         self._allocate_arrays(0)
 
     def _allocate_arrays(self, count: int) -> None:
@@ -99,6 +70,9 @@ class NodeTable:
         )
         self.kube_non_zero = self.amounts[5 * width : 5 * width + 2]
         self.kube_pods = self.amounts[5 * width + 2]
+        # The number of the last change of each row.
+        self.changes += 1
+        self.stamps: NDArray[np.int64] = np.full(count, self.changes, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -154,6 +128,7 @@ class NodeTable:
         self.objects_version += 1
         if entry.row < 0 or self._moved:
             self._moved = True
+            self._uncounted.add(entry.name)
         else:
             self._fill_row(entry)
 
@@ -172,34 +147,45 @@ class NodeTable:
         entry = self.entry(task.node_name)
         entry.tasks[task.uid] = task
         task.ledger_status = task.status
-        if entry.row >= 0 and not self._moved:
+        if self._moved:
+            self._uncounted.add(entry.name)
+        elif entry.row >= 0:
             self._weigh(entry.row, task, task.status, 1)
 
     def add_tasks(self, tasks: list[Task], rows: list[int]) -> None:
-        """Tasks of one class that hold room; each has its node's row beside it."""
+        """Puts tasks of one class and status that holds room on nodes, each on its row's."""
+        entries, status = self.rows, tasks[0].status
         for task, row in zip(tasks, rows, strict=True):
-            self.rows[row].tasks[task.uid] = task
-            task.ledger_status = task.status
+            entry = entries[row]
+            entry.tasks[task.uid] = task
+            task.node_name = entry.name
+            task.ledger_status = status
         self._weigh_many(rows, self.weights(tasks[0].class_).held)
 
     def kube_add_many(self, tasks: list[Task], rows: list[int]) -> None:
         self._weigh_many(rows, self.weights(tasks[0].class_).kube)
-        if self.watcher is not None:
+        if self.watcher is not None and self.is_watched(tasks[0].class_):
             for task, row in zip(tasks, rows, strict=True):
                 self.watcher(row, task, 1)
 
     def _weigh_many(self, rows: list[int], weight: Floats) -> None:
+        self.changes += 1
+        if kernel.rows is not None:
+            kernel.rows.weigh(self.amounts, self.stamps, rows, weight, self.changes)
+            return
         if len(set(rows)) == len(rows):
             self.amounts[:, rows] += weight[:, None]
         else:
             np.add.at(self.amounts.T, rows, weight)
-        self.log += rows
+        self.stamps[rows] = self.changes
 
     def remove_task(self, task: Task) -> None:
         entry = self.entries.get(task.node_name)
         if entry is None or task.ledger_status is None:
             return
-        if entry.row >= 0 and not self._moved:
+        if self._moved:
+            self._uncounted.add(entry.name)
+        elif entry.row >= 0:
             self._weigh(entry.row, task, task.ledger_status, -1)
         del entry.tasks[task.uid]
         task.ledger_status = None
@@ -207,9 +193,15 @@ class NodeTable:
     def restate_task(self, task: Task) -> None:
         """The task's status changed: count it the new way."""
         row = self.entries[task.node_name].row
-        if row >= 0 and not self._moved and task.ledger_status is not None:
-            self._weigh(row, task, task.ledger_status, -1)
-            self._weigh(row, task, task.status, 1)
+        if self._moved:
+            self._uncounted.add(task.node_name)
+        elif row >= 0 and task.ledger_status is not None:
+            weights = self.weights(task.class_)
+            if weights.of(task.ledger_status) is weights.of(task.status):
+                self._stamp(row)
+            else:
+                self._weigh(row, task, task.ledger_status, -1)
+                self._weigh(row, task, task.status, 1)
         task.ledger_status = task.status
 
     def _weigh(self, row: int, task: Task, status: TaskStatus, sign: int) -> None:
@@ -218,17 +210,21 @@ class NodeTable:
             self.amounts[:, row] += weight
         else:
             self.amounts[:, row] -= weight
-        self.log.append(row)
+        self._stamp(row)
+
+    def _stamp(self, row: int) -> None:
+        self.changes += 1
+        self.stamps[row] = self.changes
 
     def kube_add(self, row: int, task: Task) -> None:
         self.amounts[:, row] += self.weights(task.class_).kube
-        self.log.append(row)
+        self._stamp(row)
         if self.watcher is not None:
             self.watcher(row, task, 1)
 
     def kube_remove(self, row: int, task: Task) -> None:
         self.amounts[:, row] -= self.weights(task.class_).kube
-        self.log.append(row)
+        self._stamp(row)
         if self.watcher is not None:
             self.watcher(row, task, -1)
 
@@ -249,77 +245,94 @@ class NodeTable:
 
     def settle(self) -> None:
         """Gives every known node its row, by name; called before a session looks."""
-        if len(self.log) > _LONGEST_LOG:
-            self.log_start += len(self.log)
-            self.log.clear()
         if not self._moved:
             return
         self._moved = False
         self.layout += 1
-        self.log_start += len(self.log)
-        self.log.clear()
-        self.columns = [*_FIXED_COLUMNS, *sorted(self._wanted_columns - set(_FIXED_COLUMNS))]
+        columns = [*_FIXED_COLUMNS, *sorted(self._wanted_columns - set(_FIXED_COLUMNS))]
+        same_columns, self.columns = columns == self.columns, columns
         self.rows = [self.entries[n] for n in sorted(self.entries) if self.entries[n].node]
+        self.names = [entry.name for entry in self.rows]
+        amounts, offered = self.amounts, self.offered
+        self._allocate_arrays(len(self.rows))
+        kept = [
+            (row, entry.row)
+            for row, entry in enumerate(self.rows)
+            if same_columns and entry.row >= 0 and entry.name not in self._uncounted
+        ]
+        if kept:
+            new, old = np.array(kept).T
+            self.amounts[:, new] = amounts[:, old]
+            self.offered[:, new] = offered[:, old]
+        self._place_rows({row for row, _ in kept})
+
+    def _place_rows(self, kept: set[int]) -> None:
+        """Tells every node its row, and counts what is on those that were not kept."""
+        self._uncounted.clear()
         for entry in self.entries.values():
             entry.row = -1
-        self.names = [entry.name for entry in self.rows]
-        self._allocate_arrays(len(self.rows))
+        others = []
         for row, entry in enumerate(self.rows):
             entry.row = row
-            self._fill_amounts(entry)
-        self._weigh_all(self.rows)
+            if row not in kept:
+                others.append(entry)
+        self._fill_amounts(others)
+        self._weigh_all(others)
 
-    def _fill_amounts(self, entry: NodeEntry) -> None:
-        total = entry.allocatable()
-        row = entry.row
-        amounts = [total.get(name) for name in self.columns]
-        self.allocatable[:, row] = amounts
-        self.idle[:, row] = amounts
-        self.future[:, row] = amounts
-        own = dict(entry.node.allocatable if entry.node else ())
-        self.kube_allocatable[:, row] = [own.get(name, 0) for name in self.columns]
+    def _fill_amounts(self, entries: list[NodeEntry]) -> None:
+        """Writes what nodes offer, as if nothing were on them; most offer what others do."""
+        alike: dict[tuple[object, ...], list[NodeEntry]] = {}
+        for entry in entries:
+            alike.setdefault(entry.offer(), []).append(entry)
+        for same in alike.values():
+            total, node = same[0].allocatable(), same[0].node
+            rows = [entry.row for entry in same]
+            amounts = np.array([[float(total.get(name))] for name in self.columns])
+            self.allocatable[:, rows] = amounts
+            self.idle[:, rows] = amounts
+            self.future[:, rows] = amounts
+            own = dict(node.allocatable if node else ())
+            self.kube_allocatable[:, rows] = [[own.get(name, 0)] for name in self.columns]
 
     def _fill_row(self, entry: NodeEntry) -> None:
         row = entry.row
         self.amounts[:, row] = 0
-        self._fill_amounts(entry)
+        self._fill_amounts([entry])
         self._weigh_all([entry])
-        self.log.append(row)
+        self._stamp(row)
 
-    def _weigh_all(self, entries: Iterable[NodeEntry]) -> None:
-        """Counts every task of these nodes, class by class, in one array operation."""
-        rows: list[int] = []
-        numbers: list[int] = []
-        known: dict[tuple[TaskClass, bool], int] = {}
-        for entry in entries:
-            for task in entry.tasks.values():
-                leaves = task.ledger_status is TaskStatus.RELEASING
-                rows.append(entry.row)
-                numbers.append(known.setdefault((task.class_, leaves), len(known)))
-        if not rows:
+    def _weigh_all(self, entries: list[NodeEntry]) -> None:
+        """Counts every task of these nodes, part by part in one array operation."""
+        tasks = [task for entry in entries for task in entry.tasks.values()]
+        if not tasks:
             return
+        rows = np.repeat([e.row for e in entries], [len(e.tasks) for e in entries])
+        classes = {task.class_.number: task.class_ for task in tasks}
+        # Those that are leaving have numbers below zero.
+        numbers, which = np.unique(
+            [
+                ~task.class_.number if task.ledger_status is _RELEASING else task.class_.number
+                for task in tasks
+            ],
+            return_inverse=True,
+        )
         weights = []
-        for class_, leaves in known:
-            weight = self.weights(class_)
-            weights.append((weight.releasing if leaves else weight.held) + weight.kube)
-        np.add.at(self.amounts.T, np.array(rows), np.stack(weights)[np.array(numbers)])
+        for number in numbers.tolist():
+            weight = self.weights(classes[number if number >= 0 else ~number])
+            weights.append((weight.held if number >= 0 else weight.releasing) + weight.kube)
+        # Whole numbers: the order of adding does not matter.
+        for part, values in zip(self.amounts, np.stack(weights, axis=1), strict=True):
+            if values.any():
+                np.add(part, np.bincount(rows, values[which], minlength=len(part)), out=part)
 
     @property
     def unsettled(self) -> bool:
         """Rows are about to move: what is added now is counted when they have."""
         return self._moved
 
-    # Reading the log.
-
-    @property
-    def log_end(self) -> int:
-        return self.log_start + len(self.log)
-
-    def touched_since(self, position: int) -> list[int] | None:
-        """Rows touched since a position of the log; None when it no longer reaches back there."""
-        if position < self.log_start:
-            return None
-        return self.log[position - self.log_start :]
+    def touched_since(self, changes: int) -> NDArray[np.intp]:
+        """The rows that changed after the table stood at a number of changes."""
+        return np.flatnonzero(self.stamps > changes)
 
     def scalar_names(self) -> list[str]:
         """Every resource beside cpu and memory that some node lists, be it with nothing of it."""

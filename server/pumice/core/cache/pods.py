@@ -238,6 +238,10 @@ class PodIndex:
             for question, tally in self._tallies.items():
                 self._asked.add(question.selector, tally)
 
+    def is_concerned_by(self, class_: TaskClass) -> bool:
+        """Whether a pod of the class may have to be counted here."""
+        return bool(class_.number in self._special or self._tallies or self._by_label)
+
     def change(self, row: int, task: Task, sign: int) -> None:
         """A pod entered (1) or left (-1) Kubernetes' view of a node."""
         if self._layout != self._table.layout:

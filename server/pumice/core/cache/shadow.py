@@ -45,9 +45,9 @@ class KubeBatchTask(Task):
 
     __slots__ = ()
 
-    def __init__(self, pod: Pod, class_: TaskClass, job_id: str) -> None:
-        super().__init__(pod, class_, job_id)
-        self.pod_index = None
+    @property
+    def pod_index(self) -> int | None:
+        return None
 
 
 class KubeBatchJob(Job):

@@ -56,6 +56,12 @@ class SubJob:
         return self.index.is_ready(self.min_available)
 
     @property
+    def short(self) -> int:
+        """How many more tasks it takes to be ready; below zero: it has some to spare."""
+        index = self.index
+        return self.min_available - index.ready_count - index.pending_best_effort
+
+    @property
     def is_pipelined(self) -> bool:
         return self.index.is_pipelined(self.min_available)
 

@@ -12,6 +12,12 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus, status_of
 
 Floats = NDArray[np.float64]
 
+_PENDING, _RELEASING, _PIPELINED = (
+    TaskStatus.PENDING,
+    TaskStatus.RELEASING,
+    TaskStatus.PIPELINED,
+)
+
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 
 
@@ -34,9 +40,9 @@ class ClassWeights:
         self.kube = np.concatenate((nothing, nothing, nothing, nothing, request, counted))
 
     def of(self, status: TaskStatus) -> Floats:
-        if status is TaskStatus.RELEASING:
+        if status is _RELEASING:
             return self.releasing
-        return self.pipelined if status is TaskStatus.PIPELINED else self.held
+        return self.pipelined if status is _PIPELINED else self.held
 
 
 class TaskClass:
@@ -55,6 +61,9 @@ class TaskClass:
         self.layout = -1
 
 
+_NOT_ASKED = -1
+
+
 class Transaction:
     """Where a discarded statement had put a task: what could have been."""
 
@@ -70,19 +79,17 @@ class Task:
     """A pod in the cache; sessions move it and put it back."""
 
     __slots__ = (
+        "_pod_index",
         "best_effort",
         "class_",
         "eviction_occurred",
         "gated",
         "job_id",
-        "key",
         "last_transaction",
         "ledger_status",
         "name",
         "node_name",
-        "order_key",
         "pod",
-        "pod_index",
         "priority",
         "request",
         "role",
@@ -93,7 +100,6 @@ class Task:
 
     def __init__(self, pod: Pod, class_: TaskClass, job_id: str) -> None:
         self.uid = pod.uid
-        self.key = pod.key
         self.name = pod.name
         self.pod = pod
         self.class_ = class_
@@ -111,12 +117,28 @@ class Task:
         self.last_transaction: Transaction | None = None
         # What was last said about the pod's not being placed: it is not said twice.
         self.told: tuple[str, str, str] | None = None
-        self.pod_index = _pod_index(pod.name)
-        # Wherever Volcano walks a map of tasks, we walk by this.
-        self.order_key = (pod.creation_time_ns, pod.key, pod.uid)
+        self._pod_index: int | None = _NOT_ASKED
 
     def __repr__(self) -> str:
         return f"Task({self.key}, {self.status.word}, {self.node_name or '-'})"
+
+    # Asked for seldom, and of few: not worth keeping for all.
+
+    @property
+    def key(self) -> str:
+        return self.pod.key
+
+    @property
+    def order_key(self) -> tuple[int, str, str]:
+        """Wherever Volcano walks a map of tasks, we walk by this."""
+        return (self.pod.creation_time_ns, self.pod.key, self.uid)
+
+    @property
+    def pod_index(self) -> int | None:
+        """The number at the end of its name; found when first asked for."""
+        if self._pod_index == _NOT_ASKED:
+            self._pod_index = _pod_index(self.name)
+        return self._pod_index
 
     @property
     def only_volcano_gate(self) -> bool:
@@ -124,16 +146,22 @@ class Task:
 
 
 _INDEXED_NAME_PARTS = 3
+_PLAIN_DIGITS = 18
 
 
 def _pod_index(name: str) -> int | None:
     """The number at the end of a name with at least three parts, as ``job-role-7``."""
-    parts = name.split("-")
-    return as_integer(parts[-1]) if len(parts) >= _INDEXED_NAME_PARTS else None
+    if name.count("-") < _INDEXED_NAME_PARTS - 1:
+        return None
+    last = name[name.rindex("-") + 1 :]
+    # Nearly all of them are short and plain; digits of other scripts are none.
+    if len(last) <= _PLAIN_DIGITS and last.isascii() and last.isdigit():
+        return int(last)
+    return as_integer(last)
 
 
 def stirs(old: Task | None, new: Task) -> bool:
     """Whether a pod's news may let something be placed: it waits, or it makes room."""
     if old is None or old.class_ is not new.class_:
-        return new.status is TaskStatus.PENDING or old is not None
+        return new.status is _PENDING or old is not None
     return old.status is not new.status and new.status not in HOLDS_RESOURCES

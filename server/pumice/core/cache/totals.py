@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from pumice.core.cache.jobs import Job
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.resources import CPU, MEMORY, Resources
-from pumice.core.model.status import TaskStatus
+
+_NOTHING = Resources()
+_INQUEUE, _RUNNING = PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING
 
 
 class Contribution:
@@ -15,23 +17,36 @@ class Contribution:
 
     __slots__ = ("admitted", "allocated", "elastic", "inqueue", "jobs", "request")
 
-    def __init__(self) -> None:
-        self.jobs = 0
+    def __init__(self, allocated: Resources, request: Resources, elastic: Resources) -> None:
+        self.jobs = 1
         # Held by tasks with a node.
-        self.allocated = Resources()
+        self.allocated = allocated
         # Held or wanted.
-        self.request = Resources()
-        # Promised to admitted jobs and not held yet.
-        self.inqueue = Resources()
+        self.request = request
         # Held above the jobs' minima.
-        self.elastic = Resources()
+        self.elastic = elastic
+        # Promised to admitted jobs and not held yet.
+        self.inqueue = _NOTHING
         # Promised, as overcommit counts it: an Inqueue job's whole minimum, held or not.
-        self.admitted = Resources()
+        self.admitted = _NOTHING
+
+    @classmethod
+    def of_queue(cls) -> Contribution:
+        """Nothing yet, to be added to."""
+        made = cls(Resources(), Resources(), Resources())
+        made.jobs, made.inqueue, made.admitted = 0, Resources(), Resources()
+        return made
 
     def add(self, other: Contribution, sign: int = 1) -> None:
         self.jobs += sign * other.jobs
-        for name in ("allocated", "request", "inqueue", "elastic", "admitted"):
-            _accumulate(getattr(self, name), getattr(other, name), sign)
+        _accumulate(self.allocated, other.allocated, sign)
+        _accumulate(self.request, other.request, sign)
+        _accumulate(self.elastic, other.elastic, sign)
+        # Most jobs have what they were promised.
+        if other.inqueue is not _NOTHING:
+            _accumulate(self.inqueue, other.inqueue, sign)
+        if other.admitted is not _NOTHING:
+            _accumulate(self.admitted, other.admitted, sign)
 
 
 def _accumulate(total: Resources, part: Resources, sign: int) -> None:
@@ -44,6 +59,11 @@ def _accumulate(total: Resources, part: Resources, sign: int) -> None:
             total.scalars[name] = value
         else:
             total.scalars.pop(name, None)
+
+
+def _without_nothing(amounts: Resources) -> Resources:
+    scalars = {name: amount for name, amount in amounts.scalars.items() if amount}
+    return Resources(amounts.milli_cpu, amounts.memory, scalars)
 
 
 class QueueTotals:
@@ -62,11 +82,6 @@ class QueueTotals:
             if seen is None or seen[0] != job.version or seen[1] != job.queue:
                 self._replace(job)
 
-    def keep_only(self, jobs: Collection[str]) -> None:
-        """Other jobs than these do not count any more."""
-        for id_ in [id_ for id_ in self._seen if id_ not in jobs]:
-            self.forget(id_)
-
     def _replace(self, job: Job) -> None:
         self.forget(job.id)
         part = contribution_of(job)
@@ -74,7 +89,7 @@ class QueueTotals:
         self._seen[job.id] = (job.version, job.queue, part)
         total = self._queues.get(job.queue)
         if total is None:
-            total = self._queues[job.queue] = Contribution()
+            total = self._queues[job.queue] = Contribution.of_queue()
         total.add(part)
 
     def forget(self, job_id: str) -> None:
@@ -96,24 +111,28 @@ class QueueTotals:
         seen = self._seen.get(job_id)
         return Resources() if seen is None else seen[2].allocated.clone()
 
+    def allocated_of(self, job_id: str) -> Resources:
+        """The same to look at only."""
+        seen = self._seen.get(job_id)
+        return _NOTHING if seen is None else seen[2].allocated
+
     def queues(self) -> list[str]:
         return sorted(self._queues)
 
 
 def contribution_of(job: Job) -> Contribution:
-    part = Contribution()
-    part.jobs = 1
-    _accumulate(part.allocated, job.index.allocated, 1)
-    _accumulate(part.request, job.index.allocated, 1)
-    for task in job.index.with_status(TaskStatus.PENDING).values():
-        part.request.add(task.request)
-    part.elastic = job.elastic()
+    allocated = request = _without_nothing(job.index.allocated)
+    if job.index.pending:
+        request = allocated.clone()
+        for task in job.index.pending.values():
+            request.add(task.request)
+    part = Contribution(allocated, request, job.elastic())
     if job.min_resources is None or job.group is None:
         return part
-    if job.phase is PodGroupPhase.INQUEUE:
+    if job.phase is _INQUEUE:
         part.inqueue = job.without_gated(reserved_by(job))
         part.admitted = job.without_gated(job.min_resources)
-    elif job.phase is PodGroupPhase.RUNNING and job.index.allocated_count >= job.group.min_member:
+    elif job.phase is _RUNNING and job.index.allocated_count >= job.group.min_member:
         part.inqueue = part.admitted = job.without_gated(reserved_by(job))
     return part
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 
 from pumice.core.model.selectors import LabelSelector
 
@@ -41,7 +42,9 @@ class SubGroupPolicy:
     network_topology: NetworkTopology | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# PodGroups and their status are not frozen, though nobody changes one: it would take three times as
+# long to make them.
+@dataclass(slots=True, unsafe_hash=True)
 class PodGroupCondition:
     """A condition of a PodGroup's status."""
 
@@ -53,7 +56,7 @@ class PodGroupCondition:
     transition_time_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class PodGroupStatus:
     """What the scheduler last wrote about a PodGroup."""
 
@@ -64,7 +67,7 @@ class PodGroupStatus:
     conditions: tuple[PodGroupCondition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PodGroup:
     """A job: pods that start together or not at all."""
 
@@ -96,6 +99,12 @@ class PodGroup:
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    def with_status(self, status: PodGroupStatus) -> PodGroup:
+        return PodGroup(*(*_ALL_BUT_STATUS(self), status))
+
+
+_ALL_BUT_STATUS = attrgetter(*(f.name for f in fields(PodGroup) if f.name != "status"))
 
 
 class QueueState(StrEnum):

@@ -123,10 +123,12 @@ class PodSpec:
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
-        if self._hash is None:
+        known = self._hash
+        if known is None:
             values = (getattr(self, f.name) for f in fields(self) if f.compare)
-            object.__setattr__(self, "_hash", hash(tuple(values)))
-        return self._hash or 0
+            known = hash(tuple(values))
+            object.__setattr__(self, "_hash", known)
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,11 @@ class PodCondition:
     transition_time_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nobody changes one: it would take three times as long to make, and a snapshot
+# makes a hundred thousand.
+@dataclass(slots=True)
 class Pod:
-    """One pod of the cluster."""
+    """One pod of the cluster. It never changes; labels and the like may be shared by many."""
 
     uid: str
     namespace: str

@@ -18,6 +18,7 @@ from pumice.core.model.resources import CPU, MEMORY
 from pumice.core.session.hooks import Scores
 from pumice.core.session.rows import NodeRows
 from pumice.core.session.session import Session
+from pumice.core.session.terms import Fullness
 
 _FULL = 100
 _WEIGHT = "binpack.weight"
@@ -59,6 +60,13 @@ class BinpackPlugin:
     def open(self, session: Session) -> None:
         if self._weight:
             session.hooks.row_score[self.name] = self._fullness
+            session.hooks.row_term[self.name] = self._as_term
+
+    def _as_term(self, class_: TaskClass, _point: str) -> Fullness:
+        asked = [(name, class_.request.get(name)) for name in class_.request.names()]
+        parts = [(n, float(a), float(self._weights[n])) for n, a in asked if n in self._weights]
+        divisor = sum(weight for _, _, weight in parts)
+        return Fullness(tuple(parts), divisor, _FULL * self._weight)
 
     def _fullness(self, class_: TaskClass, rows: NodeRows) -> Scores:
         request = class_.request

@@ -15,7 +15,7 @@ from pumice.core.session.closing import (
     SCHEDULED,
     UNSCHEDULABLE,
     fit_text,
-    is_quiet,
+    is_unchanged,
     with_condition,
 )
 from pumice.core.session.hooks import PERMIT, REJECT, VictimBound
@@ -37,6 +37,7 @@ class GangPlugin:
         hooks = session.hooks
         hooks.why_not_valid[self.name] = self._why_not_valid
         hooks.job_ready[self.name] = is_gang_ready
+        hooks.short_of[self.name] = lambda _job, sub_job: sub_job.short
         hooks.job_pipelined[self.name] = self._pipelined
         hooks.sub_job_ready[self.name] = lambda sub_job: sub_job.is_ready
         hooks.sub_job_pipelined[self.name] = lambda sub_job: (
@@ -44,6 +45,7 @@ class GangPlugin:
         )
         hooks.job_starving[self.name] = lambda job: job.is_starving
         hooks.job_order[self.name] = self._unready_first
+        hooks.job_order_key[self.name] = lambda job: job.is_ready
         hooks.sub_job_order[self.name] = self._unready_first
         hooks.preemptable[self.name] = self._surplus
         hooks.reclaimable[self.name] = self._surplus
@@ -59,9 +61,21 @@ class GangPlugin:
         hooks.unified_evictable[self.name] = lambda _action, _job, tasks: (tasks, PERMIT)
 
     def _why_not_valid(self, job: Job) -> Reason | None:
-        if not job.roles_valid():
+        if job.enforces_roles and not job.roles_valid():
             short = job.roles_short(job.role_counts(*TaskStatus))
             return Reason(self.name, ReasonCode.GANG_INVALID, subjects=tuple(short))
+        if job.min_sub_jobs:
+            reason = self._why_too_few_sub_jobs(job)
+            if reason is not None:
+                return reason
+        if len(job.index.pending) >= job.min_available:
+            return None
+        valid = job.index.valid_count
+        if valid < job.min_available:
+            return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=job.min_available)
+        return None
+
+    def _why_too_few_sub_jobs(self, job: Job) -> Reason | None:
         groups: dict[str, int] = {}
         for sub_job in job.sub_jobs.values():
             groups[sub_job.group_id] = groups.get(sub_job.group_id, 0) + 1
@@ -72,16 +86,13 @@ class GangPlugin:
                 return Reason(
                     self.name, ReasonCode.GANG_INVALID, have=have, need=minimum, subjects=(policy,)
                 )
-        valid = job.index.valid_count
-        if valid < job.min_available:
-            return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=job.min_available)
         return None
 
     def _pipelined(self, job: Job) -> int:
         whole = (
-            job.roles_pipelined()
+            job.is_pipelined
+            and job.roles_pipelined()
             and _enough_sub_jobs(job, lambda sub_job: sub_job.is_pipelined)
-            and job.is_pipelined
         )
         return PERMIT if whole else REJECT
 
@@ -106,7 +117,7 @@ class GangPlugin:
     def close(self, session: Session) -> None:
         touched = session.moves.touched_jobs
         for job in session.concerned_jobs():
-            if len(job.index) and not is_quiet(job, touched):
+            if len(job.index) and not is_unchanged(job, touched):
                 condition = self._condition(session, job)
                 if condition is not None:
                     held = session.conditions.get(job.id, job.status.conditions)
@@ -126,11 +137,11 @@ class GangPlugin:
 
 
 def is_gang_ready(job: Job) -> bool:
-    return (
-        job.is_ready
-        and job.roles_ready()
-        and _enough_sub_jobs(job, lambda sub_job: sub_job.is_ready)
-    )
+    if not job.is_ready:
+        return False
+    if not job.role_minima and not job.min_sub_jobs:
+        return True
+    return job.roles_ready() and _enough_sub_jobs(job, lambda sub_job: sub_job.is_ready)
 
 
 def _enough_sub_jobs(job: Job, condition: object) -> bool:
@@ -144,7 +155,7 @@ def _enough_sub_jobs(job: Job, condition: object) -> bool:
 
 
 def _could_have_been_placed(job: Job) -> int:
-    pending = job.index.with_status(TaskStatus.PENDING).values()
+    pending = job.index.pending.values()
     return sum(
         1
         for task in pending

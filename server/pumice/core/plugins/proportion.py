@@ -15,6 +15,8 @@ from pumice.core.session.accounts import Ceilings, QueueAccount, TrialAmounts
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler, VictimBound
 from pumice.core.session.session import Session
 
+_OPEN = QueueState.OPEN
+
 
 class ProportionPlugin:
     """Fills queues like vessels: by weight, until each has what it asks for or may have."""
@@ -37,6 +39,7 @@ class ProportionPlugin:
         session.accounts = self._queues
         hooks = session.hooks
         hooks.queue_order[self.name] = self._queue_order
+        hooks.queue_order_key[self.name] = self._queue_key
         hooks.overused[self.name] = self._overused
         hooks.allocatable[self.name] = lambda queue, task: self._allowed(queue, task.request)
         hooks.allocatable_count[self.name] = self._allowed_count
@@ -52,6 +55,9 @@ class ProportionPlugin:
             EventHandler(self._allocated, self._deallocated, self._allocated_many)
         )
 
+    def _queue_key(self, queue: Queue) -> tuple[int, float]:
+        return (-queue.priority, self._queues[queue.name].share)
+
     def _queue_order(self, left: Queue, right: Queue) -> int:
         if left.priority != right.priority:
             return right.priority - left.priority
@@ -63,13 +69,13 @@ class ProportionPlugin:
         return state.deserved.less_equal(state.allocated)
 
     def _allowed(self, queue: Queue, request: Resources) -> bool:
-        if queue.state is not QueueState.OPEN:
+        if queue.state is not _OPEN:
             return False
         state = self._queues[queue.name]
         return state.allocated.has_room_for(request, state.deserved)
 
     def _allowed_count(self, queue: Queue, task: Task, count: int) -> int:
-        if queue.state is not QueueState.OPEN:
+        if queue.state is not _OPEN:
             return 0
         state = self._queues[queue.name]
         return state.allocated.times_within(task.request, state.deserved, count)
@@ -101,7 +107,7 @@ class ProportionPlugin:
 
     def _enqueueable(self, job: Job) -> int:
         queue = self._session.queue_of(job)
-        if queue.state is not QueueState.OPEN:
+        if queue.state is not _OPEN:
             reason = Reason(self.name, ReasonCode.QUEUE_NOT_OPEN, subjects=(queue.name,))
             self._session.explain(job, reason)
             return REJECT

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
-from pumice.core.model.status import TaskStatus
 from pumice.core.session.hooks import ABSTAIN, PERMIT
 from pumice.core.session.session import Session
 
@@ -31,6 +31,7 @@ class SlaPlugin:
         self._session = session
         hooks = session.hooks
         hooks.job_order[self.name] = self._earliest_due_first
+        hooks.job_order_key[self.name] = self._due_or_never
         hooks.job_enqueueable[self.name] = self._permit_when_due
         hooks.job_pipelined[self.name] = self._permit_when_due
 
@@ -55,10 +56,14 @@ class SlaPlugin:
             return int(mine is None) - int(other is None)
         return (mine > other) - (mine < other)
 
+    def _due_or_never(self, job: Job) -> float:
+        due = self._due_ns(job)
+        return inf if due is None else due
+
     def _permit_when_due(self, job: Job) -> int:
         due = self._due_ns(job)
         return PERMIT if due is not None and due <= self._session.now_ns else ABSTAIN
 
 
 def _waits(job: Job) -> bool:
-    return job.is_pending or bool(job.index.with_status(TaskStatus.PENDING))
+    return job.is_pending or bool(job.index.pending)

@@ -29,7 +29,7 @@ class QueueAccount:
     )
 
     def __init__(self, queue: Queue, held: Contribution | None, ceiling: Resources) -> None:
-        held = held or Contribution()
+        held = held or Contribution.of_queue()
         self.queue = queue
         self.name = queue.name
         self.allocated = held.allocated.clone()

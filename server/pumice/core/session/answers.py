@@ -12,6 +12,7 @@ from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Refusal
 from pumice.core.model.reasons import Reason
+from pumice.core.session.terms import RowTerm
 
 Question = tuple[Any, ...]
 
@@ -187,11 +188,29 @@ class Answers:
         return _hyper_node_scores(question[1], answer)
 
 
+def _row_term(answer: object) -> RowTerm | None:
+    if answer is not None and not isinstance(answer, RowTerm):
+        raise wrong("a term of the kernel's or None", answer)
+    return answer
+
+
 _SIMPLE: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
-        ("job_order", "sub_job_order", "queue_order", "victim_queue_order", "task_order"), real
+        (
+            "job_order",
+            "job_order_key",
+            "sub_job_order",
+            "queue_order",
+            "queue_order_key",
+            "victim_queue_order",
+            "task_order",
+            "task_order_key",
+        ),
+        real,
     ),
     "node_score": real,
+    "short_of": _whole,
+    "row_term": _row_term,
     "pre_predicate": text_or_none,
     "why_not_valid": _reason,
     **dict.fromkeys(("job_pipelined", "sub_job_pipelined", "job_enqueueable"), _vote),

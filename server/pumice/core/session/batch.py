@@ -17,6 +17,7 @@ from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.session.rows import NodeRows
+from pumice.core.session.views import NEVER
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 # Rows are computed about so many at a time: fewer waste calls, more waste rows.
 _ROWS_AT_ONCE = 32
-_NEVER = -np.inf
 
 
 def is_plain_class(session: Session, class_: TaskClass) -> bool:
@@ -67,47 +67,41 @@ def is_plain(session: Session, task: Task) -> bool:
     return True
 
 
-class ClassBatch:
-    """Hands out the best row with idle room for each of up to ``count`` tasks of one class."""
+def best_rows(session: Session, view: ClassView, within: Mask | None, count: int) -> list[int]:
+    """The best row with idle room for each of so many tasks of one class, placed in turn.
+
+    Fewer where idle room ends.
+    """
+    session.count("candidates_scored", len(session.table))
+    rows = view.best_rows(within, count)
+    if rows is None:
+        rows = _Levels(session, view, within, count).take(count)
+    return rows
+
+
+class _Levels:
+    """What the best rows are worth with one, two … more tasks on them."""
 
     def __init__(self, session: Session, view: ClassView, within: Mask | None, count: int) -> None:
         self._table = session.table
         self._view = view
-        eligible = view.open & view.fits_future & view.fits_idle
-        if within is not None:
-            eligible &= within
-        totals = np.where(eligible, view.order + view.batch, _NEVER)
-        session.count("candidates_scored", len(totals))
-        self._rows = _best_rows(totals, count)
-        # What each chosen row is worth with so many more tasks on it; filled in ahead of need.
-        self._levels: list[list[float]] = [[float(value)] for value in totals[self._rows]]
-        self._placed = [0] * len(self._levels)
+        totals = view.total if within is None else np.where(within, view.total, NEVER)
+        self._rows = _top(totals, count)
+        # By row, then by the number of tasks; filled in ahead of need.
+        self._levels: list[list[float]] = [[value] for value in totals[self._rows].tolist()]
         self._heap = [(-level[0], slot, 0) for slot, level in enumerate(self._levels)]
         heapify(self._heap)
         self._chunk = max(1, _ROWS_AT_ONCE // max(1, len(self._rows)))
 
-    def next_row(self) -> int | None:
-        """The best row now; None when no idle room is left anywhere."""
-        if not self._heap or self._heap[0][0] == -_NEVER:
-            return None
-        return int(self._rows[self._heap[0][1]])
-
-    def take_rows(self, count: int) -> list[int]:
-        """The best rows for so many tasks, fewer where idle room ends; nothing is placed yet."""
+    def take(self, count: int) -> list[int]:
+        heap, numbers = self._heap, self._rows.tolist()
         rows: list[int] = []
-        while len(rows) < count:
-            row = self.next_row()
-            if row is None:
+        while heap and heap[0][0] != -NEVER:
+            rows.append(numbers[heap[0][1]])
+            if len(rows) == count:
                 break
-            rows.append(row)
-            if len(rows) < count:
-                self._advance()
+            self._advance()
         return rows
-
-    def take(self) -> None:
-        """The row last handed out got its task; the table already counts it."""
-        self._placed[self._heap[0][1]] += 1
-        self._advance()
 
     def _advance(self) -> None:
         _, slot, level = self._heap[0]
@@ -115,7 +109,7 @@ class ClassBatch:
         if level + 1 >= len(values):
             self._look_further(level + 1)
         value = values[level + 1]
-        if value == _NEVER:
+        if value == NEVER:
             heappop(self._heap)
         else:
             heapreplace(self._heap, (-value, slot, level + 1))
@@ -125,22 +119,18 @@ class ClassBatch:
         slots = [
             slot
             for slot, values in enumerate(self._levels)
-            if len(values) == level and values[-1] != _NEVER
+            if len(values) == level and values[-1] != NEVER
         ]
         index: NDArray[np.intp] = np.repeat(self._rows[slots], self._chunk)
-        wanted = np.tile(np.arange(level, level + self._chunk), len(slots))
-        there = np.repeat(np.array([self._placed[slot] for slot in slots]), self._chunk)
-        counts: Floats = (wanted - there).astype(np.float64)
+        counts: Floats = np.tile(np.arange(level, level + self._chunk, dtype=float), len(slots))
         rows = NodeRows(self._table, index, self._view.class_, counts)
-        state = self._view.evaluate(rows, index)
-        good = state.open & state.fits_future & state.fits_idle
-        values = np.where(good, state.order + state.batch, _NEVER).tolist()
+        values = self._view.evaluate(rows, index).total.tolist()
         for number, slot in enumerate(slots):
             self._levels[slot] += values[number * self._chunk : (number + 1) * self._chunk]
         self._chunk *= 2
 
 
-def _best_rows(totals: Floats, count: int) -> NDArray[np.intp]:
+def _top(totals: Floats, count: int) -> NDArray[np.intp]:
     """The ``count`` best rows in the order of rows; of equals at the edge the first ones."""
     if count == 1:
         return np.array([int(np.argmax(totals))], dtype=np.intp) if len(totals) else _NO_ROWS

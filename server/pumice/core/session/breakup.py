@@ -25,3 +25,5 @@ def break_up(session: Session, broken: dict[str, int], deadline_ns: int | None) 
             statement.evict(task, GANG_BROKEN)
         # For nobody's sake, so each is applied by itself.
         statement.commit("")
+    # No action made these.
+    session.outbox.action_ended("")

@@ -50,8 +50,11 @@ class EvictionNodes:
 def frees_enough(session: Session, view: ClassView, row: int, victims: Iterable[Task]) -> bool:
     """Whether the task would fit the node with these victims gone."""
     table = session.table
-    freed = table.future[:, row].tolist()
-    for victim in victims:
-        for column, amount in enumerate(table.vector(victim.class_).tolist()):
-            freed[column] += amount
-    return all(freed[column] >= need for column, need in view.needs)
+    future, row_victims = table.future, [table.vector(victim.class_) for victim in victims]
+    for column, need in view.needs:
+        freed = float(future[column, row])
+        for vector in row_victims:
+            freed += float(vector[column])
+        if freed < need:
+            return False
+    return True

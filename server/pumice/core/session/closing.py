@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -23,8 +24,16 @@ from pumice.core.session.session import Session
 ROOT_QUEUE = "root"
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULED = "Scheduled"
-_NOT_PLACED = (TaskStatus.ALLOCATED, TaskStatus.PENDING, TaskStatus.PIPELINED)
-_WAITING_PHASES = (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE)
+# Names of their own: Python 3.11 is slow to find members of enumerations.
+_ALLOCATED, _PENDING, _PIPELINED = (
+    TaskStatus.ALLOCATED,
+    TaskStatus.PENDING,
+    TaskStatus.PIPELINED,
+)
+_RUNNING, _SUCCEEDED, _FAILED = TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED
+_INQUEUE = PodGroupPhase.INQUEUE
+_NOT_PLACED = (_ALLOCATED, _PENDING, _PIPELINED)
+_WAITING_PHASES = (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, _INQUEUE)
 
 
 def close(session: Session) -> list[StatusChange]:
@@ -32,7 +41,7 @@ def close(session: Session) -> list[StatusChange]:
     changes: list[StatusChange] = []
     touched = session.moves.touched_jobs
     for job in session.concerned_jobs():
-        if is_quiet(job, touched):
+        if is_unchanged(job, touched) and job.id not in session.conditions:
             continue
         session.count("jobs_closed")
         changes += _close_job(session, job)
@@ -68,7 +77,7 @@ def waits_of(session: Session) -> tuple[Wait, ...]:
         for id_, job in session.cache.jobs.items():
             if job.group is None or job.queue in session.queues:
                 continue
-            if job.index.with_status(TaskStatus.PENDING) or not len(job.index):
+            if job.index.pending or not len(job.index):
                 missing = Reason("core", ReasonCode.QUEUE_MISSING, subjects=(job.queue,))
                 found[id_] = (missing,)
     return tuple(Wait(id_, found[id_]) for id_ in sorted(found))
@@ -76,11 +85,20 @@ def waits_of(session: Session) -> tuple[Wait, ...]:
 
 def is_quiet(job: Job, touched: set[str]) -> bool:
     """Nothing happened to the job since its status was last written, and nothing is expected."""
-    return (
-        job.closed_version == job.version
-        and job.id not in touched
-        and not job.index.with_status(TaskStatus.PENDING)
-    )
+    return job.closed_version == job.version and job.id not in touched and not job.index.pending
+
+
+def is_unchanged(job: Job, touched: set[str]) -> bool:
+    """Nothing happened to the job since its status was last written, and nothing new was found."""
+    if job.closed_version != job.version or job.id in touched:
+        return False
+    errors, before = job.fit_errors, job.closed_errors
+    if before is None or len(errors) != len(before):
+        return False
+    for uid, error in errors.items():  # noqa: SIM110
+        if before.get(uid) is not error:
+            return False
+    return True
 
 
 def _close_job(session: Session, job: Job) -> list[StatusChange]:
@@ -93,15 +111,17 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     )
     status = PodGroupStatus(
         phase_of(job, unschedulable=unschedulable),
-        job.index.count(TaskStatus.RUNNING),
-        job.index.count(TaskStatus.SUCCEEDED),
-        job.index.count(TaskStatus.FAILED),
+        job.index.count(_RUNNING),
+        job.index.count(_SUCCEEDED),
+        job.index.count(_FAILED),
         conditions,
     )
     changed = differs(status, job.group.status)
     if changed:
         changes.append(PodGroupStatusChanged(job.namespace, job.name, job.group.uid, status))
-    waiting = [task for state in _NOT_PLACED for task in job.index.in_order(state)]
+    waiting: list[Task] = []
+    if job.index.count(*_NOT_PLACED):
+        waiting = [task for state in _NOT_PLACED for task in job.index.in_order(state)]
     text = fit_text(job) if waiting or status.phase in _WAITING_PHASES else ""
     _tell(session, job, status.phase, text, changed=changed)
     for task in waiting:
@@ -113,17 +133,25 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
 
 def differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
     """Transition times and ids never count: every session would write."""
-    return _meaning(new) != _meaning(old)
-
-
-def _meaning(status: PodGroupStatus) -> tuple[object, ...]:
-    conditions = [(c.type, c.status, c.reason, c.message) for c in status.conditions]
-    return (status.phase, status.running, status.succeeded, status.failed, conditions)
+    if (new.phase, new.running, new.succeeded, new.failed) != (
+        old.phase,
+        old.running,
+        old.succeeded,
+        old.failed,
+    ):
+        return True
+    if len(new.conditions) != len(old.conditions):
+        return True
+    return any(
+        (mine.type, mine.status, mine.reason, mine.message)
+        != (other.type, other.status, other.reason, other.message)
+        for mine, other in zip(new.conditions, old.conditions, strict=True)
+    )
 
 
 def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str, *, changed: bool) -> None:
     if phase in _WAITING_PHASES:
-        pending = job.index.count(TaskStatus.PENDING)
+        pending = job.index.count(_PENDING)
         message = f"{pending}/{len(job.index)} tasks in gang unschedulable: {text}"
         if message != job.told:
             session.tell(job, UNSCHEDULABLE, message, warning=True)
@@ -135,15 +163,15 @@ def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str, *, change
 
 def phase_of(job: Job, *, unschedulable: bool) -> PodGroupPhase:
     index = job.index
-    if unschedulable and index.count(TaskStatus.RUNNING):
+    if unschedulable and index.count(_RUNNING):
         return PodGroupPhase.UNKNOWN
     minimum = job.group.min_member if job.group else 0
     scheduled = index.scheduled_count + index.releasing_scheduled_count
     if scheduled >= minimum:
-        finished = index.count(TaskStatus.FAILED, TaskStatus.SUCCEEDED)
+        finished = index.count(_FAILED, _SUCCEEDED)
         return PodGroupPhase.COMPLETED if scheduled == finished else PodGroupPhase.RUNNING
-    if job.phase is PodGroupPhase.INQUEUE:
-        return PodGroupPhase.INQUEUE
+    if job.phase is _INQUEUE:
+        return _INQUEUE
     return PodGroupPhase.PENDING
 
 
@@ -162,11 +190,10 @@ def fit_text(job: Job) -> str:
     counts["minAvailable"] = job.min_available
     head = "pod group is ready" if job.is_ready else "pod group is not ready"
     text = f"{head}, {_histogram(counts)}"
-    pending = Counter(
-        task_reason(job, task)[0] for task in job.index.with_status(TaskStatus.PENDING).values()
-    )
+    pending = job.index.pending
     if pending:
-        text += f"; Pending: {_histogram(pending)}"
+        reasons = Counter(task_reason(job, task)[0] for task in pending.values())
+        text += f"; Pending: {_histogram(reasons)}"
     if job.fit_errors:
         tasks = job.index.tasks
         first = min((tasks[uid] for uid in job.fit_errors), key=lambda t: t.order_key)
@@ -183,15 +210,15 @@ def task_reason(job: Job, task: Task) -> tuple[str, str, str]:
     last = task.last_transaction
     status = last.status if last else task.status
     node = last.node_name if last else task.node_name
-    if status is TaskStatus.ALLOCATED:
+    if status is _ALLOCATED:
         where = f"Pod {task.key} can possibly be assigned to {node}"
         return "Schedulable", f"{where}, once minAvailable is satisfied", ""
-    if status is TaskStatus.PIPELINED:
+    if status is _PIPELINED:
         occurred = last.eviction_occurred if last else task.eviction_occurred
         where = f"Pod {task.key} can possibly be assigned to {node}"
         message = f"{where}, once resource is released and minAvailable is satisfied"
         return UNSCHEDULABLE, message, node if occurred else ""
-    if status is TaskStatus.PENDING:
+    if status is _PENDING:
         errors = job.fit_errors.get(task.uid)
         return UNSCHEDULABLE, errors.text() if errors is not None else "", ""
     return status.word, "", ""
@@ -251,7 +278,7 @@ def _held_by_queue(session: Session) -> dict[str, Resources]:
     for job_id in sorted(session.moves.touched_jobs):
         job = session.jobs[job_id]
         own = held.setdefault(job.queue, Resources())
-        own.add(job.index.allocated).add_times(totals.held_by(job_id), -1)
+        own.add(job.index.allocated).add_times(totals.allocated_of(job_id), -1)
     return held
 
 
@@ -271,3 +298,12 @@ def _with_ancestors(session: Session, name: str) -> list[str]:
             break
         names.append(name)
     return names
+
+
+def promises_of(session: Session, touched: Iterable[str]) -> dict[str, Resources]:
+    """By node: what was promised to pods that wait for room which is being freed."""
+    found: dict[str, Resources] = {}
+    for id_ in touched:
+        for task in session.jobs[id_].index.with_status(TaskStatus.PIPELINED).values():
+            found.setdefault(task.node_name, Resources()).add(task.request)
+    return found

@@ -22,7 +22,6 @@ class Feasibility:
         self._session = session
         # By class number; see batch.is_plain_class.
         self.plain_classes: dict[int, bool] = {}
-        self._remembered: dict[int, tuple[int, FitErrors]] = {}
         self._filters: list[tuple[str, Any, Any, Any]] | None = None
         # By class: nodes that it could get by evictions, and the refusals that follows from.
         self._curable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
@@ -167,16 +166,13 @@ class Feasibility:
 
     def fit_errors(self, task: Task, view: ClassView, within: Mask | None = None) -> FitErrors:
         """Why no node takes the task: the first shortage, or else what the predicates say."""
-        static = within is None and self.is_static(task)
-        end = self._session.table.log_end
-        if static:
-            known = self._remembered.get(view.class_.number)
-            if known is not None and known[0] == end:
-                return known[1]
-        errors = self._fit_errors(task, view, within)
-        if static:
-            self._remembered[view.class_.number] = (end, errors)
-        return errors
+        if within is None and self.is_static(task):
+            return self.class_errors(task, view)
+        return self._fit_errors(task, view, within)
+
+    def class_errors(self, task: Task, view: ClassView) -> FitErrors:
+        """The same for any task of a class of which class and row tell all."""
+        return view.fit_errors(lambda: self._fit_errors(task, view, None))
 
     def _fit_errors(self, task: Task, view: ClassView, within: Mask | None) -> FitErrors:
         table = self._session.table

@@ -7,10 +7,11 @@ plugin's name, and the engine runs it again without that plugin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pumice.core.cache.tasks import Task
@@ -47,6 +48,19 @@ def blaming(plugin: str, where: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise PluginFailedError(plugin, where, error) from error
+
+
+def culprit(modules: Mapping[str, str], traceback: TracebackType | None) -> tuple[str, str] | None:
+    """The plugin whose code was running, innermost first, and the function; by plugins' modules."""
+    found = None
+    while traceback is not None:
+        frame = traceback.tb_frame
+        module = str(frame.f_globals.get("__name__", ""))
+        for known, name in modules.items():
+            if module == known or module.startswith(f"{known}."):
+                found = (name, frame.f_code.co_name)
+        traceback = traceback.tb_next
+    return found
 
 
 class HookGuard:

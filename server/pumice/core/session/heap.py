@@ -8,9 +8,40 @@ which is that of the reference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from heapq import heappop, heappush
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class Heap(Protocol[T]):
+    """What waits, the first one on top."""
+
+    def __len__(self) -> int: ...
+
+    def push(self, item: T) -> None: ...
+
+    def pop(self) -> T: ...
+
+
+class KeyHeap(Generic[T]):
+    """For things whose order does not shift while they wait here: each is looked at once."""
+
+    __slots__ = ("_items", "_key")
+
+    def __init__(self, key: Callable[[T], tuple[Any, ...]]) -> None:
+        # No two keys may be equal.
+        self._key = key
+        self._items: list[tuple[tuple[Any, ...], T]] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def push(self, item: T) -> None:
+        heappush(self._items, (self._key(item), item))
+
+    def pop(self) -> T:
+        return heappop(self._items)[1]
 
 
 class LiveHeap(Generic[T]):

@@ -17,6 +17,7 @@ from pumice.core.model.fit import Refusal
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason
 from pumice.core.session.rows import NodeRows
+from pumice.core.session.terms import RowTerm
 
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
 
@@ -92,6 +93,11 @@ class Hooks:
         default_factory=dict
     )
     task_order: dict[str, Callable[[Task, Task], int]] = field(default_factory=dict)
+    # The same orders as keys, the smaller first; a queue's or job's may change only when its own
+    # tasks move, a task's never. With a key from everyone, things are sorted once instead of compared again and again.
+    queue_order_key: dict[str, Callable[[Queue], Any]] = field(default_factory=dict)
+    job_order_key: dict[str, Callable[[Job], Any]] = field(default_factory=dict)
+    task_order_key: dict[str, Callable[[Task], Any]] = field(default_factory=dict)
 
     # Once per task, before nodes are looked at: a text refuses it everywhere.
     pre_predicate: dict[str, Callable[[Task], str | None]] = field(default_factory=dict)
@@ -120,6 +126,9 @@ class Hooks:
     row_batch_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = field(
         default_factory=dict
     )
+    # What a plugin's function at one of the row points is for a class, as a term of the kernel's;
+    # None: only the function knows. The text is the point.
+    row_term: dict[str, Callable[[TaskClass, str], RowTerm | None]] = field(default_factory=dict)
     # Scores that depend on the candidates or on anything else; None: the same for all of them.
     task_score: dict[str, Callable[[Task, Rows], Scores | None]] = field(default_factory=dict)
     task_batch_score: dict[str, Callable[[Task, Rows], Scores | None]] = field(default_factory=dict)
@@ -160,6 +169,9 @@ class Hooks:
     why_not_valid: dict[str, Callable[[Job], Reason | None]] = field(default_factory=dict)
     job_ready: dict[str, Callable[[Job], bool]] = field(default_factory=dict)
     sub_job_ready: dict[str, Callable[[SubJob], bool]] = field(default_factory=dict)
+    # How many more tasks must be placed at least before this plugin finds the sub-job ready, or the
+    # job where it is not divided. Without a word of anyone that may be after each.
+    short_of: dict[str, Callable[[Job, SubJob], int]] = field(default_factory=dict)
     job_pipelined: dict[str, Callable[[Job], int]] = field(default_factory=dict)
     sub_job_pipelined: dict[str, Callable[[SubJob], int]] = field(default_factory=dict)
     job_starving: dict[str, Callable[[Job], bool]] = field(default_factory=dict)
@@ -192,7 +204,10 @@ FLAGS: dict[str, str] = {
     "job_order": "enableJobOrder",
     "sub_job_order": "enabledSubJobOrder",
     "queue_order": "enableQueueOrder",
+    "job_order_key": "enableJobOrder",
+    "queue_order_key": "enableQueueOrder",
     "task_order": "enableTaskOrder",
+    "task_order_key": "enableTaskOrder",
     "pre_predicate": "enablePredicate",
     "class_predicate": "enablePredicate",
     "row_predicate": "enablePredicate",
@@ -229,17 +244,18 @@ class Chains:
     """The functions of every point in the order of the tiers, flags applied."""
 
     def __init__(self, hooks: Hooks, tiers: Sequence[Sequence[PluginOptions]]) -> None:
-        self._hooks = hooks
+        self.hooks = hooks
         self._tiers = tiers
         self._flat: dict[str, list[Any]] = {}
         self._tiered: dict[str, list[list[Any]]] = {}
         self._named: dict[str, list[tuple[str, Any]]] = {}
+        self._instead: dict[str, list[Any] | None] = {}
 
     def tiers(self, point: str) -> list[list[Any]]:
         found = self._tiered.get(point)
         if found is None:
             flag = FLAGS.get(point)
-            functions: dict[str, Any] = getattr(self._hooks, point)
+            functions: dict[str, Any] = getattr(self.hooks, point)
             found = [
                 [
                     functions[options.name]
@@ -254,7 +270,7 @@ class Chains:
     def named_tiers(self, point: str) -> list[list[str]]:
         """The names of the plugins that ``tiers`` has the functions of."""
         flag = FLAGS.get(point)
-        functions: dict[str, Any] = getattr(self._hooks, point)
+        functions: dict[str, Any] = getattr(self.hooks, point)
         return [
             [
                 options.name
@@ -271,12 +287,21 @@ class Chains:
             self._flat[point] = found
         return found
 
+    def instead(self, point: str, other: str) -> list[Any] | None:
+        """What all who have a say at a point say at another one; None when one is silent there."""
+        if other not in self._instead:
+            known = dict(self.named(other))
+            names = [name for name, _ in self.named(point)]
+            whole = all(name in known for name in names)
+            self._instead[other] = [known[name] for name in names] if whole else None
+        return self._instead[other]
+
     def named(self, point: str) -> list[tuple[str, Any]]:
         """Like ``flat``, with the names of the plugins."""
         found = self._named.get(point)
         if found is None:
             flag = FLAGS.get(point)
-            functions: dict[str, Any] = getattr(self._hooks, point)
+            functions: dict[str, Any] = getattr(self.hooks, point)
             found = self._named[point] = [
                 (options.name, functions[options.name])
                 for tier in self._tiers

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 
+# Names of their own: Python 3.11 is slow to find members of enumerations.
+_PENDING, _ALLOCATED, _BINDING = TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.BINDING
+_RELEASING, _RUNNING = TaskStatus.RELEASING, TaskStatus.RUNNING
+
+
 class Moves:
     """The only code that changes tasks, nodes and phases during a session."""
 
@@ -26,6 +31,8 @@ class Moves:
         self._kube_hidden: dict[str, tuple[Task, int]] = {}
         # Every task that was moved, in order: who keeps sums follows it.
         self.log: list[Task] = []
+        # Jobs with a task or phase that was changed, be it put back since.
+        self.touched_jobs: set[str] = set()
         self.bound: dict[str, Task] = {}
         self.evicted: dict[str, Task] = {}
 
@@ -51,13 +58,13 @@ class Moves:
 
     def place_many(self, tasks: list[Task], rows: list[int]) -> None:
         """Allocates plain tasks of one class and sub-job; handlers do not object to those."""
-        names = self._session.table.names
         job = self._session.jobs[tasks[0].job_id]
+        origins = self._origins
         for task in tasks:
-            self._remember(task)
-        job.set_status_many(tasks, TaskStatus.ALLOCATED)
-        for task, row in zip(tasks, rows, strict=True):
-            task.node_name = names[row]
+            if task.uid not in origins:
+                origins[task.uid] = (task, _PENDING, "")
+        self.touched_jobs.add(job.id)
+        job.set_status_many(tasks, _ALLOCATED)
         self._session.table.add_tasks(tasks, rows)
         self.log += tasks
         for handler in self._session.hooks.handlers:
@@ -65,7 +72,7 @@ class Moves:
                 handler.allocated_many(tasks)
 
     def unplace(self, task: Task) -> None:
-        self._session.jobs[task.job_id].set_status(task, TaskStatus.PENDING)
+        self._session.jobs[task.job_id].set_status(task, _PENDING)
         self._session.table.remove_task(task)
         self.log.append(task)
         self._tell_deallocated(task)
@@ -73,12 +80,12 @@ class Moves:
 
     def evict(self, task: Task) -> None:
         self._remember(task)
-        self._restate(task, TaskStatus.RELEASING)
+        self._restate(task, _RELEASING)
         self._tell_deallocated(task)
 
     def unevict(self, task: Task) -> None:
         # Running, even if it was only Bound: the reference forgets what it was.
-        self._restate(task, TaskStatus.RUNNING)
+        self._restate(task, _RUNNING)
         for handler in self._session.hooks.handlers:
             handler.allocated(task)
 
@@ -93,16 +100,17 @@ class Moves:
                 handler.deallocated(task)
 
     def commit_bind(self, task: Task) -> None:
-        self._session.jobs[task.job_id].set_status(task, TaskStatus.BINDING)
-        task.ledger_status = TaskStatus.BINDING
+        self._session.jobs[task.job_id].set_status(task, _BINDING)
+        task.ledger_status = _BINDING
         self.bound[task.uid] = task
 
     def commit_binds(self, tasks: list[Task]) -> None:
         """Commits tasks of one class and sub-job that are allocated."""
-        self._session.jobs[tasks[0].job_id].set_status_many(tasks, TaskStatus.BINDING)
+        bound = self.bound
+        self._session.jobs[tasks[0].job_id].set_status_many(tasks, _BINDING)
         for task in tasks:
-            task.ledger_status = TaskStatus.BINDING
-            self.bound[task.uid] = task
+            task.ledger_status = _BINDING
+            bound[task.uid] = task
 
     def commit_evict(self, task: Task) -> None:
         self.evicted[task.uid] = task
@@ -119,10 +127,11 @@ class Moves:
 
     def kube_add_many(self, tasks: list[Task]) -> None:
         """For tasks of one class that are not in the view."""
-        entries = self._session.table.entries
+        entries, added = self._session.table.entries, self._kube_added
+        rows = []
         for task in tasks:
-            self._kube_added[task.uid] = task
-        rows = [entries[task.node_name].row for task in tasks]
+            added[task.uid] = task
+            rows.append(entries[task.node_name].row)
         self._session.table.kube_add_many(tasks, rows)
 
     def kube_remove(self, task: Task) -> None:
@@ -148,13 +157,11 @@ class Moves:
     def _remember(self, task: Task) -> None:
         if task.uid not in self._origins:
             self._origins[task.uid] = (task, task.status, task.node_name)
+            self.touched_jobs.add(task.job_id)
 
     def remember_phase(self, job: Job) -> None:
         self._phases.setdefault(job.id, (job, job.phase))
-
-    @property
-    def touched_jobs(self) -> set[str]:
-        return {task.job_id for task, _, _ in self._origins.values()} | set(self._phases)
+        self.touched_jobs.add(job.id)
 
     def finish(self) -> None:
         """Keeps what was committed, puts back the rest."""
@@ -183,6 +190,7 @@ class Moves:
             self._session.jobs[job_id].touch()
         self._origins.clear()
         self._phases.clear()
+        self.touched_jobs = set()
         self._kube_added.clear()
 
     def _settle_bound(self, task: Task) -> None:

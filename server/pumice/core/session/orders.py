@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cmp_to_key
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
-from pumice.core.session.heap import LiveHeap
+from pumice.core.session.heap import Heap, KeyHeap, LiveHeap
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -34,6 +34,33 @@ class Orders:
         if left.creation_time_ns != right.creation_time_ns:
             return left.creation_time_ns < right.creation_time_ns
         return left.id < right.id
+
+    def waiting_jobs(self) -> Heap[Job]:
+        """A heap for an action that moves the tasks of no job but the one it took out last."""
+        keys = self._chains.instead("job_order", "job_order_key")
+        if keys is None:
+            return LiveHeap(self.job_first)
+        broken = self._session.broken
+
+        def key(job: Job) -> tuple[Any, ...]:
+            own = [function(job) for function in keys]
+            return (job.id not in broken, *own, job.creation_time_ns, job.id)
+
+        return KeyHeap(key)
+
+    def waiting_queues(self) -> Heap[Queue]:
+        """The same for queues: an action that moves no task of a queue that waits here."""
+        keys = self._chains.instead("queue_order", "queue_order_key")
+        if keys is None:
+            return LiveHeap(self.queue_first)
+        broken = self._session.broken
+
+        def key(queue: Queue) -> tuple[Any, ...]:
+            own = [function(queue) for function in keys]
+            whole = not broken or queue.name not in broken.values()
+            return (whole, *own, queue.creation_time_ns, queue.name)
+
+        return KeyHeap(key)
 
     def sub_job_first(self, left: SubJob, right: SubJob) -> bool:
         for function in self._chains.flat("sub_job_order"):
@@ -76,8 +103,21 @@ class Orders:
             return left.pod.creation_time_ns < right.pod.creation_time_ns
         return left.uid < right.uid
 
+    @property
+    def has_task_keys(self) -> bool:
+        """Whether the order of tasks follows from each of them alone."""
+        return self._chains.instead("task_order", "task_order_key") is not None
+
     def tasks(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks in task order. It does not shift within a session, so a sort will do."""
+        tasks = list(tasks)
+        if len(tasks) == 1:
+            return tasks
+        keys = self._chains.instead("task_order", "task_order_key")
+        indexed = sum(task.pod_index is not None for task in tasks)
+        # Numbers in names count between tasks that both have one: mixed tasks have no key.
+        if keys is not None and indexed in (0, len(tasks)):
+            return sorted(tasks, key=_task_key(keys, indexed=indexed > 0))
 
         def compare(left: Task, right: Task) -> int:
             return -1 if self.task_first(left, right) else 1
@@ -112,3 +152,14 @@ class Orders:
             if answer:
                 return bool(answer > 0)
         return not self.task_first(left, right)
+
+
+def _task_key(
+    keys: list[Callable[[Task], Any]], *, indexed: bool
+) -> Callable[[Task], tuple[Any, ...]]:
+    def key(task: Task) -> tuple[Any, ...]:
+        own = [function(task) for function in keys]
+        index = task.pod_index if indexed else 0
+        return (*own, index, task.pod.creation_time_ns, task.uid)
+
+    return key

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task
@@ -13,13 +12,8 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 
-@dataclass(slots=True)
-class _Order:
-    task: Task
-    node: str
-    # Empty for a bind.
-    reason: str
-    for_job: str
+# Task, node, reason (empty for a bind), and the job that it is done for.
+_Order = tuple[Task, str, str, str]
 
 
 class Outbox:
@@ -29,12 +23,17 @@ class Outbox:
         self._session = session
         self._orders: list[_Order] = []
         self._volumes: dict[str, tuple[VolumeChoice, ...]] = {}
+        # The actions that have run, each with the number of orders by its end.
+        self.made_by: list[tuple[str, int]] = []
 
-    def bind(self, task: Task) -> None:
-        self._orders.append(_Order(task, task.node_name, "", task.job_id))
+    def action_ended(self, name: str) -> None:
+        self.made_by.append((name, len(self._orders)))
+
+    def bind(self, tasks: list[Task]) -> None:
+        self._orders += [(task, task.node_name, "", task.job_id) for task in tasks]
 
     def evict(self, task: Task, reason: str, for_job: str) -> None:
-        self._orders.append(_Order(task, task.node_name, reason, for_job))
+        self._orders.append((task, task.node_name, reason, for_job))
         victim_job = self._session.jobs.get(task.job_id)
         if victim_job is not None:
             self._session.tell(victim_job, "Evict", reason)
@@ -51,22 +50,19 @@ class Outbox:
             self._volumes.pop(task.uid, None)
 
     def decisions(self) -> tuple[Decision, ...]:
-        sizes = Counter(order.for_job for order in self._orders)
+        sizes = Counter(for_job for _, _, _, for_job in self._orders)
         gangs = {job: self._gang(job, size) for job, size in sizes.items()}
-        return tuple(
-            self._decision(number, order, gangs[order.for_job])
-            for number, order in enumerate(self._orders)
-        )
-
-    def _decision(self, number: int, order: _Order, gang: Gang | None) -> Decision:
-        pod = order.task.pod
-        id_ = f"{self._session.id_prefix}{self._session.number}.{number}"
-        if order.reason:
-            names = (pod.namespace, pod.name, pod.uid)
-            why = (order.reason, order.for_job, gang)
-            return Evict(id_, *names, order.node, *why, order.task.job_id)
-        volumes = self._volumes.get(pod.uid, ())
-        return Bind(id_, pod.namespace, pod.name, pod.uid, order.node, gang, volumes=volumes)
+        prefix, volumes = f"{self._session.id_prefix}{self._session.number}.", self._volumes
+        decisions: list[Decision] = []
+        for number, (task, node, reason, for_job) in enumerate(self._orders):
+            pod, gang, id_ = task.pod, gangs[for_job], f"{prefix}{number}"
+            names = (pod.namespace, pod.name, task.uid)
+            if reason:
+                decisions.append(Evict(id_, *names, node, reason, for_job, gang, task.job_id))
+            else:
+                chosen = volumes.get(task.uid, ()) if volumes else ()
+                decisions.append(Bind(id_, *names, node, gang, (), chosen))
+        return tuple(decisions)
 
     def _gang(self, job_id: str, size: int) -> Gang | None:
         job = self._session.jobs.get(job_id)

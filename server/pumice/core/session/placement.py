@@ -12,7 +12,7 @@ from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.batch import ClassBatch, is_plain, is_plain_class
+from pumice.core.session.batch import best_rows, is_plain, is_plain_class
 from pumice.core.session.statement import Statement
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pumice.core.session.views import ClassView
 
 
-# Fewer tasks than this are placed one by one.
-_FEWEST_TOGETHER = 2
+# Fewer tasks than this are looked at one by one.
+_FEWEST_TOGETHER = 1
 
 
 class Placement:
@@ -90,26 +90,16 @@ class Placement:
         between; what does not fit, or needs a closer look, is left on the list.
         """
         session = self._session
-        first, index = tasks[0], sub_job.index
-        short = sub_job.min_available - index.ready_count - index.pending_best_effort
+        first, short = tasks[0], session.votes.tasks_short(job, sub_job)
         if short < _FEWEST_TOGETHER or job.fit_errors or not session.moves.can_place_many():
             return False
         if session.topology.follows(sub_job):
             return False
-        all_pass = is_plain_class(session, first.class_)
-        together: list[Task] = []
-        for task in tasks:
-            if len(together) >= short or task.class_ is not first.class_ or task.gated:
-                break
-            if not is_plain(session, task) or not (
-                all_pass or session.feasibility.why_not_anywhere(task) is None
-            ):
-                break
-            together.append(task)
+        together = self._alike(tasks, short)
         count = session.votes.allocatable_count(session.queue_of(job), first, len(together))
         if count < _FEWEST_TOGETHER:
             return False
-        rows = ClassBatch(session, session.view(first), within, count).take_rows(count)
+        rows = best_rows(session, session.view(first), within, count)
         if not rows:
             return False
         statement.allocate_many(together[: len(rows)], rows)
@@ -117,6 +107,23 @@ class Placement:
             tasks.popleft()
         session.count("tasks_tried", len(rows))
         return True
+
+    def _alike(self, tasks: deque[Task], most: int) -> list[Task]:
+        """The first tasks that are plain, of one class, and not kept from all nodes."""
+        session, class_ = self._session, tasks[0].class_
+        all_pass = is_plain_class(session, class_)
+        together: list[Task] = []
+        for task in tasks:
+            if len(together) >= most or task.class_ is not class_ or task.gated:
+                break
+            if task.pod.nominated_node_name:
+                break
+            if not all_pass and not (
+                is_plain(session, task) and session.feasibility.why_not_anywhere(task) is None
+            ):
+                break
+            together.append(task)
+        return together
 
     def _is_worth_trying(self, job: Job, sub_job: SubJob, task: Task) -> bool:
         session = self._session
@@ -132,8 +139,17 @@ class Placement:
                 f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
             )
             job.fit_errors[task.uid] = FitErrors(0, message=text)
+            self._explain_role(job, task)
             return False
         return True
+
+    def _explain_role(self, job: Job, task: Task) -> None:
+        """Once for a role, however many of its pods are passed over."""
+        about = (task.role,)
+        said = self._session.reasons.get(job.id, ())
+        if not any(r.code is ReasonCode.ROLE_FAILED and r.subjects == about for r in said):
+            reason = Reason(self._author, ReasonCode.ROLE_FAILED, task=task.name, subjects=about)
+            self._session.explain(job, reason)
 
     def _place(
         self, statement: Statement, job: Job, task: Task, within: Mask | None, domain: str
@@ -145,7 +161,7 @@ class Placement:
             count = len(session.table) if within is None else int(within.sum())
             errors = FitErrors(count, ((problem, count),))
             job.fit_errors[task.uid] = errors
-            self._explain(job, task, errors)
+            self.explain(job, task, errors)
             return None
         view = session.view(task)
         feasible = self._feasible(task, view, within)
@@ -153,7 +169,7 @@ class Placement:
             errors = session.feasibility.fit_errors(task, view, within)
             errors = session.topology.located(errors, domain)
             job.fit_errors[task.uid] = errors
-            self._explain(job, task, errors)
+            self.explain(job, task, errors)
             return None
         idle = feasible & view.fits_idle
         row = session.choice.best(task, view, idle if idle.any() else feasible)
@@ -176,7 +192,8 @@ class Placement:
             return alone
         return feasible if feasible.any() else None
 
-    def _explain(self, job: Job, task: Task, errors: FitErrors) -> None:
+    def explain(self, job: Job, task: Task, errors: FitErrors) -> None:
+        """Notes why no node takes the task."""
         reason = Reason(
             self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=errors.as_counts()
         )
@@ -184,9 +201,9 @@ class Placement:
 
 
 class _Run:
-    """Consecutive plain tasks of one class, placed from one batch."""
+    """Consecutive plain tasks of one class, placed on rows that were chosen for all of them."""
 
-    __slots__ = ("_batch", "_class", "_left", "_session", "_sub_job", "statement", "within")
+    __slots__ = ("_class", "_rows", "_session", "_sub_job", "statement", "within")
 
     def __init__(
         self, session: Session, statement: Statement, sub_job: SubJob, within: Mask | None
@@ -195,9 +212,9 @@ class _Run:
         self.statement = statement
         self._sub_job = sub_job
         self.within = within
-        self._batch: ClassBatch | None = None
+        # The last ones first.
+        self._rows: list[int] = []
         self._class: TaskClass | None = None
-        self._left = 0
 
     def place(self, task: Task, following: deque[Task]) -> bool | None:
         """Places a plain task on idle room; None: this has to be looked at more closely."""
@@ -206,33 +223,24 @@ class _Run:
             is_plain_class(session, task.class_)
             or session.feasibility.why_not_anywhere(task) is None
         ):
-            self._batch = None
+            self._rows = []
             return None
-        if self._batch is None or self._class is not task.class_ or not self._left:
-            self._start(task, following)
-        assert self._batch is not None
-        row = self._batch.next_row()
-        if row is None:
-            self._batch = None
+        if not self._rows or self._class is not task.class_:
+            self._choose(task, following)
+        if not self._rows:
             return None
-        placed = self.statement.allocate(task, session.table.names[row])
-        self._left -= 1
-        if not placed or not self._left:
-            self._batch = None
-        else:
-            self._batch.take()
+        placed = self.statement.allocate(task, session.table.names[self._rows.pop()])
+        if not placed:
+            self._rows = []
         return placed
 
-    def _start(self, task: Task, following: deque[Task]) -> None:
-        """A new batch, as large as the sub-job still needs it and tasks of the class follow."""
-        index = self._sub_job.index
-        short = self._sub_job.min_available - index.ready_count - index.pending_best_effort
-        count = 1
+    def _choose(self, task: Task, following: deque[Task]) -> None:
+        """As many rows as the sub-job may still need and tasks of the class follow."""
+        short, count = self._sub_job.short, 1
         for other in following:
             if count >= short or other.class_ is not task.class_:
                 break
             count += 1
         view = self._session.view(task)
-        self._batch = ClassBatch(self._session, view, self.within, count)
+        self._rows = best_rows(self._session, view, self.within, count)[::-1]
         self._class = task.class_
-        self._left = count

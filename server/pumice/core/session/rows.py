@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from pumice.core.cache.nodes import Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 
+_NO_ROWS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+
 
 class NodeRows:
     """The amounts of chosen nodes: arrays of shape (resources, chosen), gathered when asked for.
@@ -16,7 +18,7 @@ class NodeRows:
     many more tasks of a class are imagined to be there already.
     """
 
-    __slots__ = ("_ahead", "_amounts", "_class", "_offered", "_table", "index")
+    __slots__ = ("_ahead", "_amounts", "_class", "_offered", "_picked", "_table", "index")
 
     def __init__(
         self,
@@ -30,6 +32,7 @@ class NodeRows:
         self._ahead = ahead
         self.index = index
         whole = index is None
+        self._picked: NDArray[np.intp] = _NO_ROWS if index is None else index
         self._amounts: Floats | None = table.amounts if whole else None
         self._offered: Floats | None = table.offered if whole else None
 
@@ -47,7 +50,7 @@ class NodeRows:
         """One part of the table's amounts, as it is or would be."""
         amounts = self._amounts
         if amounts is None:
-            amounts = self._table.amounts[:, self.index]
+            amounts = self._table.amounts.take(self._picked, axis=1)
             if self._ahead is not None and self._class is not None:
                 weights = self._table.weights(self._class)
                 amounts += (weights.held + weights.kube)[:, None] * self._ahead
@@ -57,7 +60,7 @@ class NodeRows:
 
     def _offer(self) -> Floats:
         if self._offered is None:
-            self._offered = self._table.offered[:, self.index]
+            self._offered = self._table.offered.take(self._picked, axis=1)
         return self._offered
 
     @property

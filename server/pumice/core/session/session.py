@@ -42,11 +42,14 @@ class Session:
         views: ClassViews,
         left_out: Iterable[str] = (),
     ) -> None:
-        self.number = number
+        # The id names this session in conditions.
+        self.number, self.id = number, f"session-{number}"
         self.now_ns = now_ns
         self.cache = cache
         self.table, self.labels = cache.table, cache.labels
         self.configuration = configuration
+        # No plugin had to be left out.
+        self.is_whole = not tuple(left_out)
         self.tiers = [
             [options for options in tier if options.name not in left_out]
             for tier in configuration.tiers
@@ -81,11 +84,6 @@ class Session:
         self._views = views
 
     # Bookkeeping.
-
-    @property
-    def id(self) -> str:
-        """Names this session in conditions."""
-        return f"session-{self.number}"
 
     def count(self, what: str, number: int = 1) -> None:
         """Counts work done, for benchmarks and tests."""
@@ -138,8 +136,10 @@ class Session:
 
     def concerned_jobs(self) -> list[Job]:
         """Jobs that were unsettled, or that this session moved tasks of, in the order of ids."""
-        concerned = {job.id for job in self.unsettled_jobs} | self.moves.touched_jobs
-        return [self.jobs[id_] for id_ in sorted(concerned)]
+        unsettled = {job.id for job in self.unsettled_jobs}
+        if unsettled.issuperset(self.moves.touched_jobs):
+            return self.unsettled_jobs
+        return [self.jobs[id_] for id_ in sorted(unsettled | self.moves.touched_jobs)]
 
     def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
         self.moves.remember_phase(job)

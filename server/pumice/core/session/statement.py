@@ -25,11 +25,13 @@ class _Kind(Enum):
 class Statement:
     """An undo log over the session. Left alone, its effects last until the session ends."""
 
-    __slots__ = ("_operations", "_session")
+    __slots__ = ("_alike", "_operations", "_session")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._operations: list[tuple[_Kind, Task, str]] = []
+        # So many of the first ones are allocations of one class and sub-job.
+        self._alike = 0
 
     def __len__(self) -> int:
         return len(self._operations)
@@ -49,6 +51,8 @@ class Statement:
     def allocate_many(self, tasks: list[Task], rows: list[int]) -> None:
         """Puts plain tasks of one class and sub-job on idle room, each on its row's node."""
         self._session.moves.place_many(tasks, rows)
+        if not self._operations:
+            self._alike = len(tasks)
         self._operations += [(_Kind.ALLOCATE, task, "") for task in tasks]
 
     def pipeline(self, task: Task, node_name: str, *, eviction_occurred: bool) -> bool:
@@ -75,33 +79,30 @@ class Statement:
                 moves.unevict(task)
             else:
                 moves.unplace(task)
+        self._clear()
+
+    def _clear(self) -> None:
         self._operations.clear()
+        self._alike = 0
 
     def commit(self, for_job: str) -> None:
         """Makes decisions of the allocations and evictions; pipelined tasks wait."""
-        session = self._session
-        together: list[Task] = []
-        for kind, task, reason in self._operations:
+        moves, outbox = self._session.moves, self._session.outbox
+        if self._alike:
+            together = [task for _, task, _ in self._operations[: self._alike]]
+            for task in together:
+                task.last_transaction = None
+            moves.commit_binds(together)
+            outbox.bind(together)
+        for kind, task, reason in self._operations[self._alike :]:
             task.last_transaction = None
             if kind is _Kind.EVICT:
-                session.moves.commit_evict(task)
-                session.outbox.evict(task, reason, for_job)
+                moves.commit_evict(task)
+                outbox.evict(task, reason, for_job)
             elif kind is _Kind.ALLOCATE:
-                if together and not self._alike(together[-1], task):
-                    session.moves.commit_binds(together)
-                    together = []
-                together.append(task)
-                session.outbox.bind(task)
-        if together:
-            session.moves.commit_binds(together)
-        self._operations.clear()
-
-    def _alike(self, left: Task, right: Task) -> bool:
-        """Whether two tasks can be moved together."""
-        if left.class_ is not right.class_ or left.job_id != right.job_id:
-            return False
-        job = self._session.jobs[left.job_id]
-        return job.sub_job_of[left.uid] is job.sub_job_of[right.uid]
+                moves.commit_bind(task)
+                outbox.bind([task])
+        self._clear()
 
     # For trials that are undone and may be repeated later.
 
@@ -126,5 +127,8 @@ class Statement:
 
     def merge(self, other: Statement) -> None:
         """Takes over the other statement's operations."""
+        if not self._operations:
+            self._alike = other._alike
         self._operations += other._operations
         other._operations = []
+        other._alike = 0

@@ -48,7 +48,7 @@ class Topology:
 
     def is_constrained(self, job: Job) -> bool:
         """Whether the job, or a part of it, must stay within some tier."""
-        if job.group is None:
+        if job.group is None or not job.has_network_topology:
             return False
         topologies = [job.group.network_topology]
         topologies += [sub_job.network_topology for sub_job in job.sub_jobs.values()]

@@ -1,28 +1,32 @@
 """What is known of a task class over all nodes: who would take it, and how gladly.
 
-A view is kept across sessions. It follows the node table's log, so that after a placement only
-the touched rows are computed again.
+A view is kept across sessions. It follows the node table's changes, so that after a placement
+only the touched rows are computed again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.core import kernel
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
-from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.tolerance import Tolerance
 from pumice.core.session.hooks import Chains
+from pumice.core.session.program import RowProgram, terms_of
 from pumice.core.session.rows import NodeRows
 
-# A larger part of the rows than this is computed in one go for all of them.
-_REFRESH_ALL_ABOVE = 4
+# Where more than one row in so many was touched, all are computed without picking.
+_REFRESH_ALL_ABOVE = 2
 # So few touched rows are first looked for among those already seen, of which so many are kept.
 _FEW_ROWS = 4
 _MOST_SEEN = 1_000
+NEVER = -np.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +40,39 @@ class RowState:
     order: Floats
     batch: Floats
 
+    @property
+    def total(self) -> Floats:
+        """What counts when a task is to be placed now: never, where there is no idle room."""
+        takes = self.open & self.fits_future
+        takes &= self.fits_idle
+        return np.where(takes, self.order + self.batch, NEVER)
+
 
 class ClassView:
     """Masks and scores of one class; call ``sync`` before reading."""
 
     __slots__ = (
         "_chains",
-        "_columns",
+        "_errors",
         "_layout",
-        "_needs",
         "_objects",
         "_position",
+        "_program",
         "_seen",
         "_table",
+        "_takes_any",
         "_work",
         "batch",
         "class_",
         "fits_future",
         "fits_idle",
+        "needs",
         "open",
         "order",
         "static",
         "static_ok",
         "static_order",
+        "total",
     )
 
     def __init__(
@@ -70,6 +84,9 @@ class ClassView:
         self._layout = -1
         self._objects = -1
         self._position = -1
+        self._program: RowProgram | None = None
+        self._takes_any = (-1, -1)
+        self._errors: tuple[int, FitErrors] | None = None
         self.reuse(chains, work)
 
     def reuse(self, chains: Chains, work: dict[str, int]) -> None:
@@ -77,25 +94,27 @@ class ClassView:
         self._chains = chains
         self._work = work
         # What was computed for a row, by all that it follows from: most nodes are like others.
-        self._seen: dict[tuple[object, ...], tuple[bool, bool, bool, float, float]] = {}
+        self._seen: dict[tuple[object, ...], tuple[bool | float, ...]] = {}
 
     def sync(self) -> None:
         table = self._table
         if self._layout != table.layout or self._objects != table.objects_version:
             self._start()
             return
-        touched = table.touched_since(self._position)
-        if touched is not None and not touched:
+        if self._position == table.changes:
             return
-        rows = None if touched is None else sorted(set(touched))
-        if rows is None or len(rows) * _REFRESH_ALL_ABOVE > len(table):
+        if self._program is not None:
+            self._run_program(self._program, self._position)
+            return
+        rows = table.touched_since(self._position)
+        if len(rows) * _REFRESH_ALL_ABOVE > len(table):
             self._refresh(None)
         elif len(rows) <= _FEW_ROWS:
-            for row in rows:
+            for row in rows.tolist():
                 self._recall(row)
         else:
-            self._refresh(np.array(rows, dtype=np.intp))
-        self._position = table.log_end
+            self._refresh(rows)
+        self._position = table.changes
 
     def _recall(self, row: int) -> None:
         """Refreshes a row from one that was just like it, if there was any."""
@@ -106,7 +125,7 @@ class ClassView:
             bool(self.static_ok[row]),
             float(self.static_order[row]),
         )
-        parts = (self.fits_idle, self.fits_future, self.open, self.order, self.batch)
+        parts = (self.fits_idle, self.fits_future, self.open, self.order, self.batch, self.total)
         known = self._seen.get(key)
         if known is not None:
             for part, value in zip(parts, known, strict=True):
@@ -114,23 +133,26 @@ class ClassView:
             return
         self._refresh(np.array([row], dtype=np.intp))
         if len(self._seen) < _MOST_SEEN:
-            fits_idle, fits_future, open_, order, batch = (part[row].item() for part in parts)
-            self._seen[key] = (fits_idle, fits_future, open_, order, batch)
+            self._seen[key] = tuple(part[row].item() for part in parts)
 
     def _start(self) -> None:
         table, class_ = self._table, self.class_
         self._seen.clear()
         self._layout, self._objects = table.layout, table.objects_version
+        self._takes_any = (-1, -1)
+        if self._errors is not None:
+            # To be found again, and to be compared with.
+            self._errors = (-1, self._errors[1])
         count = len(table)
         vector = table.vector(class_)
         asked = {name for name, _ in class_.amounts}
-        # cpu and memory are compared even when nothing is asked: a node may be below zero.
-        self._columns = [
-            column
+        # Column and amount of all that must be there. Cpu and memory are compared even when nothing
+        # is asked: a node may be below zero.
+        self.needs: list[tuple[int, float]] = [
+            (column, float(vector[column]))
             for column, name in enumerate(table.columns)
             if column in (CPU_COLUMN, MEMORY_COLUMN) or name in asked
         ]
-        self._needs = [float(vector[column]) for column in self._columns]
         if table.tolerance is not None:
             self._tolerate(table.tolerance)
         # (plugin, refusals) in the order in which plugins are asked.
@@ -150,18 +172,35 @@ class ClassView:
         self.open: Mask = np.zeros(count, dtype=np.bool_)
         self.order: Floats = np.zeros(count)
         self.batch: Floats = np.zeros(count)
-        self._refresh(None)
-        self._position = table.log_end
+        self.total: Floats = np.zeros(count)
+        self._program = self._compile()
+        if self._program is None:
+            self._refresh(None)
+        else:
+            self._run_program(self._program, -1)
+        self._position = table.changes
+
+    def _compile(self) -> RowProgram | None:
+        """The row functions for the kernel, where there is one and all of them have a term."""
+        if kernel.rows is None or not len(self._table):
+            return None
+        terms = terms_of(self.class_, self._chains)
+        if terms is None:
+            return None
+        static = (self.static_ok, self.static_order)
+        return RowProgram(self.class_, self._table, self.needs, static, terms)
+
+    def _run_program(self, program: RowProgram, since: int) -> None:
+        fits = (self.fits_idle, self.fits_future)
+        count = program.evaluate(since, (*fits, self.open, self.order, self.batch, self.total))
+        self._count_rows(count)
+        self._position = self._table.changes
 
     def _tolerate(self, tolerance: Tolerance) -> None:
         """Lowers what must be there; what is next to nothing is not asked for."""
         names = self._table.columns
-        least = [
-            (column, tolerance.least(names[column], need))
-            for column, need in zip(self._columns, self._needs, strict=True)
-        ]
-        self._columns = [column for column, need in least if need is not None]
-        self._needs = [float(need) for _, need in least if need is not None]
+        least = [(column, tolerance.least(names[column], need)) for column, need in self.needs]
+        self.needs = [(column, float(need)) for column, need in least if need is not None]
 
     def _refresh(self, index: NDArray[np.intp] | None) -> None:
         rows = NodeRows(self._table, index)
@@ -172,11 +211,12 @@ class ClassView:
         self.open[where] = state.open
         self.order[where] = state.order
         self.batch[where] = state.batch
+        self.total[where] = state.total
 
     def evaluate(self, rows: NodeRows, where: slice | NDArray[np.intp]) -> RowState:
         """What the class makes of some rows, real or imagined; ``where`` are their positions."""
         class_, chains = self.class_, self._chains
-        self._work["rows_computed"] = self._work.get("rows_computed", 0) + len(rows)
+        self._count_rows(len(rows))
         open_ = self.static_ok[where].copy()
         for function in chains.flat("row_predicate"):
             for refusal in function(class_, rows):
@@ -189,22 +229,60 @@ class ClassView:
             batch = batch + function(class_, rows)
         return RowState(self._fits(rows.idle), self._fits(rows.future), open_, order, batch)
 
+    def _count_rows(self, number: int) -> None:
+        self._work["rows_computed"] = self._work.get("rows_computed", 0) + number
+
+    def best_rows(self, within: Mask | None, count: int) -> list[int] | None:
+        """The best rows for so many tasks one after the other; None: not without the kernel."""
+        if self._program is None:
+            return None
+        if count == 1 and within is None:
+            best = int(self.total.argmax())
+            return [best] if self.total[best] != NEVER else []
+        rows, judged = self._program.choose(self.total, within, count)
+        self._count_rows(judged)
+        return rows
+
     def _fits(self, amounts: Floats) -> Mask:
-        mask: Mask = amounts[self._columns[0]] >= self._needs[0]
-        for column, need in zip(self._columns[1:], self._needs[1:], strict=True):
+        first, least = self.needs[0]
+        mask: Mask = amounts[first] >= least
+        for column, need in self.needs[1:]:
             mask &= amounts[column] >= need
         return mask
 
     @property
-    def needs(self) -> list[tuple[int, float]]:
-        """Column and amount of all that must be there for the class to fit."""
-        return list(zip(self._columns, self._needs, strict=True))
+    def takes_any(self) -> bool:
+        """Whether there is a row with room in the future, as far as class and row can tell."""
+        position, row = self._takes_any
+        if row >= 0 and self.open[row] and self.fits_future[row]:
+            # The one that was found last is as good as any.
+            return True
+        if position != self._position:
+            takes = self.open & self.fits_future
+            found = int(takes.argmax()) if len(takes) else -1
+            row = found if found >= 0 and takes[found] else -1
+            self._takes_any = (self._position, row)
+        return row >= 0
+
+    def fit_errors(self, find: Callable[[], FitErrors]) -> FitErrors:
+        """Why no row takes the class; found again only after a change.
+
+        What comes out the same stays the same object, by which it is known to be nothing new.
+        """
+        known = self._errors
+        if known is not None and known[0] == self._table.changes:
+            return known[1]
+        errors = find()
+        if known is not None and errors.says_the_same_as(known[1]):
+            errors = known[1]
+        self._errors = (self._table.changes, errors)
+        return errors
 
     def first_short(self) -> NDArray[np.intp]:
         """By row, the first asked resource that even the future lacks; -1: none."""
         table = self._table
         result = np.full(len(table), -1, dtype=np.intp)
-        for column, need in zip(self._columns, self._needs, strict=True):
+        for column, need in self.needs:
             short = (table.future[column] < need) & (result < 0)
             result[short] = column
         return result

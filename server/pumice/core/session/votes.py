@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Votes:
-    """One method a question; how answers combine is the reference's table."""
+    """One method a question; how answers combine is the reference's table.
+
+    Where it is asked for every job, a plain loop spares the generator.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -34,7 +37,10 @@ class Votes:
         return None
 
     def is_ready(self, job: Job) -> bool:
-        return all(function(job) for function in self._chains.flat("job_ready"))
+        for function in self._chains.flat("job_ready"):  # noqa: SIM110
+            if not function(job):
+                return False
+        return True
 
     def is_pipelined(self, job: Job) -> bool:
         return vote(self._chains.tiers("job_pipelined"), job)
@@ -43,6 +49,13 @@ class Votes:
         if not job.has_policies:
             return self.is_ready(job)
         return all(function(sub_job) for function in self._chains.flat("sub_job_ready"))
+
+    def tasks_short(self, job: Job, sub_job: SubJob) -> int:
+        """So many tasks at least have to be placed before it is ready: one, if nobody knows."""
+        point = "sub_job_ready" if job.has_policies else "job_ready"
+        short_of = self._session.hooks.short_of
+        counts = [short_of[n](job, sub_job) for n, _ in self._chains.named(point) if n in short_of]
+        return max(counts, default=1)
 
     def is_sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
         if not job.has_policies:
@@ -64,24 +77,30 @@ class Votes:
             function(job)
 
     def is_overused(self, queue: Queue) -> bool:
-        return any(function(queue) for function in self._chains.flat("overused"))
+        for function in self._chains.flat("overused"):  # noqa: SIM110
+            if function(queue):
+                return True
+        return False
 
     def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         return all(function(queue, tasks) for function in self._chains.flat("preemptive"))
 
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        return all(function(queue, task) for function in self._chains.flat("allocatable"))
+        for function in self._chains.flat("allocatable"):  # noqa: SIM110
+            if not function(queue, task):
+                return False
+        return True
 
     def allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
         """How many tasks like this one are allowed one after the other, if that can be told.
 
         0 where a plugin can only be asked about one task at a time.
         """
-        counting = dict(self._chains.named("allocatable_count"))
-        for name, _ in self._chains.named("allocatable"):
-            if name not in counting:
-                return 0
-            count = min(count, counting[name](queue, task, count))
+        functions = self._chains.instead("allocatable", "allocatable_count")
+        if functions is None:
+            return 0
+        for function in functions:
+            count = min(count, function(queue, task, count))
         return count
 
     def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:

@@ -6,9 +6,9 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.standing import Standing
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
-from pumice.core.model.status import TaskStatus
 from pumice.core.session.heap import LiveHeap
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Worksheet:
 
 def worksheet_of(session: Session, job: Job) -> Worksheet:
     """The pending tasks that ask for something and are held by no foreign gate."""
+    if not job.has_policies:
+        return of_one_sub_job(session, job, session.orders.tasks(_placeable(job.default_sub_job())))
     required = _required(session, job)
 
     def first(left: SubJob, right: SubJob) -> bool:
@@ -48,15 +50,50 @@ def worksheet_of(session: Session, job: Job) -> Worksheet:
     sub_jobs: LiveHeap[SubJob] = LiveHeap(first)
     tasks: dict[str, deque[Task]] = {}
     for _, sub_job in sorted(job.sub_jobs.items()):
-        pending = [
-            task
-            for task in sub_job.index.with_status(TaskStatus.PENDING).values()
-            if not task.best_effort and (not task.gated or task.only_volcano_gate)
-        ]
+        pending = _placeable(sub_job)
         if pending:
             tasks[sub_job.id] = deque(session.orders.tasks(pending))
             sub_jobs.push(sub_job)
     return Worksheet(sub_jobs, tasks)
+
+
+def of_one_sub_job(session: Session, job: Job, tasks: list[Task]) -> Worksheet:
+    """For a job without policies, whose tasks are in order."""
+    sub_job = job.default_sub_job()
+    sub_jobs: LiveHeap[SubJob] = LiveHeap(session.orders.sub_job_first)
+    if tasks:
+        sub_jobs.push(sub_job)
+    return Worksheet(sub_jobs, {sub_job.id: deque(tasks)} if tasks else {})
+
+
+def tasks_in_order(session: Session, job: Job) -> list[Task]:
+    """What of a job without policies is to be placed; remembered as long as the job is the same.
+
+    That takes an order that follows from the tasks alone, and a job that this session has not
+    touched yet.
+    """
+    standing = job.standing
+    if (
+        standing is not None
+        and standing.version == job.version
+        and standing.configuration is session.configuration
+        and session.is_whole
+        and job.id not in session.moves.touched_jobs
+    ):
+        return standing.tasks
+    tasks = session.orders.tasks(_placeable(job.default_sub_job()))
+    if session.orders.has_task_keys and job.id not in session.moves.touched_jobs:
+        needs_all = job.min_available == len(job.index) and not job.has_network_topology
+        job.standing = Standing(job.version, session.configuration, tasks, needs_all=needs_all)
+    return tasks
+
+
+def _placeable(sub_job: SubJob) -> list[Task]:
+    return [
+        task
+        for task in sub_job.index.pending.values()
+        if not task.best_effort and (not task.gated or task.only_volcano_gate)
+    ]
 
 
 def _required(session: Session, job: Job) -> frozenset[str]:

@@ -11,7 +11,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.heap import LiveHeap
+from pumice.core.session.heap import Heap, LiveHeap
 from pumice.core.session.kubebatch.fit import feasible, fit_errors
 from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.session import Session
@@ -44,14 +44,14 @@ class _Run:
         self._session = session
         self._author = author
         self._queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
-        self._jobs: dict[str, LiveHeap[Job]] = {}
+        self._jobs: dict[str, Heap[Job]] = {}
         self._tasks: dict[str, deque[Task]] = {}
         self._tried: dict[str, Job] = {}
         for job in session.active_jobs:
             # Once for every job, as kube-batch did: it shapes the heap.
             self._queues.push(session.queue_of(job))
             if job.queue not in self._jobs:
-                self._jobs[job.queue] = LiveHeap(session.orders.job_first)
+                self._jobs[job.queue] = session.orders.waiting_jobs()
             self._jobs[job.queue].push(job)
 
     def visit_all(self) -> None:
@@ -68,7 +68,7 @@ class _Run:
                 jobs.push(job)
             self._queues.push(queue)
 
-    def _explain_overused(self, queue: Queue, jobs: LiveHeap[Job]) -> None:
+    def _explain_overused(self, queue: Queue, jobs: Heap[Job]) -> None:
         # It stays overused: nothing is given back in this action.
         while jobs:
             job = jobs.pop()

@@ -26,12 +26,12 @@ def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:
     if session.votes.is_ready(job):
         for placed in job.index.in_order(TaskStatus.ALLOCATED):
             session.moves.commit_bind(placed)
-            session.outbox.bind(placed)
+            session.outbox.bind([placed])
 
 
 def pending(session: KubeBatchSession, job: Job) -> list[Task]:
     """The tasks that wait, in task order; a gated one could not be bound."""
-    return session.orders.tasks(_ungated(job.index.with_status(TaskStatus.PENDING).values()))
+    return session.orders.tasks(_ungated(job.index.pending.values()))
 
 
 def _ungated(tasks: Iterable[Task]) -> Iterable[Task]:

@@ -9,7 +9,6 @@ from pumice.core.actions.preempt.settings import PreemptSettings
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
-from pumice.core.model.status import TaskStatus
 from pumice.core.session.heap import LiveHeap
 from pumice.core.session.session import Session
 
@@ -90,5 +89,5 @@ def _may_preempt(session: Session, job: Job) -> bool:
 
 
 def _pending(session: Session, job: Job) -> list[Task]:
-    pending = job.index.with_status(TaskStatus.PENDING).values()
+    pending = job.index.pending.values()
     return session.orders.tasks(task for task in pending if not task.gated)

@@ -39,8 +39,6 @@ class _Question:
     rivals: Rivals
     # Nodes whose refusals an eviction could cure.
     nodes: Mask
-    # Those of them where evictions might free enough.
-    hopeful: Mask
 
 
 class Attempt:
@@ -70,13 +68,17 @@ class Attempt:
         key = self._key(task, rivals, nodes)
         if key is not None and self._failed.get(key) == len(session.moves.log):
             return False
-        hopeful = nodes & self._promising(job, task, view, rivals)
-        search = self._by_dry_run if self._settings.topology_aware else self._by_score
-        if search(statement, _Question(job, task, view, rivals, nodes, hopeful)):
+        question = _Question(job, task, view, rivals, nodes)
+        if self._settings.topology_aware:
+            found = self._by_dry_run(statement, question, nodes & self._promising(question))
+        else:
+            found = self._by_score(statement, question)
+        if found:
             return True
         if key is not None:
             self._failed[key] = len(session.moves.log)
-        self._explain_nodes(job, task, nodes, hopeful)
+        if job.id not in self._explained:
+            self._explain_nodes(job, task, nodes, nodes & self._promising(question))
         return False
 
     def _key(self, task: Task, rivals: Rivals, nodes: Mask) -> tuple[object, ...] | None:
@@ -93,8 +95,10 @@ class Attempt:
 
     # Who could go, and where that might be enough.
 
-    def _promising(self, job: Job, task: Task, view: ClassView, rivals: Rivals) -> Mask:
-        if rivals is Rivals.OTHER_JOBS:
+    def _promising(self, question: _Question) -> Mask:
+        """Nodes where evictions might free enough."""
+        job, task, view = question.job, question.task, question.view
+        if question.rivals is Rivals.OTHER_JOBS:
             wanted = self._search.in_queue(job.queue, job, best_effort_only=task.best_effort)
             rows = self._search.promising(task, view, wanted)
         else:
@@ -103,6 +107,15 @@ class Attempt:
             # Where there will be room anyway nobody has to go.
             rows |= view.fits_future
         return rows
+
+    def _guessed(self, question: _Question) -> Mask | None:
+        """The same nodes and perhaps some more, if they can be told from an earlier answer."""
+        job, task, view = question.job, question.task, question.view
+        if question.rivals is not Rivals.OTHER_JOBS:
+            return None
+        wanted = self._search.in_queue(job.queue, job, best_effort_only=task.best_effort)
+        rows = self._search.guess(task, view, wanted)
+        return None if rows is None else rows | view.fits_future
 
     def _rows_of(self, job: Job, task: Task) -> Mask:
         """Nodes with rivals within the job."""
@@ -133,18 +146,23 @@ class Attempt:
     # The usual way: nodes by score, the first on which it works out.
 
     def _by_score(self, statement: Statement, question: _Question) -> bool:
-        hopeful = question.hopeful
+        guess = self._guessed(question)
+        hopeful = question.nodes & (self._promising(question) if guess is None else guess)
         if not hopeful.any():
             return False
         rows = np.flatnonzero(question.nodes)
         # Scores are normalised over all candidates, the hopeless ones among them.
         scores = self._session.choice.scores(question.task, question.view, rows)
         left = np.where(hopeful[rows], scores, -np.inf)
-        for _ in range(int(np.count_nonzero(hopeful))):
-            best = int(np.argmax(left))
+        while left[best := int(np.argmax(left))] != -np.inf:
             left[best] = -np.inf
             if self._try_node(statement, question, int(rows[best])):
                 return True
+            if guess is not None:
+                # Too hopeful: from here on only where it is sure to be worth it.
+                self._session.count("wrong_guesses")
+                left[~self._promising(question)[rows]] = -np.inf
+                guess = None
         return False
 
     def _try_node(self, statement: Statement, question: _Question, row: int) -> bool:
@@ -181,11 +199,11 @@ class Attempt:
 
     # The way of Kubernetes' own scheduler: try nodes out first, then choose among them.
 
-    def _by_dry_run(self, statement: Statement, question: _Question) -> bool:
+    def _by_dry_run(self, statement: Statement, question: _Question, hopeful: Mask) -> bool:
         session, task = self._session, question.task
         wanted = self._settings.candidates_among(int(question.nodes.sum()))
         runs = DryRuns(session, question.job, task, question.view)
-        for row in np.flatnonzero(question.hopeful).tolist():
+        for row in np.flatnonzero(hopeful).tolist():
             if runs.found >= wanted:
                 break
             session.count("nodes_tried_for_victims")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE, Task
 from pumice.core.model.resources import Resources
-from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
 
 # The cluster setting that switches this on.
@@ -28,7 +27,7 @@ class GateReservations:
         """Tasks that are pending, ask for the gate and no longer have it: they passed."""
         reservations = cls()
         for job in session.jobs.values():
-            for task in job.index.with_status(TaskStatus.PENDING).values():
+            for task in job.index.pending.values():
                 if not task.gated and is_marked(task):
                     reservations.add(job.queue, task)
         return reservations

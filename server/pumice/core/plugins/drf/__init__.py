@@ -36,6 +36,7 @@ class DrfPlugin:
         self._total = session.total
         hooks = session.hooks
         hooks.job_order[self.name] = self._job_order
+        hooks.job_order_key[self.name] = self._share
         hooks.preemptable[self.name] = self._preemptable
         hooks.preemptable_bound[self.name] = VictimBound(
             self._share_without_one, lambda preemptor: self._share_with(preemptor) - 2 * _CLOSE
@@ -57,7 +58,10 @@ class DrfPlugin:
     def _share(self, job: Job) -> float:
         share = self._shares.get(job.id)
         if share is None:
-            share = self._shares[job.id] = self._held(job).dominant_share(self._total)
+            held = self._allocated.get(job.id) or self._session.totals.allocated_of(job.id)
+            nothing = not (held.milli_cpu or held.memory or held.scalars)
+            share = 0.0 if nothing else held.dominant_share(self._total)
+            self._shares[job.id] = share
         return share
 
     def _job_order(self, left: Job, right: Job) -> int:

@@ -31,6 +31,7 @@ class KubeBatchDrfPlugin:
         self._session = session
         hooks = session.hooks
         hooks.job_order[self.name] = self._job_order
+        hooks.job_order_key[self.name] = self._share_of
         hooks.preemptable[self.name] = self._preemptable
         hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
 

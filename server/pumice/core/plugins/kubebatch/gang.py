@@ -36,6 +36,7 @@ class KubeBatchGangPlugin:
         hooks.why_not_valid[self.name] = self._why_not_valid
         hooks.job_ready[self.name] = lambda job: job.is_ready
         hooks.job_pipelined[self.name] = lambda job: PERMIT if job.is_pipelined else REJECT
+        hooks.job_order_key[self.name] = lambda job: job.is_ready
         hooks.job_order[self.name] = lambda left, right: int(left.is_ready) - int(right.is_ready)
         hooks.preemptable[self.name] = self._spared
         hooks.reclaimable[self.name] = self._spared

@@ -25,6 +25,8 @@ class KubeBatchPriorityPlugin:
         self._jobs = session.jobs
         hooks = session.hooks
         hooks.task_order[self.name] = lambda left, right: right.priority - left.priority
+        hooks.task_order_key[self.name] = lambda task: -task.priority
+        hooks.job_order_key[self.name] = lambda job: -job.priority
         hooks.job_order[self.name] = lambda left, right: right.priority - left.priority
         hooks.preemptable[self.name] = self._lower
 

@@ -58,6 +58,7 @@ class NodeOrderPlugin:
         if weight[_LEAST] or weight[_MOST] or weight[_BALANCED]:
             amounts = AmountScores(session, weight[_LEAST], weight[_MOST], weight[_BALANCED])
             hooks.row_batch_score[self.name] = amounts.score
+            hooks.row_term[self.name] = amounts.as_term
         if weight[_IMAGES]:
             self._images = ImageLocality(session)
             hooks.class_score[self.name] = self._by_images

@@ -15,6 +15,7 @@ from pumice.core.cache.tasks import TaskClass
 from pumice.core.session.hooks import Scores
 from pumice.core.session.rows import NodeRows
 from pumice.core.session.session import Session
+from pumice.core.session.terms import LeastAndBalanced
 
 FULL = 100.0
 GPU = "nvidia.com/gpu"
@@ -62,6 +63,16 @@ class AmountScores:
         if self._balanced and asked.is_something:
             total += self._balanced * balance(class_, rows)
         return total
+
+    def as_term(self, class_: TaskClass, _point: str) -> LeastAndBalanced | None:
+        """The usual case, which the kernel knows too."""
+        asked = self._asked_by(class_)
+        if not (self._usual and asked.is_usual and self._is_default):
+            return None
+        spec, request = class_.spec, class_.request
+        return LeastAndBalanced(
+            spec.non_zero_milli_cpu, spec.non_zero_memory_bytes, request.milli_cpu, request.memory
+        )
 
     def _asked_by(self, class_: TaskClass) -> _Asked:
         known = self._asked.get(class_.number)

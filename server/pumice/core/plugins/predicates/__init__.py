@@ -23,6 +23,7 @@ from pumice.core.plugins.predicates.zones import VolumeZones
 from pumice.core.session.hooks import EventHandler
 from pumice.core.session.rows import NodeRows
 from pumice.core.session.session import Session
+from pumice.core.session.terms import PodLimit
 
 POD_COUNT = "node(s) pod number exceeded"
 
@@ -109,6 +110,7 @@ class PredicatesPlugin:
         hooks = session.hooks
         hooks.pre_predicate[self.name] = self._why_not_anywhere
         hooks.row_predicate[self.name] = self._pod_count
+        hooks.row_term[self.name] = lambda _class, _point: PodLimit()
         hooks.class_predicate[self.name] = self._of_class
         hooks.task_predicate[self.name] = self._of_task
         hooks.is_plain[self.name] = self._is_plain

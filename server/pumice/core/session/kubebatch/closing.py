@@ -41,7 +41,7 @@ def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
     status = _status(session, job)
     if job.origin is not Origin.POD_GROUP:
         job.note_status(status)
-        waits = bool(job.index.with_status(TaskStatus.PENDING))
+        waits = bool(job.index.pending)
     else:
         if differs(status, job.status):
             uid = job.group.uid if job.group else ""

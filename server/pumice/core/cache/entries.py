@@ -1,0 +1,51 @@
+"""A node as the table holds it: the object, the tasks on it, and its row."""
+
+from __future__ import annotations
+
+from pumice.core.cache.tasks import Task
+from pumice.core.model.node import Node
+from pumice.core.model.resources import Resources
+
+# A CSI driver that publishes no limit.
+_NO_LIMIT = 2**31 - 1
+
+
+class NodeEntry:
+    """A node and the tasks on it; tasks may be known before the node is."""
+
+    __slots__ = ("csi_limits", "name", "node", "row", "tasks")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Node | None = None
+        # By uid: a pod may come before the end of its predecessor of the same name is told.
+        self.tasks: dict[str, Task] = {}
+        self.csi_limits: tuple[tuple[str, int], ...] = ()
+        # -1: not in the arrays (yet); its tasks are counted when it gets a row.
+        self.row = -1
+
+    def allocatable(self) -> Resources:
+        """What scheduling may give away: the node's own word, oversubscription and CSI limits."""
+        if self.node is None:
+            return Resources()
+        total = Resources.of(self.node.allocatable)
+        total.milli_cpu += self.node.oversubscription_milli_cpu
+        total.memory += self.node.oversubscription_memory_bytes
+        for driver, limit in self.csi_limits:
+            total.scalars[csi_resource(driver)] = _NO_LIMIT if limit < 0 else limit
+        return total
+
+    def offer(self) -> tuple[object, ...]:
+        """All that ``allocatable`` follows from."""
+        node = self.node
+        if node is None:
+            return ()
+        more = (node.oversubscription_milli_cpu, node.oversubscription_memory_bytes)
+        return (node.allocatable, *more, self.csi_limits)
+
+    def tasks_in_order(self) -> list[Task]:
+        return sorted(self.tasks.values(), key=lambda task: task.order_key)
+
+
+def csi_resource(driver: str) -> str:
+    return f"attachable-volumes-csi-{driver.replace('/', '-')}"

@@ -1,0 +1,226 @@
+"""Pods as the cache holds them: tasks of classes and jobs, on nodes or waiting."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import ClassVar
+
+from pumice.core.cache.assumptions import Assumptions
+from pumice.core.cache.broken import BrokenGangs
+from pumice.core.cache.classes import ClassRegistry
+from pumice.core.cache.evictable import EvictableTasks
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.labels import NodeLabels
+from pumice.core.cache.nodes import NodeTable
+from pumice.core.cache.pods import PodIndex
+from pumice.core.cache.roster import Roster
+from pumice.core.cache.settings import CacheSettings
+from pumice.core.cache.tasks import Task, TaskClass, stirs
+from pumice.core.cache.totals import QueueTotals
+from pumice.core.cache.volumes import StorageCache
+from pumice.core.model.pod import Pod
+from pumice.core.model.status import COMPLETED, HOLDS_RESOURCES, TaskStatus, status_of
+
+# What changes with a pod's way from creation to its end; everything else mostly stays.
+_PASSING = ("phase", "node_name", "nominated_node_name", "conditions", "start_time_ns")
+_passing = attrgetter(*_PASSING)
+_lasting = attrgetter(*(n for n in Pod.__slots__ if n not in _PASSING and n != "labels"))
+
+
+class TaskCache(StorageCache):
+    """The part of the cluster's cache that pods change."""
+
+    job_type: ClassVar[type[Job]] = Job
+    task_type: ClassVar[type[Task]] = Task
+    class_type: ClassVar[type[TaskClass]] = TaskClass
+
+    def __init__(self, settings: CacheSettings | None = None) -> None:
+        super().__init__()
+        self.settings = settings or CacheSettings()
+        self.table = NodeTable()
+        self.labels, self.evictable = NodeLabels(self.table), EvictableTasks(self.table)
+        self.pods = PodIndex(self.table)
+        self.table.watcher = self.pods.change
+        self.table.is_watched = self.pods.is_concerned_by
+        self.classes = ClassRegistry(self)
+        self.assumptions = Assumptions()
+        self.totals = QueueTotals()
+        self.roster = Roster(self.totals)
+        self.jobs: dict[str, Job] = {}
+        self.tasks: dict[str, Task] = {}
+        # Pods we hold but do not schedule, by uid: another scheduler's, not on a node yet.
+        self.foreign: dict[str, Pod] = {}
+        self.broken = BrokenGangs()
+        # Grows with every delta that changed something: an unchanged one means nothing to do.
+        self.version = 0
+        # Grows with every change after which something could be placed that could not be before;
+        # the cluster's echo of our own decisions is none.
+        self.stirred = 0
+
+    # Pods come, change and go.
+
+    def _upsert_pod(self, pod: Pod) -> None:
+        uid = pod.uid
+        known = self.tasks.get(uid)
+        lasts = known is not None and _lasting(known.pod) == _lasting(pod)
+        if known is not None and lasts and self._is_no_news(known, pod):
+            return
+        class_ = self.classes.check(pod)
+        self.version += 1
+        if not self._is_ours(pod):
+            self.foreign[uid] = pod
+            if known is not None:
+                self._forget(known)
+            return
+        if self.foreign:
+            self.foreign.pop(uid, None)
+        assumed = self.assumptions.confirm(pod)
+        if known is not None:
+            if lasts and self._restate(known, pod, assumed):
+                return
+            self._forget(known)
+        if class_ is None:
+            class_ = self.classes.class_of(pod)
+        task = self.task_type(pod, class_, self._job_id_of(pod))
+        if assumed is not None:
+            task.status, task.node_name = assumed
+        if known is not None:
+            task.told = known.told
+            if known.node_name != task.node_name:
+                # It did not go where we sent it, or no longer goes there.
+                self.ledger.failed(task.uid)
+        self._enter(task)
+        if stirs(known, task):
+            self.stirred += 1
+
+    def _is_no_news(self, task: Task, pod: Pod) -> bool:
+        """Whether a pod that lasts is what it was; an expired decision waits for any word of it."""
+        return (
+            _passing(task.pod) == _passing(pod)
+            and task.pod.labels == pod.labels
+            and not self.assumptions.is_expired(pod.uid)
+        )
+
+    def _restate(self, task: Task, pod: Pod, assumed: tuple[TaskStatus, str] | None) -> bool:
+        """Whether the task could stay as it is but for its status: it holds what it held.
+
+        Most news of a pod is of that kind: it is bound where we sent it, or it has started.
+        """
+        status, node_name = assumed or (status_of(pod), pod.node_name)
+        stays = status is task.status or {status, task.status} <= HOLDS_RESOURCES
+        if not stays or node_name != task.node_name or task.class_.spec.volumes:
+            return False
+        job = self.jobs[task.job_id] if task.job_id else None
+        if task.pod.labels == pod.labels:
+            task.pod = pod
+        elif job is not None and job.has_policies:
+            # It may belong to another sub-job now.
+            return False
+        else:
+            self._relabel(task, pod)
+        task.eviction_occurred = False
+        task.last_transaction = None
+        if job is not None:
+            if status is not task.status:
+                job.set_status(task, status)
+            job.fit_errors.pop(task.uid, None)
+            job.touch()
+        task.status = status
+        if task.ledger_status is not None:
+            self.table.restate_task(task)
+        return True
+
+    def _relabel(self, task: Task, pod: Pod) -> None:
+        """Other pods' rules count pods by their labels."""
+        row = None if task.ledger_status is None else self.table.row_of(task.node_name)
+        if row is None or self.table.unsettled:
+            task.pod = pod
+            return
+        self.pods.change(row, task, -1)
+        task.pod = pod
+        self.pods.change(row, task, 1)
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Pods that we schedule, and all that use a node."""
+        return bool(pod.node_name) or pod.spec.scheduler_name in self.settings.scheduler_names
+
+    def _job_id_of(self, pod: Pod) -> str:
+        return f"{pod.namespace}/{pod.group_name}" if pod.group_name else ""
+
+    def _enter(self, task: Task) -> None:
+        self.tasks[task.uid] = task
+        if task.node_name and task.status not in COMPLETED:
+            self.table.add_task(task)
+            if not self.table.unsettled:
+                self._kube(task, 1)
+        if task.job_id:
+            job = self._job(task.job_id)
+            # One text for all tasks of the job.
+            task.job_id = job.id
+            job.add(task)
+        if task.class_.spec.volumes:
+            self.volume_users.add(task)
+
+    def _forget(self, task: Task) -> None:
+        del self.tasks[task.uid]
+        if task.ledger_status is not None:
+            self._kube(task, -1)
+            self.table.remove_task(task)
+            entry = self.table.entries.get(task.node_name)
+            if entry is not None:
+                self.table.forget_if_empty(entry)
+        if task.class_.spec.volumes:
+            self.volume_users.remove(task)
+        if task.job_id:
+            job = self.jobs[task.job_id]
+            job.remove(task)
+            self._drop_if_done(job)
+
+    def _kube(self, task: Task, sign: int) -> None:
+        """Keeps Kubernetes' view beside the ledger; rows not yet placed are filled at settling."""
+        table = self.table
+        if table.unsettled:
+            return
+        row = table.row_of(task.node_name)
+        if row is not None:
+            (table.kube_add if sign > 0 else table.kube_remove)(row, task)
+
+    def _job(self, id_: str) -> Job:
+        job = self.jobs.get(id_)
+        if job is None:
+            job = self.jobs[id_] = self.job_type(id_, self.roster.changed)
+        return job
+
+    def _drop_if_done(self, job: Job) -> None:
+        if job.group is None and not len(job.index):
+            self.jobs.pop(job.id, None)
+            self.totals.forget(job.id)
+            self.assumptions.job_gone(job.id)
+
+    def _delete_pod(self, uid: str) -> None:
+        self.foreign.pop(uid, None)
+        self.assumptions.pod_gone(uid)
+        self.ledger.failed(uid)
+        task = self.tasks.get(uid)
+        if task is not None:
+            self._forget(task)
+            self.version += 1
+            self.stirred += 1
+
+    # Decisions.
+
+    def assume(self, task: Task, status: TaskStatus, node_name: str) -> None:
+        """Somebody else decided: the task is taken to be what the decision makes of it."""
+        self._forget(task)
+        again = self.task_type(task.pod, task.class_, task.job_id)
+        again.status, again.node_name, again.told = status, node_name, task.told
+        self._enter(again)
+        self.version += 1
+
+    def restore(self, task: Task) -> None:
+        """An assumption fell: the task is again what its pod says."""
+        self._forget(task)
+        self._enter(self.task_type(task.pod, task.class_, task.job_id))
+        self.ledger.failed(task.uid)
+        self.version += 1
+        self.stirred += 1

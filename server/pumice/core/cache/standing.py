@@ -1,0 +1,27 @@
+"""What the last session found out about a job, for as long as nothing about it changes."""
+
+from __future__ import annotations
+
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Configuration
+from pumice.core.model.fit import FitErrors
+from pumice.core.model.reasons import Reason
+
+
+class Standing:
+    """The order of a job's tasks, and why none was placed: both hold for one version of it."""
+
+    __slots__ = ("configuration", "errors", "needs_all", "reasons", "tasks", "version")
+
+    def __init__(
+        self, version: int, configuration: Configuration, tasks: list[Task], *, needs_all: bool
+    ) -> None:
+        self.version = version
+        self.configuration = configuration
+        # Those that a node has to be found for, in the order of trying.
+        self.tasks = tasks
+        # The job cannot start without any one of its tasks, wherever they are.
+        self.needs_all = needs_all
+        # Why no node takes the first of them, and what was said about the job then.
+        self.errors: FitErrors | None = None
+        self.reasons: tuple[Reason, ...] = ()

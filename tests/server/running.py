@@ -306,9 +306,11 @@ class RunningCore:
 
 
 @asynccontextmanager
-async def running_core(folder: Path, limits: Limits | None = None) -> AsyncIterator[RunningCore]:
+async def running_core(
+    folder: Path, limits: Limits | None = None, **fields: Any
+) -> AsyncIterator[RunningCore]:
     clock = ManualClock()
-    around = Surroundings(clock=clock, limits=limits or Limits())
+    around = Surroundings(clock=clock, limits=limits or Limits(), **fields)
     server = CoreServer(ServerOptions(f"unix:{folder}/core.sock", around=around))
     await server.start()
     running = RunningCore(server, around, clock)

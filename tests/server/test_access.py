@@ -123,6 +123,30 @@ async def test_a_token_of_some_clusters_is_for_these_only(guarded: Guarded) -> N
                 await call
 
 
+async def test_a_recording_is_for_admins_of_the_cluster(guarded: Guarded) -> None:
+    guarded.file.write_text(
+        rules(
+            ("adapter", ["adapter"], None),
+            ("own", ["admin"], ["c1"]),
+            ("other", ["admin"], ["c2"]),
+            ("frontend", ["frontend", "observer", "adapter"], None),
+        )
+    )
+    guarded.clock.advance(2)
+    channel, adapter = await adapter_of(guarded, "adapter", "c1")
+    await adapter.connect()
+    await adapter.snapshot([queue(), node("n1")])
+    async with guarded.client("own") as client:
+        first = await anext(aiter(client.record()))
+        assert first.header.cluster == "c1"
+    for token, cluster in (("other", "c1"), ("own", "c2"), ("frontend", "c1"), ("", "c1")):
+        settings = ClientSettings(guarded.server.address, cluster, token=token)
+        async with AsyncClient(settings) as client:
+            with pytest.raises(DeniedError):
+                await anext(aiter(client.record()))
+    await channel.close()
+
+
 @pytest.mark.parametrize(
     ("token", "cluster", "code"),
     [

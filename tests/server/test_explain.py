@@ -8,7 +8,7 @@ import pytest
 from pumice.core.model.reasons import ReasonCode
 from pumice.server.explaining.stages import STAGE_OF
 from pumice.server.status import read_detail
-from pumice.v1 import explanation_pb2, group_pb2, object_pb2, pod_pb2
+from pumice.v1 import explanation_pb2, group_pb2, object_pb2, pod_pb2, reason_pb2
 from pumice.v1.scheduling_service_pb2 import (
     ClusterSource,
     ExplainRequest,
@@ -113,6 +113,14 @@ async def test_a_missing_queue_is_the_stage_that_holds_back(core: RunningCore) -
     assert explanation_pb2.STAGE_RESULT_PASSED not in after
 
 
+async def test_a_misspelt_queue_comes_with_the_one_that_was_meant(core: RunningCore) -> None:
+    lost = group("job", 1, queue="reserch")
+    await core.served([queue("research"), node("n1"), lost, pod("job", 0)])
+    await core.session(1)
+    for found in (await explain(core, job="job"), await explain(core, pod_="job-0")):
+        assert "queue reserch does not exist (there is research)." in found.sentence
+
+
 async def test_a_gang_without_all_its_pods_says_so(core: RunningCore) -> None:
     await core.served([queue(), node("n1"), group("job", 3), pod("job", 0)])
     await core.session(1)
@@ -162,7 +170,40 @@ async def test_a_placed_pod_says_why_this_node(core: RunningCore) -> None:
     assert {part.plugin for part in placement.node.parts} >= {"nodeorder"}
     parts = sum(part.score for part in placement.node.parts)
     assert parts == pytest.approx(placement.node.score)
-    assert f"is on {decision.bind.node}" in found.sentence
+    assert placement.action == "allocate"
+    told = f"is on {decision.bind.node}, where allocate put it in session 1."
+    assert told in found.sentence
+
+
+async def test_each_pod_is_put_down_to_the_action_that_placed_it(core: RunningCore) -> None:
+    best_effort = pod("light", 0)
+    best_effort.pod.spec.ClearField("requests")
+    objects = [queue(), node("n1"), *gang("heavy", 2), group("light", 1), best_effort]
+    adapter = await core.served(objects)
+    assert len(await adapter.decisions()) == 3
+    actions = {
+        name: (await explain(core, pod_=name)).placements[0].action
+        for name in ("heavy-0", "heavy-1", "light-0")
+    }
+    assert actions == {"heavy-0": "allocate", "heavy-1": "allocate", "light-0": "backfill"}
+
+
+async def test_pods_of_a_role_that_fits_nowhere_are_said_not_to_be_tried(core: RunningCore) -> None:
+    members = [pod("job", number, cpu=9000 if number else 1000) for number in range(4)]
+    for number, member in enumerate(members):
+        member.pod.role = "worker" if number else "master"
+    nodes = [node(f"n{number}") for number in range(3)]
+    await core.served([queue(), *nodes, group("job", 1), *members])
+    await core.session(1)
+    found = await explain(core, job="job")
+    (about,) = [
+        reason
+        for stage in found.stages
+        for reason in stage.reasons
+        if reason.code == reason_pb2.REASON_CODE_ROLE_FAILED
+    ]
+    assert (about.author, about.task, list(about.subjects)) == ("allocate", "job-2", ["worker"])
+    assert "more pods of role worker were not tried" in found.sentence
 
 
 async def test_a_placed_job_says_how_many_pods_are_placed(core: RunningCore) -> None:
@@ -238,6 +279,7 @@ async def test_a_job_that_is_gone_is_still_explained(core: RunningCore) -> None:
         ExplainRequest(),
         ExplainRequest(job=ObjectName(name="job")),
         ExplainRequest(pod=ObjectName(namespace="team")),
+        ExplainRequest(job=ObjectName(namespace="a/team", name="job")),
         ExplainRequest(job=ObjectName(namespace="team", name="job"), nearest_node_count=-1),
         ExplainRequest(job=ObjectName(namespace="team", name="job"), nearest_node_count=101),
     ],
@@ -251,12 +293,15 @@ async def test_a_question_about_nobody_is_refused(
     assert caught.value.code() is Code.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize("namespace", ["team", "taem"])
 @pytest.mark.parametrize("subject", ["job", "pod"])
-async def test_unknown_names_are_answered_with_near_ones(core: RunningCore, subject: str) -> None:
+async def test_unknown_names_are_answered_with_near_ones(
+    core: RunningCore, subject: str, namespace: str
+) -> None:
     await core.served([queue(), *gang("training", 1)])
     name = "trainign" if subject == "job" else "training-9"
     near = "team/training" if subject == "job" else "team/training-0"
-    request = ExplainRequest(**{subject: ObjectName(namespace="team", name=name)})  # type: ignore[arg-type]
+    request = ExplainRequest(**{subject: ObjectName(namespace=namespace, name=name)})  # type: ignore[arg-type]
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await core.scheduling().Explain(request)
     assert caught.value.code() is Code.NOT_FOUND

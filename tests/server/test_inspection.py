@@ -12,8 +12,9 @@ from pumice.v1 import (
     configuration_pb2,
     group_pb2,
     inspection_service_pb2,
+    object_pb2,
 )
-from tests.server.running import RunningCore, configuration, gang, node, queue
+from tests.server.running import RunningCore, configuration, gang, node, queue, tombstone
 
 pb = inspection_service_pb2
 Code = grpc.StatusCode
@@ -73,6 +74,35 @@ async def test_nodes_come_in_pages(core: RunningCore) -> None:
     assert second.next_page_token == ""
     assert sum(n.used["cpu"] for n in nodes) == 2000
     assert sum(n.pod_count for n in nodes) == 2
+
+
+async def test_pages_go_on_by_name_whatever_comes_and_goes(core: RunningCore) -> None:
+    adapter = await core.served(OBJECTS)
+    await adapter.decisions()
+    stub = core.inspection()
+    first = await stub.ListNodes(pb.ListNodesRequest(page_size=2))
+    assert [n.name for n in first.nodes] == ["n0", "n1"]
+    # One that was shown goes, and one before it comes.
+    await adapter.tell(node("a0"), tombstone(object_pb2.KIND_NODE, "node-n1"))
+    request = pb.ListNodesRequest(page_size=2, page_token=first.next_page_token)
+    assert [n.name for n in (await stub.ListNodes(request)).nodes] == ["n2"]
+
+
+async def test_sessions_come_in_pages_newest_first(core: RunningCore) -> None:
+    adapter = await core.served(OBJECTS)
+    for number in range(1, 5):
+        await core.session(number)
+        await adapter.tell(node(f"m{number}"))
+        core.clock.advance(1)
+    stub, seen, token = core.inspection(), [], ""
+    while True:
+        page = await stub.ListSessions(pb.ListSessionsRequest(page_size=2, page_token=token))
+        seen += [session.session for session in page.sessions]
+        token = page.next_page_token
+        if not token:
+            break
+    assert seen[-4:] == [4, 3, 2, 1]
+    assert seen == sorted(seen, reverse=True)
 
 
 @pytest.mark.parametrize("wrong", [{"page_size": 5001}, {"page_size": -1}, {"page_token": "?"}])

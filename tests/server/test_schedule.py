@@ -1,10 +1,6 @@
 """Schedule: the core as a pure function, and what would be decided on a live cluster."""
 
 import asyncio
-import os
-import signal
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -13,14 +9,16 @@ from google.protobuf.duration_pb2 import Duration
 
 from pumice.server.limits import Limits
 from pumice.server.status import read_detail
-from pumice.v1 import decision_pb2, error_pb2, group_pb2, object_pb2, pod_pb2
+from pumice.v1 import (
+    decision_pb2,
+    error_pb2,
+    group_pb2,
+    object_pb2,
+    pod_pb2,
+)
 from pumice.v1.inspection_service_pb2 import ListJobsRequest
 from pumice.v1.scheduling_service_pb2 import (
-    ClusterSource,
-    InlineSource,
-    ObjectSet,
     ScheduleRequest,
-    ScheduleResponse,
 )
 from tests.server.running import (
     RunningCore,
@@ -33,31 +31,9 @@ from tests.server.running import (
     queue,
     running_core,
 )
+from tests.server.trials import binds, inline, live, schedule
 
 Code = grpc.StatusCode
-
-
-def object_set(*items: object_pb2.ClusterObject) -> ObjectSet:
-    return ObjectSet(other_objects=items)
-
-
-def inline(id_: str, *items: object_pb2.ClusterObject, **fields: Any) -> ScheduleRequest:
-    source = InlineSource(objects=object_set(*items))
-    return ScheduleRequest(request_id=id_, inline=source, **fields)
-
-
-def live(id_: str, *items: object_pb2.ClusterObject, **fields: Any) -> ScheduleRequest:
-    source = ClusterSource(
-        cluster=fields.pop("cluster", ""),
-        hypothetical=object_set(*items),
-        removed=fields.pop("removed", ()),
-    )
-    return ScheduleRequest(request_id=id_, cluster=source, **fields)
-
-
-async def schedule(core: RunningCore, request: ScheduleRequest) -> ScheduleResponse:
-    response: ScheduleResponse = await core.scheduling().Schedule(request, timeout=60)
-    return response
 
 
 async def refused(core: RunningCore, request: Any) -> tuple[Code, error_pb2.ErrorDetail]:
@@ -66,10 +42,6 @@ async def refused(core: RunningCore, request: Any) -> tuple[Code, error_pb2.Erro
     detail = read_detail(caught.value.trailing_metadata())
     assert detail is not None, caught.value
     return caught.value.code(), detail
-
-
-def binds(response: ScheduleResponse) -> dict[str, str]:
-    return {d.bind.name: d.bind.node for d in response.decisions if d.HasField("bind")}
 
 
 async def test_inline_objects_are_placed_without_any_cluster(core: RunningCore) -> None:
@@ -241,6 +213,14 @@ async def test_a_cluster_that_is_not_complete_is_unavailable(core: RunningCore) 
     assert (code, detail.reason) == (Code.UNAVAILABLE, "NotReadyError")
 
 
+async def test_a_request_may_be_larger_than_messages_of_a_stream(core: RunningCore) -> None:
+    heavy = gang("job", 6)
+    for held in heavy[1:]:
+        held.pod.annotations["a"] = "x" * 1024 * 1024
+    response = await schedule(core, inline("r1", queue(), node("n1", 9000), *heavy))
+    assert len(binds(response)) == 6
+
+
 async def test_too_many_objects_are_refused_with_the_limit(socket_folder: Any) -> None:
     async with running_core(socket_folder, Limits(trial_objects=2)) as core:
         code, detail = await refused(core, inline("r", queue(), node("n1"), node("n2")))
@@ -325,41 +305,3 @@ async def test_evictions_for_a_hypothetical_job_are_told(core: RunningCore) -> N
     evicted = [d.evict for d in response.decisions if d.HasField("evict")]
     assert [e.for_job for e in evicted] == ["team/high"]
     assert binds(response) == {"high-0": "n1"}
-
-
-async def test_a_core_that_stops_leaves_no_process_behind(socket_folder: Any) -> None:
-    async with running_core(socket_folder) as core:
-        await core.served([queue(), node("n1")])
-        await schedule(core, live("r1"))
-        await schedule(core, inline("r2", queue()))
-        processes = followers()
-        assert len(processes) == 2
-    assert not followers()
-
-
-async def test_a_follower_that_dies_is_replaced(core: RunningCore) -> None:
-    await core.served([queue(), node("n1")])
-    await schedule(core, live("r1", *gang("job", 1)))
-    (pid,) = followers()
-    os.kill(pid, signal.SIGKILL)
-    async with asyncio.timeout(60):
-        while True:
-            with suppress(grpc.aio.AioRpcError):
-                response = await schedule(core, live("r2", *gang("job", 1)))
-                break
-            await asyncio.sleep(0.05)
-    assert binds(response) == {"job-0": "n1"}
-    assert pid not in followers()
-
-
-def followers() -> list[int]:
-    """The processes that this one started to follow clusters."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with suppress(OSError):
-                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-                command = (folder / "cmdline").read_bytes()
-                if int(parent) == os.getpid() and b"whatif.follower" in command:
-                    found.append(int(folder.name))
-    return found

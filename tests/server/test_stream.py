@@ -166,11 +166,21 @@ async def test_a_message_over_the_limit_is_refused(core: RunningCore) -> None:
     adapter = await core.served(EMPTY)
     huge = pod("job", 0, annotations={"a": "x" * 5 * 1024 * 1024})
     await adapter.post(huge)
-    code, _ = await adapter.ended_with()
+    code, metadata = await adapter.ended_with()
     assert code == Code.RESOURCE_EXHAUSTED
+    detail = read_detail(metadata)
+    assert detail is not None
+    assert (detail.limit_name, detail.limit) == ("bytes of a message", 4 * 1024 * 1024)
+    assert detail.given > 5 * 1024 * 1024
     # The cluster is unharmed.
     again = core.adapter(incarnation="i2")
     assert (await again.connect()).core_id == core.around.core_id
+
+
+async def test_so_is_a_first_message_over_the_limit(core: RunningCore) -> None:
+    adapter = core.adapter(adapter_id="x" * 5 * 1024 * 1024)
+    await adapter.send(hello=adapter.hello)
+    assert (await adapter.ended_with())[0] == Code.RESOURCE_EXHAUSTED
 
 
 # Snapshots.

@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from pumice.client import AsyncClient, ClientSettings, DeniedError
 from pumice.server.addresses import AddressError, check_address
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.server.status import read_detail
@@ -78,6 +79,31 @@ async def test_a_certificate_that_names_the_cluster_is_let_in(
 async def test_a_certificate_of_another_cluster_is_denied(guarded: Guarded) -> None:
     adapter = guarded.adapter(guarded.authority.issue("adapter", "c2", "c3"))
     assert await ending(adapter) == (Code.PERMISSION_DENIED, "ClusterDeniedError")
+
+
+async def test_a_recording_is_for_certificates_that_name_the_cluster(guarded: Guarded) -> None:
+    adapter = guarded.adapter(guarded.authority.issue("adapter", "c1"))
+    await adapter.connect()
+    await adapter.snapshot([queue(), node("n1")])
+
+    def client(name: str) -> AsyncClient:
+        certificate, key = guarded.authority.issue(name, name)
+        return AsyncClient(
+            ClientSettings(
+                guarded.server.address,
+                "c1",
+                tls_ca=str(guarded.authority.path),
+                tls_cert=str(certificate),
+                tls_key=str(key),
+                tls_server_name="localhost",
+            )
+        )
+
+    async with client("c1") as own:
+        assert (await anext(aiter(own.record()))).header.cluster == "c1"
+    async with client("c2") as other:
+        with pytest.raises(DeniedError, match="does not name cluster 'c1'"):
+            await anext(aiter(other.record()))
 
 
 async def test_no_certificate_is_not_enough(guarded: Guarded) -> None:

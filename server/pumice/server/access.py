@@ -50,6 +50,8 @@ _MAY: Mapping[str, frozenset[Role]] = {
     "/pumice.v1.SchedulingService/Schedule": frozenset({Role.FRONTEND, Role.ADMIN}),
     "/pumice.v1.SchedulingService/Explain": _LOOKING,
     "/pumice.v1.InspectionService/": _LOOKING,
+    # A recording holds all that is known of a cluster.
+    "/pumice.v1.RecordingService/": frozenset({Role.ADMIN}),
     "/grpc.reflection.v1alpha.ServerReflection/": frozenset(Role),
     "/grpc.reflection.v1.ServerReflection/": frozenset(Role),
 }

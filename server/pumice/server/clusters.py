@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from difflib import get_close_matches
 
 from pumice.server import errors
+from pumice.server.board import View
 from pumice.server.explaining.book import Book
 from pumice.server.owner import Owner
 from pumice.server.recording.entries import origin
@@ -24,8 +26,11 @@ _NEAREST = 3
 class Cluster:
     """One cluster as the loop sees it: its owner, its stream, and the sessions that ran."""
 
-    def __init__(self, name: str, around: Surroundings) -> None:
+    def __init__(
+        self, name: str, around: Surroundings, on_session: Callable[[Cluster], None]
+    ) -> None:
         self.name = name
+        self._on_session = on_session
         self.history = History(around.limits.kept_sessions)
         self.watchers = Watchers(around.limits)
         self.book = Book()
@@ -44,6 +49,17 @@ class Cluster:
         self.watchers.publish(record)
         if record.result is not None and self.book.take_note(record.result):
             asyncio.get_running_loop().run_in_executor(None, self.book.catch_up)
+        self._on_session(self)
+
+    async def seen(self) -> View:
+        """The cluster between two sessions, without waiting for one."""
+        looking = self.served.board.wait()
+        if not looking.done():
+            self.owner.post(self.served.show)
+        view = await looking
+        if view is None:
+            raise errors.NotReadyError(self.name)
+        return view
 
     def admit(self, stream: AdapterStream) -> None:
         """Fences leaders: the highest epoch is served, and of one adapter the newest stream."""
@@ -78,6 +94,12 @@ class Clusters:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._by_name: dict[str, Cluster] = {}
+        # Told on the loop of every session that ended.
+        self.on_session: Callable[[Cluster], None] | None = None
+
+    def _session_ended(self, cluster: Cluster) -> None:
+        if self.on_session is not None:
+            self.on_session(cluster)
 
     def of(self, name: str) -> Cluster:
         """The cluster of that name, made if there is none."""
@@ -86,7 +108,7 @@ class Clusters:
             limit = self._around.limits.max_clusters
             if len(self._by_name) >= limit:
                 raise errors.LimitError("clusters", limit, len(self._by_name) + 1)
-            cluster = self._by_name[name] = Cluster(name, self._around)
+            cluster = self._by_name[name] = Cluster(name, self._around, self._session_ended)
         return cluster
 
     def find(self, name: str) -> Cluster:

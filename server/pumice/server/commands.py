@@ -15,7 +15,7 @@ from pumice.recordings import RecordingError
 from pumice.server.addresses import DEFAULT_ADDRESS
 from pumice.server.recording.files import RecordingOptions
 from pumice.server.server import CoreServer, ServerOptions
-from pumice.server.surroundings import Surroundings
+from pumice.server.surroundings import FollowerOptions, Surroundings
 from pumice.server.tls import TlsFiles
 
 _BAD_INPUT = 2
@@ -72,6 +72,18 @@ class CoreProblem(click.ClickException):
     type=click.IntRange(0),
     help="Keeps so many recordings of a cluster, and deletes older ones. Default: all.",
 )
+@click.option(
+    "--follow-at-once",
+    is_flag=True,
+    help="Starts the process that answers 'what if' and 'why' with the cluster, not when first asked.",
+)
+@click.option(
+    "--follower-idle-minutes",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Such a process, started when asked, ends when unused for so long. 0: never.",
+)
 @click.option("--metrics-address", default="", metavar="HOST:PORT", help="A page for Prometheus.")
 @click.option(
     "--log-level",
@@ -90,6 +102,8 @@ def core_command(
     record_mib: int,
     record_minutes: float,
     record_keep: int,
+    follow_at_once: bool,
+    follower_idle_minutes: float,
     metrics_address: str,
     log_level: str,
 ) -> None:
@@ -106,7 +120,8 @@ def core_command(
     if record is not None:
         longest_ns = int(record_minutes * _MINUTE_NS)
         recording = RecordingOptions(record, record_mib * 2**20, longest_ns, record_keep)
-    around = Surroundings(recording=recording)
+    followers = FollowerOptions(follow_at_once, int(follower_idle_minutes * _MINUTE_NS))
+    around = Surroundings(recording=recording, followers=followers)
     around.garbage.take_over()
     options = ServerOptions(listen, tls, insecure, metrics_address, around, access)
     try:

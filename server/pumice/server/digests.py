@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from struct import Struct
 
 from pumice.v1 import delta_pb2, object_pb2
 
 _MASK = 2**64 - 1
+_as_number = Struct(">Q").unpack
 
 
 def hash64(uid: str, revision: int) -> int:
     digest = blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big")
+    number: int = _as_number(digest)[0]
+    return number
 
 
 class KindSums:
@@ -20,6 +23,7 @@ class KindSums:
 
     def __init__(self) -> None:
         self._hashes: dict[int, dict[str, int]] = {}
+        # Exact; only what is compared is cut to 64 bits.
         self._sums: dict[int, int] = {}
 
     def put(self, kind: int, uid: str, revision: int) -> None:
@@ -28,13 +32,13 @@ class KindSums:
             hashes = self._hashes[kind] = {}
             self._sums[kind] = 0
         new = hash64(uid, revision)
-        self._sums[kind] = (self._sums[kind] + new - hashes.get(uid, 0)) & _MASK
+        self._sums[kind] += new - hashes.get(uid, 0)
         hashes[uid] = new
 
     def drop(self, kind: int, uid: str) -> None:
         hashes = self._hashes.get(kind, {})
         if uid in hashes:
-            self._sums[kind] = (self._sums[kind] - hashes.pop(uid)) & _MASK
+            self._sums[kind] -= hashes.pop(uid)
 
     def uids(self, kind: int) -> list[str]:
         return list(self._hashes.get(kind, ()))
@@ -53,12 +57,14 @@ class KindSums:
         )
 
     def _count_and_sum(self, kind: int) -> tuple[int, int]:
-        return len(self._hashes.get(kind, ())), self._sums.get(kind, 0)
+        return len(self._hashes.get(kind, ())), self._sums.get(kind, 0) & _MASK
 
     def write(self) -> list[delta_pb2.KindDigest]:
         return [
             delta_pb2.KindDigest(
-                kind=object_pb2.Kind.ValueType(kind), count=len(hashes), sum=self._sums[kind]
+                kind=object_pb2.Kind.ValueType(kind),
+                count=len(hashes),
+                sum=self._sums[kind] & _MASK,
             )
             for kind, hashes in sorted(self._hashes.items())
             if hashes

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # The collector of all generations runs after so many sessions.
 _SESSIONS_PER_FULL = 200
@@ -19,6 +21,18 @@ class Garbage:
         """For a process that does nothing but serve."""
         self._taken_over = True
         gc.disable()
+
+    @contextmanager
+    def kept_out(self) -> Iterator[None]:
+        """Takes over for a while, in a process that others use too."""
+        was_enabled = gc.isenabled()
+        self.take_over()
+        try:
+            yield
+        finally:
+            self._taken_over = False
+            if was_enabled:
+                gc.enable()
 
     def after_session(self) -> None:
         if not self._taken_over:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
-from pumice.core.engine import Engine
 from pumice.server import errors
+from pumice.server.board import JobRow
 from pumice.server.checking import check
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.conf_text import MAX_TEXT_BYTES
-from pumice.server.overview import Overview, jobs_of, nodes_of, overview_of, queues_of
+from pumice.server.overview import jobs_of, node_names, nodes_of, phase_of, queues_of
 from pumice.server.records import SessionRecord, timestamp
 from pumice.server.served import ServedCluster
 from pumice.server.service import abort
@@ -25,6 +26,8 @@ from pumice.v1 import inspection_service_pb2_grpc
 T = TypeVar("T")
 Method = Callable[[Any, Any, Any], Awaitable[T]]
 _DEFAULT_PAGE, _LARGEST_PAGE = 500, 5000
+_TOKEN_MARK = ">"
+_LAST_SESSION = 2**63 - 1
 
 
 def answers(method: Method[T]) -> Method[T]:
@@ -43,74 +46,87 @@ def answers(method: Method[T]) -> Method[T]:
     return call
 
 
-def page_of(items: Sequence[T], size: int, token: str) -> tuple[Sequence[T], str]:
-    """One page, and the token of the next one; empty at the end."""
+def page_of(keys: Sequence[str], size: int, token: str) -> tuple[Sequence[str], str]:
+    """One page of ordered keys, and the token of the next one; empty at the end.
+
+    A token holds the last key: what comes and goes between two pages makes none of the others
+    appear twice or not at all.
+    """
     if not 0 <= size <= _LARGEST_PAGE:
         raise errors.PageError(f"page_size {size} is not between 0 and {_LARGEST_PAGE}")
+    start = bisect_right(keys, _read_token(token)) if token else 0
+    page = keys[start : start + (size or _DEFAULT_PAGE)]
+    if start + len(page) >= len(keys):
+        return page, ""
+    return page, base64.urlsafe_b64encode(f"{_TOKEN_MARK}{page[-1]}".encode()).decode()
+
+
+def _read_token(token: str) -> str:
     try:
-        start = int(base64.urlsafe_b64decode(token)) if token else 0
-    except (ValueError, binascii.Error) as error:
-        raise errors.PageError(f"page_token {token!r} is not one of ours") from error
-    if start < 0:
+        text = base64.urlsafe_b64decode(token).decode()
+    except (ValueError, binascii.Error):
+        text = ""
+    if not text.startswith(_TOKEN_MARK):
         raise errors.PageError(f"page_token {token!r} is not one of ours")
-    end = start + (size or _DEFAULT_PAGE)
-    following = base64.urlsafe_b64encode(str(end).encode()).decode() if end < len(items) else ""
-    return items[start:end], following
+    return text[len(_TOKEN_MARK) :]
 
 
 class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
-    """Answers from what owners publish and make when asked; never from an engine."""
+    """Answers from boards and from what owners publish; never from an engine."""
 
     def __init__(self, clusters: Clusters, around: Surroundings) -> None:
         self._clusters = clusters
         self._around = around
 
-    async def _overview(self, name: str, made_by: Callable[[Engine], list[T]]) -> Overview[T]:
-        cluster = self._clusters.find(name)
-        made = await cluster.owner.ask(lambda served: overview_of(served, made_by))
-        if made is None:
-            raise errors.NotReadyError(cluster.name)
-        return made
-
     @answers
     async def ListQueues(  # noqa: N802
         self, request: pb.ListQueuesRequest, context: Any
     ) -> pb.ListQueuesResponse:
-        seen = await self._overview(request.cluster, queues_of)
-        page, following = page_of(seen.items, request.page_size, request.page_token)
+        view = await self._clusters.find(request.cluster).seen()
+        names = [queue.name for queue in view.queues]
+        page, following = page_of(names, request.page_size, request.page_token)
         return pb.ListQueuesResponse(
-            queues=page,
+            queues=await asyncio.to_thread(queues_of, view, page),
             next_page_token=following,
-            session=seen.session,
-            based_on_seq=seen.based_on_seq,
+            session=view.session,
+            based_on_seq=view.based_on_seq,
         )
 
     @answers
     async def ListJobs(  # noqa: N802
         self, request: pb.ListJobsRequest, context: Any
     ) -> pb.ListJobsResponse:
-        seen = await self._overview(request.cluster, jobs_of)
-        jobs = [job for job in seen.items if _wanted(job, request)]
-        page, following = page_of(jobs, request.page_size, request.page_token)
-        return pb.ListJobsResponse(
-            jobs=page,
-            next_page_token=following,
-            session=seen.session,
-            based_on_seq=seen.based_on_seq,
-        )
+        view = await self._clusters.find(request.cluster).seen()
+
+        def write() -> pb.ListJobsResponse:
+            ids = sorted(id_ for id_, row in view.jobs.items() if _wanted(row, request))
+            page, following = page_of(ids, request.page_size, request.page_token)
+            return pb.ListJobsResponse(
+                jobs=jobs_of(view, page),
+                next_page_token=following,
+                session=view.session,
+                based_on_seq=view.based_on_seq,
+            )
+
+        return await asyncio.to_thread(write)
 
     @answers
     async def ListNodes(  # noqa: N802
         self, request: pb.ListNodesRequest, context: Any
     ) -> pb.ListNodesResponse:
-        seen = await self._overview(request.cluster, nodes_of)
-        page, following = page_of(seen.items, request.page_size, request.page_token)
-        return pb.ListNodesResponse(
-            nodes=page,
-            next_page_token=following,
-            session=seen.session,
-            based_on_seq=seen.based_on_seq,
-        )
+        view = await self._clusters.find(request.cluster).seen()
+
+        def write() -> pb.ListNodesResponse:
+            names = node_names(view)
+            page, following = page_of(names, request.page_size, request.page_token)
+            return pb.ListNodesResponse(
+                nodes=nodes_of(view, page),
+                next_page_token=following,
+                session=view.session,
+                based_on_seq=view.based_on_seq,
+            )
+
+        return await asyncio.to_thread(write)
 
     @answers
     async def ListSessions(  # noqa: N802
@@ -118,10 +134,14 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
     ) -> pb.ListSessionsResponse:
         cluster = self._clusters.find(request.cluster)
         kept = cluster.history.newest_first()
-        records = [old for old in kept if old.decided or not request.decided_only]
-        page, following = page_of(records, request.page_size, request.page_token)
+        records = {
+            _newest_first(old.number): old
+            for old in kept
+            if old.decided or not request.decided_only
+        }
+        page, following = page_of(list(records), request.page_size, request.page_token)
         return pb.ListSessionsResponse(
-            sessions=[record.summary for record in page], next_page_token=following
+            sessions=[records[key].summary for key in page], next_page_token=following
         )
 
     @answers
@@ -148,7 +168,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
     async def GetConfig(  # noqa: N802
         self, request: pb.GetConfigRequest, context: Any
     ) -> pb.GetConfigResponse:
-        return await self._clusters.find(request.cluster).owner.ask(_config)
+        return _config(self._clusters.find(request.cluster).served)
 
     @answers
     async def CheckConfig(  # noqa: N802
@@ -160,11 +180,16 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         return await asyncio.to_thread(check, request.configuration, self._around.registry)
 
 
-def _wanted(job: pb.JobInfo, request: pb.ListJobsRequest) -> bool:
+def _newest_first(session: int) -> str:
+    """A key that is the smaller, the later the session."""
+    return f"{_LAST_SESSION - session:020d}"
+
+
+def _wanted(row: JobRow, request: pb.ListJobsRequest) -> bool:
     return (
-        (not request.namespace or job.namespace == request.namespace)
-        and (not request.queue or job.queue == request.queue)
-        and (not request.phases or job.phase in request.phases)
+        (not request.namespace or row.group.namespace == request.namespace)
+        and (not request.queue or row.queue == request.queue)
+        and (not request.phases or phase_of(row) in request.phases)
     )
 
 
@@ -202,13 +227,14 @@ async def _seen(record: SessionRecord, skipped: int) -> pb.WatchSessionsResponse
 
 
 def _config(served: ServedCluster) -> pb.GetConfigResponse:
+    """On the loop: the owner replaces these values whole, and never changes one."""
     state = served.state
-    response = pb.GetConfigResponse(
-        effective_config_hash=state.config_hash, problems=state.refused_problems
-    )
-    if state.effective is not None:
-        response.configuration.CopyFrom(state.effective.message)
+    effective, refused = state.effective, state.refused
+    response = pb.GetConfigResponse(problems=state.refused_problems)
+    if effective is not None:
+        response.effective_config_hash = effective.hash
+        response.configuration.CopyFrom(effective.message)
         response.accepted_time.CopyFrom(timestamp(served.configured_ns))
-    if state.refused is not None:
-        response.rejected.CopyFrom(state.refused)
+    if refused is not None:
+        response.rejected.CopyFrom(refused)
     return response

@@ -16,6 +16,8 @@ class Limits:
     """Bounds of messages, streams, snapshots and queues."""
 
     max_message_bytes: int = 4 * 1024 * 1024
+    # A request or an answer about a gang of ten thousand, with all that pods carry.
+    frontend_message_bytes: int = 16 * 1024 * 1024
     batch_bytes: int = 512 * 1024
     # Ops beyond the last acknowledged one.
     credit: int = 20_000

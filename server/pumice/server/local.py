@@ -171,6 +171,11 @@ class LocalCore:
         self._now_ns = now_ns
         return _written(self._state.session(now_ns))
 
+    @property
+    def stirred(self) -> int:
+        """Grows with every change after which something could be placed that could not before."""
+        return self._state.engine.cache.stirred
+
     def next_wake(self, now_ns: int) -> int | None:
         """When something could change by time alone; None: never."""
         return self._state.engine.next_wake(now_ns)

@@ -1,46 +1,27 @@
-"""What a cluster looks like to people: queues, jobs and nodes, made by the owner when asked."""
+"""What a cluster looks like to people: queues, jobs and nodes, written from the board."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
-from pumice.core.cache.jobs import Job
 from pumice.core.engine import Engine
 from pumice.core.model.group import PodGroupPhase, Queue
+from pumice.core.model.reasons import Reason
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.accounts import QueueAccount
 from pumice.core.session.session import Session
+from pumice.server.board import JobRow, View
 from pumice.server.records import timestamp
-from pumice.server.served import ServedCluster
 from pumice.server.wire import write_reason
 from pumice.server.wire.groups import write_pod_group_status, write_queue
-from pumice.v1 import inspection_service_pb2, session_pb2
+from pumice.v1 import group_pb2, inspection_service_pb2, session_pb2
 
-T = TypeVar("T")
 _BOUND = (TaskStatus.BINDING, TaskStatus.BOUND)
 # Amounts that stand for "no limit" are left out.
 _LARGEST = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Overview(Generic[T]):
-    """One list of a cluster between two sessions, in the order of names."""
-
-    session: int
-    based_on_seq: int
-    items: list[T]
-
-
-def overview_of(served: ServedCluster, made_by: Callable[[Engine], list[T]]) -> Overview[T] | None:
-    """None before the first snapshot is whole."""
-    if not served.complete:
-        return None
-    engine = served.state.engine
-    return Overview(engine.session, served.state.applied_seq, made_by(engine))
 
 
 def _amounts(held: Resources) -> dict[str, int]:
@@ -51,29 +32,40 @@ def _amounts(held: Resources) -> dict[str, int]:
     }
 
 
-def queues_of(engine: Engine) -> list[inspection_service_pb2.QueueInfo]:
-    phases: dict[str, dict[PodGroupPhase, int]] = {}
-    for job in engine.cache.jobs.values():
-        if job.group is not None:
-            counts = phases.setdefault(job.queue, {})
-            counts[job.phase] = counts.get(job.phase, 0) + 1
+def queues_of(view: View, names: Iterable[str]) -> list[inspection_service_pb2.QueueInfo]:
+    """Some of the queues, in the order given."""
+    queues = {queue.name: queue for queue in view.queues}
+    phases: dict[str, Counter[PodGroupPhase]] = {}
+    for row in view.jobs.values():
+        phases.setdefault(row.queue, Counter())[row.group.status.phase] += 1
+    nobody: Counter[PodGroupPhase] = Counter()
     return [
-        _queue(queue, engine.accounts.get(queue.name), phases.get(queue.name, {}))
-        for queue in engine.cache.session_queues().values()
+        _queue(
+            queue,
+            _share(queue, view.accounts.get(queue.name), view.requests.get(queue.name)),
+            phases.get(queue.name, nobody),
+        )
+        for queue in (queues[name] for name in names)
     ]
 
 
 def shares_of(source: Engine | Session) -> list[session_pb2.QueueShare]:
     """What every queue may have, has and wants, in a session or after the last one."""
-    return [_share(queue, source.accounts.get(queue.name)) for queue in source.cache.queues]
+    accounts = source.accounts
+    return [
+        _share(queue, account, None if account is None else account.request)
+        for queue, account in ((queue, accounts.get(queue.name)) for queue in source.cache.queues)
+    ]
 
 
-def _share(queue: Queue, account: QueueAccount | None) -> session_pb2.QueueShare:
+def _share(
+    queue: Queue, account: QueueAccount | None, request: Resources | None
+) -> session_pb2.QueueShare:
     share = session_pb2.QueueShare(name=queue.name)
-    if account is not None:
+    if account is not None and request is not None:
         share.deserved.update(_amounts(account.deserved))
         share.allocated.update(_amounts(account.allocated))
-        share.requested.update(_amounts(account.request))
+        share.requested.update(_amounts(request))
         share.inqueue.update(_amounts(account.inqueue))
         share.share = account.share_now()
         share.overused = bool(account.deserved.less_equal(account.allocated))
@@ -83,11 +75,11 @@ def _share(queue: Queue, account: QueueAccount | None) -> session_pb2.QueueShare
 
 
 def _queue(
-    queue: Queue, account: QueueAccount | None, phases: dict[PodGroupPhase, int]
+    queue: Queue, share: session_pb2.QueueShare, phases: Mapping[PodGroupPhase, int]
 ) -> inspection_service_pb2.QueueInfo:
     written = write_queue(queue)
     info = inspection_service_pb2.QueueInfo(
-        share=_share(queue, account),
+        share=share,
         parent=queue.parent,
         state=written.state,
         weight=queue.weight,
@@ -105,64 +97,72 @@ def _queue(
     return info
 
 
-def jobs_of(engine: Engine) -> list[inspection_service_pb2.JobInfo]:
-    reasons = {wait.job: wait.reasons for wait in engine.waits}
-    infos = []
-    for id_, job in sorted(engine.cache.jobs.items()):
-        info = _job(job)
-        if info is not None:
-            info.reasons.extend(write_reason(reason) for reason in reasons.get(id_, ()))
-            infos.append(info)
-    return infos
+def jobs_of(view: View, ids: Iterable[str]) -> list[inspection_service_pb2.JobInfo]:
+    """Some of the jobs, in the order given."""
+    reasons = {wait.job: wait.reasons for wait in view.waits}
+    return [_job(view.jobs[id_], reasons.get(id_, ())) for id_ in ids]
 
 
-def _job(job: Job) -> inspection_service_pb2.JobInfo | None:
-    group, count = job.group, job.index.count
-    if group is None:
-        return None
+def _job(row: JobRow, reasons: Iterable[Reason]) -> inspection_service_pb2.JobInfo:
+    group, counts = row.group, row.counts
     return inspection_service_pb2.JobInfo(
         namespace=group.namespace,
         name=group.name,
         uid=group.uid,
-        queue=job.queue,
-        phase=write_pod_group_status(group.status).phase,
-        priority=job.priority,
+        queue=row.queue,
+        phase=phase_of(row),
+        priority=row.priority,
         min_member=group.min_member,
-        pending_count=count(TaskStatus.PENDING),
-        running_count=count(TaskStatus.RUNNING),
-        succeeded_count=count(TaskStatus.SUCCEEDED),
-        failed_count=count(TaskStatus.FAILED),
-        bound_count=count(*_BOUND),
-        releasing_count=count(TaskStatus.RELEASING),
+        pending_count=counts.get(TaskStatus.PENDING, 0),
+        running_count=counts.get(TaskStatus.RUNNING, 0),
+        succeeded_count=counts.get(TaskStatus.SUCCEEDED, 0),
+        failed_count=counts.get(TaskStatus.FAILED, 0),
+        bound_count=sum(counts.get(status, 0) for status in _BOUND),
+        releasing_count=counts.get(TaskStatus.RELEASING, 0),
         creation_time=timestamp(group.creation_time_ns),
-        allocated=_amounts(job.index.allocated),
+        allocated=_amounts(row.allocated),
+        reasons=map(write_reason, reasons),
     )
 
 
-def nodes_of(engine: Engine) -> list[inspection_service_pb2.NodeInfo]:
-    table = engine.cache.table
-    table.settle()
-    infos = []
-    for name in sorted(table.entries):
-        entry = table.entries[name]
-        if entry.node is None or entry.row < 0:
-            infos.append(
-                inspection_service_pb2.NodeInfo(name=name, missing=True, pod_count=len(entry.tasks))
-            )
-            continue
-        columns = {
-            field: dict(zip(table.columns, map(int, array[:, entry.row].tolist()), strict=True))
-            for field, array in (
-                ("allocatable", table.allocatable),
-                ("used", table.used),
-                ("idle", table.idle),
-                ("releasing", table.releasing),
-            )
-        }
-        info = inspection_service_pb2.NodeInfo(
-            name=name, unschedulable=entry.node.unschedulable, pod_count=len(entry.tasks)
+def phase_of(row: JobRow) -> group_pb2.PodGroupPhase.ValueType:
+    return write_pod_group_status(row.group.status).phase
+
+
+def node_names(view: View) -> list[str]:
+    """Those that are there and those that pods name, in order."""
+    nodes = view.nodes
+    return sorted([*nodes.names, *nodes.missing]) if nodes.missing else nodes.names
+
+
+def nodes_of(view: View, names: Iterable[str]) -> list[inspection_service_pb2.NodeInfo]:
+    """Some of the nodes, in the order given."""
+    nodes = view.nodes
+    rows = {name: row for row, name in enumerate(nodes.names)}
+    return [
+        _node(view, name, rows[name])
+        if name in rows
+        else inspection_service_pb2.NodeInfo(
+            name=name, missing=True, pod_count=nodes.missing.get(name, 0)
         )
-        for field, amounts in columns.items():
-            getattr(info, field).update({key: value for key, value in amounts.items() if value})
-        infos.append(info)
-    return infos
+        for name in names
+    ]
+
+
+def _node(view: View, name: str, row: int) -> inspection_service_pb2.NodeInfo:
+    nodes = view.nodes
+    info = inspection_service_pb2.NodeInfo(
+        name=name, unschedulable=nodes.unschedulable[row], pod_count=int(nodes.pods[row])
+    )
+    for field, array in (
+        (info.allocatable, nodes.allocatable),
+        (info.used, nodes.used),
+        (info.idle, nodes.idle),
+        (info.releasing, nodes.releasing),
+    ):
+        amounts = zip(nodes.columns, map(int, array[:, row].tolist()), strict=True)
+        field.update({key: value for key, value in amounts if value})
+    promised = view.pipelined.get(name)
+    if promised is not None:
+        info.pipelined.update(_amounts(promised))
+    return info

@@ -17,10 +17,8 @@ from pumice.server.surroundings import Surroundings
 
 log = logging.getLogger("pumice.server")
 T = TypeVar("T")
-# So many calls at most before the clock is looked at again, and so many looks at most by which a
-# session that is due is put off.
-_CALLS_PER_LOOK = 64
-_MOST_PUT_OFF = 8
+# A session that is due waits so long at most for what has come by then to be taken in.
+_LONGEST_PUT_OFF_NS = 100_000_000
 
 
 class Owner:
@@ -40,7 +38,7 @@ class Owner:
         self._calls: deque[Callable[[], None]] = deque()
         self._condition = threading.Condition()
         self._stopping = False
-        self._put_off = 0
+        self._put_off_ns: int | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"owner of {served.name}", daemon=True
         )
@@ -61,6 +59,9 @@ class Owner:
         future: asyncio.Future[T] = self._loop.create_future()
 
         def call() -> None:
+            if future.cancelled():
+                # Whoever asked is gone.
+                return
             try:
                 answer = question(self._served)
             except Exception as error:
@@ -92,14 +93,24 @@ class Owner:
                     self._around.clock.wait(self._condition, self._served.next_due_ns())
                 if self._stopping:
                     return
-                calls = [
-                    self._calls.popleft() for _ in range(min(len(self._calls), _CALLS_PER_LOOK))
-                ]
-            self._guarded(calls)
+                call = None
+                if self._calls and not self._has_waited():
+                    call = self._calls.popleft()
+            self._guarded(self._decide if call is None else call)
 
     def _is_due(self) -> bool:
         due_ns = self._served.next_due_ns()
         return due_ns is not None and due_ns <= self._around.clock.ticks_ns()
+
+    def _has_waited(self) -> bool:
+        """Whether what is due was put off for long enough, counted from when that was noticed."""
+        if not self._is_due():
+            self._put_off_ns = None
+            return False
+        now_ns = self._around.clock.ticks_ns()
+        if self._put_off_ns is None:
+            self._put_off_ns = now_ns
+        return now_ns - self._put_off_ns >= _LONGEST_PUT_OFF_NS
 
     def _say(self, made: SessionRecord) -> None:
         summary = made.summary
@@ -110,21 +121,16 @@ class Owner:
                 *(summary.wait_count, summary.duration.ToNanoseconds() / 1e6),
             )
 
-    def _puts_off(self) -> bool:
-        """What has come by now is looked at first, but not for ever."""
-        self._put_off = self._put_off + 1 if self._calls else 0
-        return 0 < self._put_off <= _MOST_PUT_OFF
+    def _decide(self) -> None:
+        self._put_off_ns = None
+        made = self._served.wake()
+        if made is not None:
+            self._say(made)
+            self._on_loop(self._publish, made)
 
-    def _guarded(self, calls: list[Callable[[], None]]) -> None:
+    def _guarded(self, call: Callable[[], None]) -> None:
         try:
-            for call in calls:
-                call()
-            if self._is_due() and not self._puts_off():
-                made = self._served.wake()
-                self._put_off = 0
-                if made is not None:
-                    self._say(made)
-                    self._on_loop(self._publish, made)
+            call()
         except Exception:
             # The engine may be in any state: a new snapshot is the only way back.
             log.exception("%s: state dropped after an error", self._served.name)

@@ -26,7 +26,8 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
     def __init__(self, clusters: Clusters, around: Surroundings) -> None:
         self._clusters = clusters
         self._around = around
-        self._followers = Followers()
+        self._followers = Followers(around.followers)
+        clusters.on_session = self._followers.keep
         self._answers = Answers(around.clock)
         self._explainer = Explainer(clusters, around, self._followers)
         self._turns = asyncio.Semaphore(around.limits.trials_at_once)
@@ -97,7 +98,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
             raise errors.TrialTimeoutError(seconds) from None
         finally:
             self._trials -= 1
-        limit = limits.max_message_bytes
+        limit = limits.frontend_message_bytes
         if len(data) > limit:
             raise errors.LimitError("bytes of the answer", limit, len(data))
         return pb.ScheduleResponse.FromString(data)

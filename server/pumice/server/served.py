@@ -6,10 +6,10 @@ Everything here runs on the owner's thread, one call at a time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pumice.core.decisions import SessionResult
+from pumice.server.board import Board
 from pumice.server.drift import Drift
 from pumice.server.echoes import Unechoed
 from pumice.server.limits import HIGHEST_PROTOCOL
@@ -59,11 +59,9 @@ class ServedCluster:
         self._give_up_due_ns: int | None = None
         self._drift = Drift(around.limits.snapshot_timeout_ns)
         self._pacer = Pacer()
-        self._seen = (0, 0)
-        self._last_was_quiet = False
-        self._wake_ns: int | None = None
         self._had_snapshot = False
         self.tap: Tap = NoTap()
+        self.board = Board()
 
     # The stream comes and goes.
 
@@ -73,7 +71,7 @@ class ServedCluster:
         resume = self._can_resume(hello)
         self._stream, self._snapshot, self._give_up_due_ns = stream, None, None
         self._drift.reconnected()
-        self._last_was_quiet = False
+        self.state.engine.look_again()
         self._identity = (hello.incarnation, hello.epoch)
         ticks = self._around.clock.ticks_ns()
         self._snapshot_due_ns = None if resume else ticks + self._around.limits.snapshot_timeout_ns
@@ -124,29 +122,32 @@ class ServedCluster:
         self.state = ClusterState(self._around.registry, self._prefix)
         self.state.inherit(old)
         self.complete = False
+        self.board.clear()
         if stream is not None:
             self.detach(stream)
         return stream
 
+    def show(self) -> None:
+        """Answers those who wait for a look at the board."""
+        self.board.renew(self.state if self.complete else None)
+
     # What it brings.
 
-    def take(
-        self, stream: AdapterStream, first_seq: int, new: Sequence[delta_pb2.Op], last_seq: int
-    ) -> None:
-        """A batch, whole; sessions run before or after it.
+    def take(self, stream: AdapterStream, batch: delta_pb2.DeltaBatch, last_seq: int) -> None:
+        """A batch of which all is new, whole; sessions run before or after it.
 
         Objects are read here, not on the loop: it has to answer others meanwhile.
         """
         if stream is not self._stream:
             return
-        ops = list(self._reader.number(first_seq, new))
+        ops = self._reader.batch(batch)
         now_ns = self._around.clock.now_ns()
         rejected: list[object_pb2.RejectedObject] = []
         if self._snapshot is not None and self._snapshot.kinds:
             self._snapshot.ops += ops
         elif ops:
             rejected = self._apply(ops, now_ns)
-        self.tap.took(first_seq, new, rejected, now_ns)
+        self.tap.took(batch, rejected, now_ns)
         self._acknowledge(last_seq, rejected)
 
     def _apply(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
@@ -224,7 +225,7 @@ class ServedCluster:
             self._around.garbage.after_snapshot(replaced=self._had_snapshot)
             self._had_snapshot = True
             self.complete = True
-            self._last_was_quiet = False
+            self.state.engine.look_again()
             self._pacer.restart()
 
     def compare(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:
@@ -289,30 +290,17 @@ class ServedCluster:
             return None
         now_ns, ticks_ns = clock.now_ns(), clock.ticks_ns()
         freed = [self._forget_lost(now_ns), self._expire(now_ns)]
-        if self._can_skip(now_ns):
+        if self.state.engine.can_skip(now_ns):
             if any(freed):
                 self.tap.skipped(now_ns)
             self._around.metrics.skipped.labels(self.name).inc()
             self._pacer.ran(ticks_ns)
             return None
         self._pacer.ran(ticks_ns)
+        self.board.begins(self.state)
         result = self.state.session(now_ns)
-        cache = self.state.engine.cache
-        self._seen = (cache.version, cache.stirred)
-        self._last_was_quiet = not (
-            result.decisions or result.statuses or result.events or result.faults
-        )
-        # As seen from this session: a time that has passed by the next one is a reason to run it.
-        self._wake_ns = self.state.engine.next_wake(now_ns)
+        self.board.ended()
         return self._told_session(result, clock.ticks_ns() - ticks_ns)
-
-    def _can_skip(self, now_ns: int) -> bool:
-        cache = self.state.engine.cache
-        return (
-            self._last_was_quiet
-            and self._seen == (cache.version, cache.stirred)
-            and (self._wake_ns is None or self._wake_ns > now_ns)
-        )
 
     def _forget_lost(self, now_ns: int) -> bool:
         """Whether an adapter that came back was heard of what it lost."""

@@ -21,6 +21,7 @@ from pumice.server.inspection import InspectionServicer
 from pumice.server.recording.service import RecordingServicer
 from pumice.server.scheduling import SchedulingServicer
 from pumice.server.service import ClusterServicer
+from pumice.server.sizes import StreamSizes
 from pumice.server.surroundings import Surroundings
 from pumice.server.tls import TlsFiles
 from pumice.v1 import (
@@ -69,6 +70,7 @@ class CoreServer:
         guarded = mutual or (options.tls is not None and options.access is not None)
         check_address(options.address, mutual_tls=guarded, insecure=options.insecure)
         self._options = options
+        self._mutual = mutual
         self._around = options.around
         self._clusters = Clusters(self._around)
         self._adapters = ClusterServicer(self._clusters, self._around, mutual_tls=mutual)
@@ -86,10 +88,10 @@ class CoreServer:
         sys.setswitchinterval(_SWITCH_SECONDS)
         limits = self._around.limits
         server = grpc.aio.server(
-            interceptors=self._gates,
+            interceptors=[*self._gates, StreamSizes(limits.max_message_bytes)],
             options=(
-                ("grpc.max_receive_message_length", limits.max_message_bytes),
-                ("grpc.max_send_message_length", limits.max_message_bytes),
+                ("grpc.max_receive_message_length", limits.frontend_message_bytes),
+                ("grpc.max_send_message_length", limits.frontend_message_bytes),
                 # Two cores on one port would share its adapters at random.
                 ("grpc.so_reuseport", 0),
                 ("grpc.keepalive_time_ms", 30_000),
@@ -103,7 +105,10 @@ class CoreServer:
             InspectionServicer(self._clusters, self._around), server
         )
         recording_service_pb2_grpc.add_RecordingServiceServicer_to_server(
-            RecordingServicer(self._clusters, self._around), server
+            RecordingServicer(
+                self._clusters, self._around, by_certificate=self._mutual and not self._gates
+            ),
+            server,
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(

@@ -12,10 +12,11 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.peers import PeerCounts, check_cluster, peer_of
 from pumice.server.rules import StreamRules, check_hello
+from pumice.server.sizes import Oversize
 from pumice.server.status import code_of, message_of, trailing_metadata
 from pumice.server.stream import AdapterStream
 from pumice.server.surroundings import Surroundings
-from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc
+from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc, delta_pb2
 
 log = logging.getLogger("pumice.server")
 _SECOND_NS = 1_000_000_000
@@ -59,6 +60,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         first = await anext(aiter(requests), None)
         if first is None:
             raise errors.HelloMissingError
+        self._check_size(first)
         limits = self._around.limits
         hello = check_hello(first, self._around.clock.now_ns(), limits)
         if self._mutual_tls:
@@ -118,6 +120,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         holds_snapshot = False
         try:
             async for request in requests:
+                self._check_size(request)
                 self._take(cluster, stream, stream.rules, request)
                 if stream.rules.in_snapshot != holds_snapshot:
                     holds_snapshot = not holds_snapshot
@@ -128,6 +131,11 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         finally:
             if holds_snapshot:
                 self._snapshots.give_back(stream.peer)
+
+    def _check_size(self, request: object) -> None:
+        if isinstance(request, Oversize):
+            limit = self._around.limits.max_message_bytes
+            raise errors.LimitError("bytes of a message", limit, request.size)
 
     def _take(
         self,
@@ -141,9 +149,12 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
             case "hello":
                 raise errors.HelloRepeatedError
             case "delta_batch":
-                first_seq, new = rules.batch(request.delta_batch)
+                batch = request.delta_batch
+                first_seq, new = rules.batch(batch)
                 last_seq = rules.received
-                post(lambda: served.take(stream, first_seq, new, last_seq))
+                if len(new) < len(batch.ops):
+                    batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=new)
+                post(lambda: served.take(stream, batch, last_seq))
             case "snapshot_begin":
                 begin = request.snapshot_begin
                 rules.begin(begin)

@@ -102,15 +102,22 @@ class ClusterState:
         rejected: list[object_pb2.RejectedObject] = []
         results = []
         waiting: list[NumberedOp] = []
+        put, drop, seq = self.sums.put, self.sums.drop, self.applied_seq
         for op in ops:
-            self.applied_seq = max(self.applied_seq, op.seq)
-            self._count(op)
+            seq = max(seq, op.seq)
             if op.configuration is not None:
                 rejected += self._flush(waiting, now_ns)
                 waiting = []
                 results.append(self.configure(op.configuration, op.seq))
+                continue
+            waiting.append(op)
+            if not op.uid:
+                continue
+            if op.revision:
+                put(op.kind, op.uid, op.revision)
             else:
-                waiting.append(op)
+                drop(op.kind, op.uid)
+        self.applied_seq = seq
         rejected += self._flush(waiting, now_ns)
         return rejected, results
 
@@ -130,14 +137,6 @@ class ClusterState:
             if (kind, uid) not in there
         ]
         return [*gone, *ops]
-
-    def _count(self, op: NumberedOp) -> None:
-        if not op.uid:
-            return
-        if op.revision:
-            self.sums.put(op.kind, op.uid, op.revision)
-        else:
-            self.sums.drop(op.kind, op.uid)
 
     def _flush(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
         found = [op.rejected(op.error) for op in ops if op.error is not None]

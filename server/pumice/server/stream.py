@@ -64,11 +64,20 @@ class AdapterStream:
             self._end(reason, f"{self._bytes} bytes wait to be read")
             return
         for response in responses:
-            if response.HasField("ack") and self.rules is not None:
-                self.rules.acknowledged(response.ack.applied_seq)
+            if response.HasField("ack"):
+                self._overtake()
+                if self.rules is not None:
+                    self.rules.acknowledged(response.ack.applied_seq)
             self._queue.append(response)
             self._bytes += response.ByteSize()
         self._news.set()
+
+    def _overtake(self) -> None:
+        """An Ack that says no more than the next one, and was not sent yet, need not be."""
+        last = self._queue[-1] if self._queue else None
+        if last is not None and last.HasField("ack") and not last.ack.rejected:
+            self._queue.pop()
+            self._bytes -= last.ByteSize()
 
     def _end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:
         if self._ended:

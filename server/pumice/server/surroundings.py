@@ -13,6 +13,18 @@ from pumice.server.metrics import Metrics
 from pumice.server.plugins import installed_registry
 from pumice.server.recording.files import RecordingOptions
 
+_MINUTE_NS = 60 * 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerOptions:
+    """When the processes that answer questions about clusters come and go."""
+
+    # As soon as a cluster is complete, and for good; else when somebody first asks.
+    at_once: bool = False
+    # Unused for so long, one that was started on demand ends. 0: never.
+    idle_ns: int = 10 * _MINUTE_NS
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -26,3 +38,4 @@ class Surroundings:
     garbage: Garbage = field(default_factory=Garbage)
     # None: nothing is recorded unless somebody asks.
     recording: RecordingOptions | None = None
+    followers: FollowerOptions = field(default_factory=FollowerOptions)

@@ -28,12 +28,11 @@ class Tap(Protocol):
 
     def took(
         self,
-        first_seq: int,
-        ops: Sequence[delta_pb2.Op],
+        batch: delta_pb2.DeltaBatch,
         rejected: Sequence[object_pb2.RejectedObject],
         now_ns: int,
     ) -> None:
-        """A batch came; ops of a snapshot of some kinds count at its end only."""
+        """A batch came, all of it new; what is of a snapshot of some kinds counts at its end."""
         ...
 
     def ended(self, seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int) -> None:

@@ -12,7 +12,7 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.explaining.book import Evicted, Period, Story
 from pumice.server.explaining.sentences import sentence_of
-from pumice.server.explaining.sight import Sight, Subject, see
+from pumice.server.explaining.sight import Sight, Subject, glimpse, see
 from pumice.server.explaining.stages import stages_of
 from pumice.server.records import SessionRecord, timestamp
 from pumice.server.served import ServedCluster
@@ -27,10 +27,17 @@ _NEAREST_NAMES = 3
 # Closer looks that may wait for one owner at once: more would hold up its sessions.
 _LOOKS_AT_ONCE = 2
 _LOOK_SECONDS = 10.0
+# How long a look that a session keeps waiting is waited for, unless the caller says.
+_PATIENCE_SECONDS = 0.02
+_MOST_PATIENCE_SECONDS = 30
 
 
 class Explainer:
-    """Answers Explain: from the follower where there is one, which no session keeps waiting."""
+    """Answers Explain: from the follower where there is one, which no session keeps waiting.
+
+    Without one, the owner is asked; a job that a session keeps waiting for too long is explained
+    from the board and the book, which know all but the nodes.
+    """
 
     def __init__(self, clusters: Clusters, around: Surroundings, followers: Followers) -> None:
         self._clusters = clusters
@@ -41,17 +48,32 @@ class Explainer:
     async def explain(self, request: ExplainRequest) -> ExplainResponse:
         subject = _subject(request)
         cluster = self._clusters.find(request.cluster)
+        patience = _patience(request)
         subject = await asyncio.to_thread(_with_hint, cluster, subject)
-        sight = await self._see(cluster, subject)
+        sight = await self._see(cluster, subject, patience)
+        by_now = await asyncio.to_thread(_with_hint, cluster, subject)
+        if by_now != subject and not sight.without_nodes:
+            # A session ended meanwhile and blames another pod: that one is to be looked at.
+            sight = await self._see(cluster, by_now, patience)
         records = cluster.history.newest_first()
         return await asyncio.to_thread(_read, cluster, subject, sight, records)
 
-    async def _see(self, cluster: Cluster, subject: Subject) -> Sight:
+    async def _see(self, cluster: Cluster, subject: Subject, patience: float) -> Sight:
         now_ns = self._around.clock.now_ns()
         link = self._followers.ready(cluster)
         if link is not None:
             with suppress(errors.TrialLostError):
                 return await link.see(subject, now_ns, _LOOK_SECONDS)
+        looking = asyncio.create_task(self._look(cluster, subject, now_ns))
+        try:
+            await asyncio.wait({looking}, timeout=patience)
+            view = None if looking.done() else cluster.served.board.at_once()
+            sight = None if view is None else glimpse(view, subject)
+            return await looking if sight is None else sight
+        finally:
+            looking.cancel()
+
+    async def _look(self, cluster: Cluster, subject: Subject, now_ns: int) -> Sight:
         turns = self._looks.setdefault(cluster.name, asyncio.Semaphore(_LOOKS_AT_ONCE))
         async with turns:
             sight = await cluster.owner.ask(lambda served: _seen(served, subject, now_ns))
@@ -73,7 +95,7 @@ def _with_hint(cluster: Cluster, subject: Subject) -> Subject:
         cluster.book.write_all()
         story = cluster.book.story_named(subject.key)
     if story is None or not story.reasons:
-        return subject
+        return replace(subject, waits=False, blocking="")
     named = next((reason.task for reason in story.reasons if reason.task), "")
     return replace(subject, waits=True, blocking=named)
 
@@ -84,13 +106,25 @@ def _subject(request: ExplainRequest) -> Subject:
         raise errors.RequestFieldError("subject", "is missing: give job or pod")
     named = request.job if which == "job" else request.pod
     for field in ("namespace", "name"):
-        if not getattr(named, field):
-            raise errors.RequestFieldError(f"{which}.{field}", "is missing")
+        value = getattr(named, field)
+        if not value or "/" in value:
+            problem = f"{value!r} is no name: it has a '/'" if value else "is missing"
+            raise errors.RequestFieldError(f"{which}.{field}", problem)
     count = request.nearest_node_count
     if not 0 <= count <= _MOST_NODES:
         problem = f"{count} is not between 0 and {_MOST_NODES}"
         raise errors.RequestFieldError("nearest_node_count", problem)
     return Subject(named.namespace, named.name, which == "pod", count or _DEFAULT_NODES)
+
+
+def _patience(request: ExplainRequest) -> float:
+    if not request.HasField("patience"):
+        return _PATIENCE_SECONDS
+    seconds = request.patience.seconds + request.patience.nanos / 1e9
+    if not 0 <= seconds <= _MOST_PATIENCE_SECONDS:
+        problem = f"{seconds:g} s is not between 0 and {_MOST_PATIENCE_SECONDS} s"
+        raise errors.RequestFieldError("patience", problem)
+    return seconds
 
 
 def _read(
@@ -133,7 +167,10 @@ def _explained(
     _tell_placements(explanation, sight, story, records)
     explanation.sentence = sentence_of(sight, explanation)
     return ExplainResponse(
-        explanation=explanation, based_on_seq=sight.based_on_seq, session=sight.session
+        explanation=explanation,
+        based_on_seq=sight.based_on_seq,
+        session=sight.session,
+        without_nodes=sight.without_nodes,
     )
 
 
@@ -189,4 +226,5 @@ def _tell_placements(
             placement.session = kept.number
             placement.decision_time.CopyFrom(kept.summary.start_time)
             placement.decision_id = bind.id
+            placement.action = kept.result.action_of(bind) if kept.result is not None else ""
         explanation.placements.append(placement)

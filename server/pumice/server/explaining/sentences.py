@@ -70,7 +70,7 @@ def _job(sight: Sight, explanation: pb.Explanation) -> str:
         head = f"{sight.job} waits"
         if placed:
             head += f" with {placed} of {sum(counts.values())} pods placed"
-        return f"{head}: {_why(sight.reasons)}.{_nearest(explanation)}"
+        return f"{head}: {_why(sight.reasons)}{_meant(sight)}.{_nearest(explanation)}"
     if explanation.phase == group_pb2.POD_GROUP_PHASE_COMPLETED:
         return f"{sight.job} is done."
     if pending:
@@ -91,7 +91,7 @@ def _pod(sight: Sight, explanation: pb.Explanation) -> str:
     if sight.pod_status is None:
         return _evicted(explanation) or f"{name} is gone."
     if sight.pod_status in _PLACED:
-        return f"{name} is on {sight.pod_node}.{_node(explanation)}"
+        return f"{name} is on {sight.pod_node}{_by(explanation)}.{_node(explanation)}"
     if sight.pod_status is TaskStatus.RELEASING:
         return _evicted(explanation) or f"{name} is being taken away from {sight.pod_node}."
     if sight.pod_status is not TaskStatus.PENDING:
@@ -105,7 +105,8 @@ def _pod(sight: Sight, explanation: pb.Explanation) -> str:
         return f"{name} waits: {_why(tuple(own))}.{_nearest(explanation)}"
     if not sight.reasons:
         return f"{name} waits; no session has looked at it yet."
-    return f"{name} waits for its job: {_why(sight.reasons)}.{_nearest(explanation)}"
+    why = f"{_why(sight.reasons)}{_meant(sight)}"
+    return f"{name} waits for its job: {why}.{_nearest(explanation)}"
 
 
 def _why(reasons: tuple[Reason, ...]) -> str:
@@ -118,6 +119,11 @@ def _why(reasons: tuple[Reason, ...]) -> str:
     specific = [text for text in texts if text != _NOT_IN] or texts
     more = len(specific) - 3
     return "; ".join(specific[:3]) + (f" (and {more} more)" if more > 0 else "")
+
+
+def _meant(sight: Sight) -> str:
+    """A queue that does not exist may be one that was misspelt."""
+    return f" (there is {' and '.join(sight.near_queues)})" if sight.near_queues else ""
 
 
 def _nearest(explanation: pb.Explanation) -> str:
@@ -134,6 +140,14 @@ def _nearest(explanation: pb.Explanation) -> str:
     if not parts:
         return f" By itself {who} would fit on {nearest.node}."
     return f" The nearest node for {who} is {nearest.node}, which {' and '.join(parts)}."
+
+
+def _by(explanation: pb.Explanation) -> str:
+    """Who put it there, as far as that is still known."""
+    placement = next(iter(explanation.placements), None)
+    if placement is None or not placement.action:
+        return ""
+    return f", where {placement.action} put it in session {placement.session}"
 
 
 def _node(explanation: pb.Explanation) -> str:
@@ -208,7 +222,11 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
         f"{r.have} of the {r.need} pods that must start together fit, {r.need - r.have} short"
     ),
     ReasonCode.NO_NODE_FITS: _no_node,
-    ReasonCode.ROLE_FAILED: lambda _: "another pod of its role did not fit",
+    ReasonCode.ROLE_FAILED: lambda r: (
+        f"more pods of role {r.subjects[0]} were not tried, since one of them fits nowhere"
+        if r.subjects
+        else "another pod of its role did not fit"
+    ),
     ReasonCode.GATED: lambda r: f"{r.task or 'a pod'} has a scheduling gate",
     ReasonCode.PIPELINED: lambda _: "it waits for room that is being freed",
     ReasonCode.NO_VICTIMS: _no_victims,

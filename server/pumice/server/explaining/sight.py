@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -12,6 +13,7 @@ from pumice.core.engine import Engine
 from pumice.core.model.reasons import Reason
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
+from pumice.server.board import View
 from pumice.server.explaining.nearest import nearest_nodes, placement_of
 from pumice.server.state import ClusterState
 from pumice.server.wire.groups import write_pod_group_status
@@ -35,7 +37,8 @@ class Sight:
     queue: str = ""
     phase: group_pb2.PodGroupPhase.ValueType = group_pb2.POD_GROUP_PHASE_UNSPECIFIED
     has_group: bool = False
-    queue_exists: bool = True
+    # Where its queue does not exist: those that may have been meant.
+    near_queues: list[str] = field(default_factory=list)
     min_available: int = 0
     counts: dict[TaskStatus, int] = field(default_factory=dict)
     # From the book: why the last session held it back.
@@ -55,6 +58,8 @@ class Sight:
     plugins: frozenset[str] = frozenset()
     # Names there are, when there is none like the one asked for.
     names: list[str] = field(default_factory=list)
+    # Nobody could look at nodes.
+    without_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,29 @@ def see(state: ClusterState, subject: Subject, now_ns: int) -> Sight:
     return sight
 
 
+def glimpse(view: View, subject: Subject) -> Sight | None:
+    """What the board knows of a job; None: it is not on it, so that nothing can be said."""
+    id_ = None if subject.is_pod else _find_id(view.jobs, subject)
+    if id_ is None:
+        return None
+    row = view.jobs[id_]
+    return Sight(
+        view.session,
+        view.based_on_seq,
+        job=id_,
+        queue=row.queue,
+        phase=write_pod_group_status(row.group.status).phase,
+        has_group=True,
+        near_queues=_near_queues(row.queue, [queue.name for queue in view.queues]),
+        min_available=row.min_available,
+        counts=dict(row.counts),
+        blocking=subject.blocking,
+        actions=view.actions,
+        plugins=view.plugins,
+        without_nodes=True,
+    )
+
+
 def _find_pod(engine: Engine, subject: Subject, sight: Sight) -> Task | None:
     found = [task for task in engine.cache.tasks.values() if task.key == subject.key]
     if found:
@@ -111,22 +139,31 @@ def _find_job(engine: Engine, subject: Subject, task: Task | None) -> Job | None
     jobs = engine.cache.jobs
     if subject.is_pod:
         return jobs.get(task.job_id) if task is not None else None
+    id_ = _find_id(jobs, subject)
+    return None if id_ is None else jobs[id_]
+
+
+def _find_id(jobs: Collection[str], subject: Subject) -> str | None:
     if subject.key in jobs:
-        return jobs[subject.key]
+        return subject.key
     # Volcano's job controller adds the job's uid to its name.
     made = [id_ for id_ in jobs if id_.startswith(f"{subject.key}-")]
     made = [id_ for id_ in made if _UID.fullmatch(id_[len(subject.key) :])]
-    return jobs[max(made)] if made else None
+    return max(made) if made else None
 
 
 def _see_job(engine: Engine, job: Job, sight: Sight) -> None:
     sight.job, sight.queue = job.id, job.queue
     sight.has_group = job.group is not None
-    sight.queue_exists = job.queue in engine.cache.queues
+    sight.near_queues = _near_queues(job.queue, engine.cache.session_queues())
     sight.min_available = job.min_available
     if job.group is not None:
         sight.phase = write_pod_group_status(job.group.status).phase
     sight.counts = {s: len(tasks) for s, tasks in job.index.by_status.items() if tasks}
+
+
+def _near_queues(name: str, there: Collection[str]) -> list[str]:
+    return [] if name in there else get_close_matches(name, there, n=2)
 
 
 def _names(engine: Engine, subject: Subject) -> list[str]:
@@ -135,8 +172,13 @@ def _names(engine: Engine, subject: Subject) -> list[str]:
         names = (task.key for task in engine.cache.tasks.values())
     else:
         names = engine.cache.jobs
+    names = list(names)
     same = f"{subject.namespace}/"
     found = [key for key in names if key.startswith(same) or key.endswith(f"/{subject.name}")]
+    if not found:
+        there = sorted({key.partition("/")[0] for key in names})
+        near = get_close_matches(subject.namespace, there, n=1, cutoff=0.5)
+        found = [key for key in names if near and key.startswith(f"{near[0]}/")]
     return found[:_MOST_NAMES]
 
 

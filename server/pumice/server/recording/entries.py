@@ -100,15 +100,15 @@ def snapshot_begin(first_seq: int, kinds: Sequence[int], now_ns: int) -> Iterato
 
 
 def batch(
-    first_seq: int,
-    ops: Sequence[delta_pb2.Op],
-    rejected: Sequence[object_pb2.RejectedObject],
-    now_ns: int,
+    batch: delta_pb2.DeltaBatch, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
 ) -> Iterator[_Entry]:
-    if ops:
-        held = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)
-        yield _Entry(delta_batch=held, at_time_ns=now_ns)
-    yield from _rejections(first_seq + len(ops) - 1, rejected, now_ns)
+    if batch.ops:
+        entry = _Entry(at_time_ns=now_ns)
+        # As bytes: ops that are copied one by one take several times as long.
+        entry.delta_batch.MergeFromString(batch.SerializeToString())
+        entry.delta_batch.ClearField("incarnation")
+        yield entry
+    yield from _rejections(batch.first_seq + len(batch.ops) - 1, rejected, now_ns)
 
 
 def snapshot_end(

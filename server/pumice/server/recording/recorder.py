@@ -109,12 +109,11 @@ class Recorder:
 
     def took(
         self,
-        first_seq: int,
-        ops: Sequence[delta_pb2.Op],
+        batch: delta_pb2.DeltaBatch,
         rejected: Sequence[object_pb2.RejectedObject],
         now_ns: int,
     ) -> None:
-        self._post(lambda: entries.batch(first_seq, ops, rejected, now_ns))
+        self._post(lambda: entries.batch(batch, rejected, now_ns))
 
     def ended(self, seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int) -> None:
         self._post(lambda: entries.snapshot_end(seq, rejected, now_ns))

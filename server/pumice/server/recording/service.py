@@ -10,6 +10,7 @@ from typing import Any
 
 from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
+from pumice.server.peers import check_cluster
 from pumice.server.served import ServedCluster
 from pumice.server.service import abort
 from pumice.server.surroundings import Surroundings
@@ -101,7 +102,9 @@ def _cut(entry: RecordingEntry) -> list[RecordingEntry]:
 class RecordingServicer(RecordingServiceServicer):
     """Serves Record."""
 
-    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+    def __init__(self, clusters: Clusters, around: Surroundings, *, by_certificate: bool) -> None:
+        """By certificate: nobody else has asked who calls, so theirs must name the cluster."""
+        self._by_certificate = by_certificate
         self._clusters = clusters
         self._around = around
         self._running = 0
@@ -111,6 +114,8 @@ class RecordingServicer(RecordingServiceServicer):
     ) -> AsyncIterator[pb.RecordResponse]:
         try:
             cluster = self._clusters.find(request.cluster)
+            if self._by_certificate:
+                check_cluster(context, cluster.name)
             if self._running >= _MOST_AT_ONCE:
                 raise errors.LimitError("recordings at once", _MOST_AT_ONCE, self._running + 1)
             self._running += 1
@@ -146,4 +151,5 @@ class RecordingServicer(RecordingServiceServicer):
     def _begin(self, cluster: Cluster, served: ServedCluster, listener: StreamListener) -> None:
         if not served.is_settled:
             raise errors.NotReadyError(cluster.name)
-        cluster.recorder.listen(listener, served.state, self._around.clock.now_ns())
+        with served.board.instead(served.state):
+            cluster.recorder.listen(listener, served.state, self._around.clock.now_ns())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pumice.core.registry import Registry
 from pumice.recordings import Recording
+from pumice.server.garbage import Garbage
 from pumice.server.recording.entries import own_version, plugin_versions
 from pumice.server.replaying.differences import Difference, differences
 from pumice.server.replaying.playback import Playback
@@ -53,18 +54,21 @@ def compare(
     found = Comparison(warnings=_warnings(recording.header, registry))
     playback = Playback(registry, scheduler_conf)
     statuses = statuses and not recording.header.redacted
-    for played in playback.sessions(recording.entries(session)):
-        recorded = played.recorded
-        if session and recorded.number < session:
-            continue
-        if until_ns is not None and recorded.now_ns > until_ns:
-            break
-        apart = differences(played, statuses=statuses)
-        _add(found, recorded.number, recorded.now_ns, len(recorded.decisions), apart, most_kept)
-        if progress is not None:
-            progress(recorded.number)
-        if session:
-            break
+    garbage = Garbage()
+    with garbage.kept_out():
+        for played in playback.sessions(recording.entries(session)):
+            garbage.after_session()
+            recorded = played.recorded
+            if session and recorded.number < session:
+                continue
+            if until_ns is not None and recorded.now_ns > until_ns:
+                break
+            apart = differences(played, statuses=statuses)
+            _add(found, recorded.number, recorded.now_ns, len(recorded.decisions), apart, most_kept)
+            if progress is not None:
+                progress(recorded.number)
+            if session:
+                break
     found.ending = str(recording.ending or "")
     found.refused_configurations = playback.refused
     return found

@@ -168,7 +168,7 @@ class Playback:
             for op in batch.ops:
                 if op.HasField("configuration"):
                     op.configuration.CopyFrom(self._overruled(op.configuration))
-        ops = list(self._reader.number(batch.first_seq, batch.ops))
+        ops = self._reader.batch(batch)
         if self._snapshot is not None and self._snapshot[0]:
             self._snapshot[1].extend(ops)
         else:

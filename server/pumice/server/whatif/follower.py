@@ -93,7 +93,7 @@ class FollowedState:
         if self.state is None:
             return
         message = delta_pb2.DeltaBatch.FromString(batch)
-        ops = list(self._reader.number(message.first_seq, message.ops))
+        ops = self._reader.batch(message)
         if self._kinds:
             self._pending += ops
         else:
@@ -144,6 +144,7 @@ class Follower:
             frames.ASK: self._ask,
             frames.SEE: self._see,
             frames.CANCEL: self._cancel,
+            frames.PING: self._ping,
         }
 
     def run(self) -> None:
@@ -177,6 +178,10 @@ class Follower:
         except Exception as error:
             frame = frames.pack(frames.FAILED, id_, "", f"{type(error).__name__}: {error}", b"")
         _write_all(self._target, frame)
+
+    def _ping(self, id_: int) -> None:
+        """All that was told before has been heard."""
+        _write_all(self._target, frames.pack(frames.ANSWER, id_, None))
 
     # Trials.
 

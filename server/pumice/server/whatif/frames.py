@@ -16,7 +16,7 @@ STATE_VERBS = (
     *("connected", "began", "took", "ended", "woke", "ran"),
 )
 # and questions.
-ASK, SEE, CANCEL = "ask", "see", "cancel"
+ASK, SEE, CANCEL, PING = "ask", "see", "cancel", "ping"
 # From it.
 ANSWER, FAILED = "answer", "failed"
 

@@ -21,6 +21,8 @@ log = logging.getLogger("pumice.server")
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
 _OBJECTS_AT_ONCE = 500
 _END_SECONDS = 5.0
+# A large cluster takes a while to be told.
+_STAND_SECONDS = 300.0
 
 
 class FollowerLink:
@@ -29,12 +31,25 @@ class FollowerLink:
     def __init__(self, name: str) -> None:
         self._name = name
         self._process: asyncio.subprocess.Process | None = None
+        self._spawning: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._ids = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
         # What came while the base is still being sent; None: it has been.
         self._backlog: deque[tuple[Any, ...]] | None = None
+        # Whether the base has been heard as well.
+        self._stands = False
         self._ended = False
+        self._used = asyncio.get_running_loop().time()
+
+    @property
+    def idle_seconds(self) -> float:
+        """For how long nobody has asked anything; nobody waits for an answer either."""
+        return 0.0 if self._asked else asyncio.get_running_loop().time() - self._used
+
+    def touch(self) -> None:
+        """Somebody is about to ask."""
+        self._used = asyncio.get_running_loop().time()
 
     @property
     def is_alive(self) -> bool:
@@ -43,9 +58,16 @@ class FollowerLink:
     @property
     def is_ready(self) -> bool:
         """Knows its cluster, and answers at once."""
-        return self.is_alive and self._backlog is None
+        return self.is_alive and self._stands
 
     async def start(self) -> None:
+        """A caller that goes away meanwhile does not lose the process: stop() knows of it."""
+        if self._ended:
+            raise errors.TrialLostError
+        self._spawning = asyncio.create_task(self._spawn())
+        await asyncio.shield(self._spawning)
+
+    async def _spawn(self) -> None:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "pumice.server.whatif.follower"),
@@ -54,6 +76,8 @@ class FollowerLink:
             env=environment,
         )
         self._reading = asyncio.create_task(self._read())
+        if self._ended:
+            self._close_pipe()
 
     def hold_back(self) -> None:
         """Until the base has been sent, what follows it waits."""
@@ -70,6 +94,8 @@ class FollowerLink:
         backlog, self._backlog = self._backlog or deque(), None
         for frame in backlog:
             self.tell(*frame)
+        await self._question(_STAND_SECONDS, frames.PING)
+        self._stands = True
 
     def tell(self, *frame: Any) -> None:
         if self._ended:
@@ -124,6 +150,7 @@ class FollowerLink:
             raise errors.TrialTimeoutError(seconds) from None
         finally:
             del self._asked[id_]
+            self.touch()
             if not future.done() or future.cancelled():
                 self.tell(frames.CANCEL, id_)
 
@@ -160,11 +187,17 @@ class FollowerLink:
         for future in self._asked.values():
             if not future.done():
                 future.set_exception(errors.TrialLostError())
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
     async def stop(self) -> None:
+        """Returns when the process, also one that was just being started, is gone."""
         self.end()
+        if self._spawning is not None:
+            await asyncio.gather(self._spawning, return_exceptions=True)
         process = self._process
         if process is None:
             return

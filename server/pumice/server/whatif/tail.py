@@ -67,13 +67,11 @@ class Tail:
 
     def took(
         self,
-        first_seq: int,
-        ops: Sequence[delta_pb2.Op],
+        batch: delta_pb2.DeltaBatch,
         rejected: Sequence[object_pb2.RejectedObject],
         now_ns: int,
     ) -> None:
         def send() -> None:
-            batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)
             self._link.tell("took", batch.SerializeToString(), now_ns)
 
         with suppress(RuntimeError):
@@ -144,7 +142,8 @@ def follow(served: ServedCluster, tail: Tail) -> Base | None:
     """
     if not served.is_settled or served.state.effective is None:
         return None
-    taken = served.state.engine.checkpoint()
+    with served.board.instead(served.state):
+        taken = served.state.engine.checkpoint()
     served.tap = Both(served.tap, tail)
     values = {
         "configuration": served.state.effective.message.SerializeToString(),

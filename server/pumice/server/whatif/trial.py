@@ -88,16 +88,20 @@ def _merged(
 # Objects in and out.
 
 
-def objects_in(held: ObjectSet) -> Iterator[object_pb2.ClusterObject]:
-    for node in held.nodes:
-        yield object_pb2.ClusterObject(node=node)
-    for queue in held.queues:
-        yield object_pb2.ClusterObject(queue=queue)
-    for group in held.pod_groups:
-        yield object_pb2.ClusterObject(pod_group=group)
-    for pod in held.pods:
-        yield object_pb2.ClusterObject(pod=pod)
-    yield from held.other_objects
+def objects_in(held: ObjectSet) -> Iterator[tuple[str, Any]]:
+    """Each with the word for its kind; not wrapped, since that would copy it."""
+    for word, items in (
+        ("node", held.nodes),
+        ("queue", held.queues),
+        ("pod_group", held.pod_groups),
+        ("pod", held.pods),
+    ):
+        for item in items:
+            yield word, item
+    for other in held.other_objects:
+        kind = other.WhichOneof("object")
+        if kind is not None:
+            yield kind, getattr(other, kind)
 
 
 def _put_in(state: ClusterState, request: ScheduleRequest, now_ns: int) -> None:
@@ -107,18 +111,17 @@ def _put_in(state: ClusterState, request: ScheduleRequest, now_ns: int) -> None:
     ops: list[delta_pb2.Op] = []
     if live:
         ops += [delta_pb2.Op(tombstone=ref) for ref in request.cluster.removed]
-    for item in objects_in(held):
-        word = item.WhichOneof("object")
-        if word is None:
-            continue
-        message = getattr(item, word)
+    for word, message in objects_in(held):
         old = known.uid_of(word, message) if known is not None else ""
         if not message.uid:
             message.uid = old or _key(message)
         elif old and old != message.uid:
             kind = object_pb2.Kind.ValueType(_KINDS[word])
             ops.append(delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=kind, uid=old)))
-        ops.append(delta_pb2.Op(upsert=delta_pb2.Upsert(revision=1, object=item)))
+        op = delta_pb2.Op()
+        op.upsert.revision = 1
+        getattr(op.upsert.object, word).CopyFrom(message)
+        ops.append(op)
     seq = state.applied_seq
     rejected, _ = state.apply(OpReader().number(seq + 1, ops), now_ns)
     if rejected:

@@ -24,6 +24,7 @@ from pumice.server.wire.objects import (
     kind_word,
     write_object,
 )
+from pumice.server.wire.shapes import NO_POD, shapes_of
 from pumice.server.wire.specs import SpecTable
 from pumice.server.wire.statuses import (
     status_batches,
@@ -35,6 +36,7 @@ from pumice.server.wire.statuses import (
 )
 
 __all__ = [
+    "NO_POD",
     "DeltaReader",
     "ObjectReader",
     "SpecTable",
@@ -48,6 +50,7 @@ __all__ = [
     "read_gang",
     "read_outcome",
     "read_tombstone",
+    "shapes_of",
     "status_batches",
     "write_decision",
     "write_decisions",

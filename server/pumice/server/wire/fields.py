@@ -60,7 +60,10 @@ def amount(field: str, value: int, limit: int = INT64_LIMIT) -> int:
 
 def amounts(field: str, held: Mapping[str, int], limit: int = INT64_LIMIT) -> Pairs:
     """Sorted, so that equal maps give equal values whatever their order on the wire."""
-    pairs = tuple(sorted(held.items()))
+    # Walking an empty map of a message costs as much as walking a small one.
+    if not held:
+        return ()
+    pairs = tuple(sorted([(name, held[name]) for name in held]))
     for name, value in pairs:
         if not name:
             raise FieldError(field, "has a resource without a name")
@@ -79,9 +82,8 @@ def chosen(field: str, number: Number, choices: Mapping[Number, Choice]) -> Choi
 
 
 def texts(held: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(held.items()))
+    return tuple(sorted([(key, held[key]) for key in held])) if held else ()
 
 
 def plain(held: Mapping[str, str]) -> dict[str, str]:
-    # Copying an empty map of a message costs as much as copying a small one.
-    return dict(held) if held else {}
+    return {key: held[key] for key in held} if held else {}

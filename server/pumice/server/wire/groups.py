@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import intern
+
 from pumice.core.model.group import (
     NetworkTopology,
     NodeGroupAffinity,
@@ -96,17 +98,24 @@ def _write_policy(policy: SubGroupPolicy) -> group_pb2.SubGroupPolicy:
 
 
 def read_pod_group_status(message: group_pb2.PodGroupStatus) -> PodGroupStatus:
+    conditions = message.conditions
     return PodGroupStatus(
         chosen("status.phase", message.phase, _PHASES),
         message.running,
         message.succeeded,
         message.failed,
-        tuple(
-            PodGroupCondition(
-                m.type, m.status, m.reason, m.message, m.transition_id, m.transition_time_ns
-            )
-            for m in message.conditions
-        ),
+        tuple(map(_read_condition, conditions)) if conditions else (),
+    )
+
+
+def _read_condition(message: group_pb2.PodGroupCondition) -> PodGroupCondition:
+    return PodGroupCondition(
+        intern(message.type),
+        intern(message.status),
+        intern(message.reason),
+        message.message,
+        message.transition_id,
+        message.transition_time_ns,
     )
 
 
@@ -131,16 +140,17 @@ def write_pod_group_status(status: PodGroupStatus) -> group_pb2.PodGroupStatus:
 
 
 def read_pod_group(message: group_pb2.PodGroup) -> PodGroup:
-    check_namespaced(message.uid, message.namespace, message.name)
-    has = message.HasField
+    uid, namespace, name = message.uid, message.namespace, message.name
+    check_namespaced(uid, namespace, name)
+    has, policies = message.HasField, message.sub_group_policies
     return PodGroup(
-        uid=message.uid,
-        namespace=message.namespace,
-        name=message.name,
+        uid=uid,
+        namespace=intern(namespace),
+        name=intern(name),
         creation_time_ns=message.creation_time_ns,
         labels=plain(message.labels),
         annotations=plain(message.annotations),
-        queue=message.queue,
+        queue=intern(message.queue),
         min_member=at_least("min_member", message.min_member, 0),
         min_task_member=amounts("min_task_member", message.min_task_member),
         min_resources=amounts("min_resources", message.min_resources.amounts)
@@ -152,9 +162,10 @@ def read_pod_group(message: group_pb2.PodGroup) -> PodGroup:
         if has("network_topology")
         else None,
         sub_group_policies=tuple(
-            _read_policy(f"sub_group_policies[{i}]", m)
-            for i, m in enumerate(message.sub_group_policies)
-        ),
+            _read_policy(f"sub_group_policies[{i}]", m) for i, m in enumerate(policies)
+        )
+        if policies
+        else (),
         preemptable=message.preemptable,
         revocable_zone=message.revocable_zone,
         sla_waiting_time_ns=amount("sla_waiting_time_ns", message.sla_waiting_time_ns)

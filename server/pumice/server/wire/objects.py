@@ -13,6 +13,7 @@ from pumice.server.wire import groups, pods, policies
 from pumice.server.wire import storage as volumes
 from pumice.server.wire import topology as layouts
 from pumice.server.wire.fields import FieldError
+from pumice.server.wire.shapes import PodReader
 from pumice.server.wire.specs import SpecTable
 from pumice.v1 import object_pb2
 
@@ -110,10 +111,13 @@ def key_of(message: Any) -> str:
 
 
 class ObjectReader:
-    """Reads objects; keeps a table of the pod specs it has seen."""
+    """Reads objects; remembers the shapes and specs of pods that it has seen."""
 
     def __init__(self, specs: SpecTable | None = None) -> None:
-        self._read_spec = (SpecTable() if specs is None else specs).read
+        reader = PodReader(specs)
+        self._read_pod = reader.read
+        # The pod of a message and the key of its shape, where that helps; else None.
+        self.read_shaped = reader.read_shaped
 
     def read(self, message: object_pb2.ClusterObject) -> ClusterObject | None:
         """None for a kind that the engine does not hold; ObjectError for a malformed object."""
@@ -123,7 +127,7 @@ class ObjectReader:
             return None
         held = getattr(message, field)
         try:
-            return pods.read_pod(held, self._read_spec) if field == "pod" else kind.read(held)
+            return self._read_pod(held) if field == "pod" else kind.read(held)
         except FieldError as error:
             raise ObjectError(kind.word, key_of(held), error.field, error.problem) from error
 

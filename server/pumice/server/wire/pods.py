@@ -109,14 +109,15 @@ def write_pod(pod: Pod) -> pod_pb2.Pod:
 
 
 def read_node(message: node_pb2.Node) -> Node:
-    check_named(message.uid, message.name)
+    uid, name, taints, images = message.uid, message.name, message.taints, message.images
+    check_named(uid, name)
     return Node(
-        uid=message.uid,
-        name=intern(message.name),
+        uid=uid,
+        name=intern(name),
         creation_time_ns=message.creation_time_ns,
         labels=plain(message.labels),
         annotations=plain(message.annotations),
-        taints=tuple(read_taint(f"taints[{i}]", m) for i, m in enumerate(message.taints)),
+        taints=tuple(read_taint(f"taints[{i}]", m) for i, m in enumerate(taints)) if taints else (),
         unschedulable=message.unschedulable,
         allocatable=amounts("allocatable", message.allocatable, EXACT_LIMIT),
         capacity=amounts("capacity", message.capacity, EXACT_LIMIT),
@@ -128,8 +129,10 @@ def read_node(message: node_pb2.Node) -> Node:
         ),
         images=tuple(
             NodeImage(tuple(m.names), amount(f"images[{i}].size_bytes", m.size_bytes))
-            for i, m in enumerate(message.images)
-        ),
+            for i, m in enumerate(images)
+        )
+        if images
+        else (),
     )
 
 

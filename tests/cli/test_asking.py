@@ -112,6 +112,40 @@ def test_a_manifest_that_cannot_be_used_is_one_line(
     assert len(ended.err.splitlines()) == 1
 
 
+async def test_a_misspelt_queue_comes_with_the_one_that_was_meant(
+    core: RunningCore, ask: Run, tmp_path: Path
+) -> None:
+    await core.served([running.queue("research"), running.node("n1")])
+    misspelt = job(1)
+    misspelt["spec"]["queue"] = "reserch"
+    ended = await ask("schedule", "-f", written(tmp_path, misspelt))
+    assert ended.code == 1
+    assert "queue reserch does not exist; did you mean research?" in ended.out
+
+
+async def test_a_configuration_that_cannot_be_tried_is_said_once_with_its_line(
+    core: RunningCore, ask: Run, tmp_path: Path
+) -> None:
+    await core.served([running.queue(), running.node("n1")])
+    conf = tmp_path / "conf.yaml"
+    conf.write_text('actions: "allocat"\ntiers:\n- plugins:\n  - name: gang\n')
+    ended = await ask("schedule", "-f", written(tmp_path, job(1)), "--conf", conf)
+    assert ended.code == 2
+    assert ended.err.count("unknown action 'allocat'; did you mean 'allocate'?") == 1
+    assert "configuration line 1: actions: " in ended.err
+
+
+async def test_the_figures_of_the_session_are_told(
+    core: RunningCore, ask: Run, tmp_path: Path
+) -> None:
+    await core.served([running.queue(), running.node("n1")])
+    file = written(tmp_path, job(2))
+    (figures,) = json.loads((await ask("schedule", "-f", file, "--json")).out)["sessions"]
+    assert (figures["binds"], figures["evictions"], figures["waiting"]) == (2, 0, 0)
+    assert figures["work"]["tasks_tried"] == 2
+    assert "1 session, " in (await ask("schedule", "-f", file)).out
+
+
 async def test_a_waiting_job_is_explained(core: RunningCore, ask: Run) -> None:
     await core.served([running.queue(), running.node("n1"), *running.gang("job", 9)])
     await core.session(1)

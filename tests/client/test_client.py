@@ -105,6 +105,15 @@ async def test_errors_say_what_is_near_and_what_is_wrong(core: RunningCore, ask:
     assert refused.value.detail.problems
 
 
+async def test_a_request_that_is_too_large_is_told_with_the_limit(ask: Ask) -> None:
+    heavy = gang("job", 1)
+    heavy[1].pod.annotations["a"] = "x" * 17 * 1024 * 1024
+    with pytest.raises(LimitExceededError, match="is over the limit of 16777216") as caught:
+        await ask("schedule_inline", heavy)
+    assert caught.value.detail.given > 17 * 1024 * 1024
+    assert not is_worth_repeating(caught.value)
+
+
 async def test_a_request_id_is_idempotent(core: RunningCore, ask: Ask) -> None:
     await core.served([queue(), node("n1")])
     first = await ask("schedule", gang("job", 1), request_id="mine")
@@ -118,6 +127,8 @@ async def test_sessions_are_watched_by_either_client(core: RunningCore) -> None:
     settings = ClientSettings(address=core.server.address)
     adapter = await core.served([queue(), node("n1"), *gang("one", 1)])
     await adapter.decisions()
+    # It is told to those who watch after it was sent to the adapter.
+    await core.session(1)
 
     def first() -> str:
         with Client(settings) as client:

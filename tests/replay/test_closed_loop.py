@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 
-from pumice.recordings import Recording
+from pumice.cli.replay.whatif import Changes, pace_of
+from pumice.recordings import Recording, pace
 from pumice.recordings.closed_loop import ClosedLoop
 from pumice.recordings.figures import ALL, Figures, figures
-from pumice.recordings.history import History
-from pumice.server.local import LocalCore
+from pumice.recordings.history import History, OutsideEvent
+from pumice.recordings.pace import Pace
+from pumice.server import pacing
+from pumice.server.local import LocalCore, LocalSession
 from pumice.testing import recordings_in
+from pumice.v1 import delta_pb2, object_pb2
 from pumice.v1.configuration_pb2 import Configuration
 from tests.replay.walks import PACKING
+from tests.server.running import queue
 
-GOLDEN = recordings_in(Path(__file__).parents[1] / "recordings")
 PERIOD_NS = 1_000_000_000
+GOLDEN = recordings_in(Path(__file__).parents[1] / "recordings")
+FROM_PROCESSES = [path for path in GOLDEN if path.stem != "volumes"]
 WITHOUT_EVICTIONS = """
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -31,14 +41,19 @@ tiers:
 """
 
 
-def both(path: Path, conf: str | None = None) -> tuple[Figures, Figures]:
+def read(path: Path) -> History:
     with Recording(path) as held:
-        history = History.read(held.entries())
-    configuration = Configuration()
-    configuration.CopyFrom(history.configuration)
-    if conf is not None:
-        configuration.scheduler_conf = conf
-    loop = ClosedLoop(history, LocalCore(configuration), PERIOD_NS)
+        return History.read(held.entries())
+
+
+def both(path: Path, conf: str | None = None, **changes: Any) -> tuple[Figures, Figures]:
+    history = read(path)
+    configuration = Changes(conf, **changes).applied_to(history.configuration)
+    return played(history, configuration, pace_of(history, configuration)[0])
+
+
+def played(history: History, configuration: Configuration, pace: Pace) -> tuple[Figures, Figures]:
+    loop = ClosedLoop(history, LocalCore(configuration), pace)
     loop.run()
     return (
         figures(history, history.pods, history.evictions),
@@ -48,16 +63,32 @@ def both(path: Path, conf: str | None = None) -> tuple[Figures, Figures]:
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_the_recorded_configuration_reproduces_the_recorded_waiting_times(path: Path) -> None:
-    old, new = both(path)
+    check_alike(*both(path))
+
+
+@pytest.mark.parametrize("path", FROM_PROCESSES, ids=lambda path: path.stem)
+def test_recordings_of_processes_hold_sessions_long_before_the_period_was_over(path: Path) -> None:
+    gaps = [after - before for before, after in pairwise(read(path).ticks)]
+    assert median(gaps) < PERIOD_NS / 4
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_so_does_a_pace_that_knows_the_first_session_only(path: Path) -> None:
+    history = read(path)
+    pace = Pace(history.ticks, PERIOD_NS, eager=True, as_recorded=False)
+    check_alike(*played(history, history.configuration, pace))
+
+
+def check_alike(old: Figures, new: Figures) -> None:
     assert old.jobs.keys() == new.jobs.keys()
     for name, job in old.jobs.items():
         again = new.jobs[name].wait
         assert (job.wait is None) == (again is None), name
         if job.wait is not None and again is not None:
             assert abs(job.wait - again) <= 1.0, name
-    for queue, made in old.queues.items():
-        assert abs(made.mean_wait - new.queues[queue].mean_wait) <= 1.0
-        assert abs(made.cpu_share - new.queues[queue].cpu_share) <= 0.02
+    for name, made in old.queues.items():
+        assert abs(made.mean_wait - new.queues[name].mean_wait) <= 1.0
+        assert abs(made.cpu_share - new.queues[name].cpu_share) <= 0.02
     assert abs(old.queues[ALL].evictions - new.queues[ALL].evictions) <= 3
 
 
@@ -78,3 +109,69 @@ def test_other_figures_come_with_another_configuration() -> None:
 
 def test_it_is_the_same_every_time() -> None:
     assert both(GOLDEN[0], PACKING) == both(GOLDEN[0], PACKING)
+
+
+def test_without_eager_sessions_jobs_wait_longer() -> None:
+    path = next(path for path in GOLDEN if "evictions" in path.stem)
+    _, eager = both(path)
+    _, slow = both(path, eager=False)
+    _, slower = both(path, eager=False, period_seconds=3.0)
+    waits = [found.queues[ALL].mean_wait for found in (eager, slow, slower)]
+    assert waits == sorted(waits)
+    assert waits[0] + 0.2 < waits[1] < waits[2] - 0.2
+
+
+class Sessions:
+    """A core that decides nothing, and notes when it was asked."""
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+        self.stirred = 0
+
+    def apply(self, ops: Sequence[delta_pb2.Op], now_ns: int) -> None:
+        self.stirred += 1
+
+    def session(self, now_ns: int) -> LocalSession:
+        self.times.append(now_ns)
+        return LocalSession(len(self.times), now_ns)
+
+    def next_wake(self, now_ns: int) -> int | None:
+        return None
+
+
+def times_of(arrivals: Sequence[int], end_ns: int, **pacing_: Any) -> list[int]:
+    """When sessions run, in milliseconds, as queues arrive at some of them."""
+    millisecond = 1_000_000
+    history = History(0, end_ns * millisecond)
+    for number, at_ns in enumerate(arrivals):
+        held = queue(f"q{number}")
+        event = OutsideEvent(at_ns * millisecond, held, object_pb2.KIND_QUEUE, held.queue.uid)
+        history.outside.append(event)
+    ticks = [tick * millisecond for tick in pacing_.pop("ticks", [0])]
+    core = Sessions()
+    ClosedLoop(history, core, Pace(ticks, PERIOD_NS, **pacing_)).run()
+    return [time // millisecond for time in core.times]
+
+
+def test_an_eager_core_decides_when_changes_have_settled() -> None:
+    arrivals = [1200, 1230, 1270, 3000]
+    assert times_of(arrivals, 5000, eager=True) == [0, 1320, 3050]
+
+
+def test_changes_that_never_settle_wait_a_period_at_most() -> None:
+    assert times_of(range(10, 2500, 40), 2500, eager=True) == [0, 1000, 2000]
+
+
+def test_a_core_that_is_not_eager_decides_every_period() -> None:
+    assert times_of([1200, 1230, 3500], 5000, eager=False) == [0, 2000, 4000]
+
+
+def test_a_recorded_session_is_the_one_that_a_change_called_for() -> None:
+    ticks = [0, 1258, 4000]
+    found = times_of([1200, 2000], 5000, eager=True, ticks=ticks)
+    # The second change called for one that is not in the recording.
+    assert found == [0, 1258, 2050, 4000]
+
+
+def test_eager_means_the_same_as_in_a_core() -> None:
+    assert pace.QUIET_NS == pacing.QUIET_NS

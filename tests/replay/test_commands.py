@@ -65,6 +65,26 @@ def test_until_stops_early(walk_file: Path, capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out)["sessions"] == 10
 
 
+def test_several_recordings_are_compared_one_after_another(
+    walk_file: Path, packing: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["replay", str(walk_file), str(GOLDEN[0])]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if line.endswith(".pumice:")] == [
+        f"{walk_file}:",
+        f"{GOLDEN[0]}:",
+    ]
+    assert sum(line.startswith("identical: ") for line in said) == 2
+    assert run(["replay", str(walk_file), str(GOLDEN[0]), "--diff", "--conf", str(packing)]) == 1
+
+
+def test_another_pace_is_a_question_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(GOLDEN[0]), "--no-eager", "--schedule-period", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sessions"] < 20
+    assert any("not at their recorded times" in line for line in found["assumptions"])
+
+
 def test_what_would_have_been_is_a_table_json_and_a_plot(
     packing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,12 +127,22 @@ def test_a_redacted_copy_is_written(tmp_path: Path) -> None:
     [
         (["replay", "{}/none.pumice"], "none.pumice: cannot be read"),
         (["replay", "{}/text.pumice"], "is not a recording of pumice"),
-        (["replay", str(GOLDEN[0]), "--session", "99999"], "session 99999 is not in it"),
+        (["replay", str(GOLDEN[0]), "--session", "99999"], "not in it whole; 1 to 109 are"),
+        (
+            ["replay", str(GOLDEN[0]), "--until", "2020-01-01T00:00:00Z"],
+            "no session ran until then",
+        ),
+        (
+            ["replay", str(GOLDEN[0]), "--closed", "--until", "2020-01-01T00:00:00Z"],
+            "no session is in it until then",
+        ),
+        (["replay", *map(str, GOLDEN), "--closed"], "one recording at a time"),
         (["replay", str(GOLDEN[0]), "--export-scenario", "{}/x"], "needs --session"),
         (["replay", str(GOLDEN[0]), "--conf", "{}/text.pumice"], "--conf: configuration"),
         (["record", "{}/x.rec", "--core", "unix:{}/none"], "ends in .pumice"),
         (["record", "{}/text.pumice", "--core", "unix:{}/none"], "is there already"),
-        (["record", "{}/new.pumice", "--core", "unix:{}/none"], "unix:"),
+        (["record", "{}/none/new.pumice", "--core", "unix:{}/none"], "is no folder"),
+        (["record", "{}/new.pumice", "--tls-cert", "{}/text.pumice"], "tls_key go together"),
         (["adapter", "replay", "{}/text.pumice", "--core", "unix:{}/none"], "not a recording"),
         (["demo", "--record", "{}/x.rec"], "ends in .pumice"),
     ],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,18 +17,19 @@ from pumice.recordings.redaction import redact
 from pumice.server.local import compare_recording
 from pumice.testing import assert_replay_identical, recordings_in
 from pumice.v1.recording_pb2 import RecordingEntry
+from tests.replay import pythons
 from tests.replay.walks import EVICTING, OLDER, PACKING, Walk, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = recordings_in(ROOT / "tests" / "recordings")
-NEEDED = "import click, google.protobuf, grpc, msgspec, numpy, rich, yaml, zstandard"
 REPLAY = "import sys; from pumice.cli.main import main; main()"
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_golden_recordings_are_decided_again(path: Path) -> None:
     found = assert_replay_identical(path)
-    assert found.decisions > 100
+    # Disks are few, so few pods find one.
+    assert found.decisions > (30 if path.stem == "volumes" else 100)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -65,21 +67,6 @@ def test_a_checkpoint_at_any_session_replays_like_the_beginning(
 # Another process.
 
 
-def interpreters() -> Iterator[object]:
-    """Every Python from 3.11 on that is to be found; this one first."""
-    yield pytest.param(sys.executable, id="this")
-    folders = [Path(p) for p in os.environ.get("PATH", "").split(os.pathsep) if p]
-    folders += sorted(Path.home().glob(".pyenv/versions/*/bin"))
-    folders += [Path(p) for p in os.environ.get("PUMICE_TEST_PYTHONS", "").split(os.pathsep) if p]
-    seen: set[Path] = {Path(sys.executable)}
-    for folder in folders:
-        for number in range(11, 20):
-            found = folder / f"python3.{number}"
-            if found.exists() and found not in seen:
-                seen.add(found)
-                yield pytest.param(str(found), id=str(found))
-
-
 def replayed(python: str, path: Path, **environment: str) -> str:
     roots = os.pathsep.join(str(ROOT / part) for part in ("proto", "server", "adapters", "clients"))
     inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONHASHSEED", "VIRTUAL_ENV")}
@@ -95,12 +82,20 @@ def replayed(python: str, path: Path, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("python", list(interpreters()))
-def test_replay_is_identical_under_every_python(python: str) -> None:
-    probe = subprocess.run([python, "-c", NEEDED], capture_output=True, check=False)
-    if probe.returncode:
-        pytest.skip(f"{python} has not what pumice needs")
-    assert '"identical": true' in replayed(python, GOLDEN[0])
+@pytest.mark.timeout(600)  # The first time it installs what the other Python needs.
+@pytest.mark.parametrize("version", sorted(pythons.others()))
+def test_replay_is_identical_under_every_python(version: str) -> None:
+    try:
+        python = pythons.environment_of(version, pythons.others()[version])
+    except pythons.NotMadeError as problem:
+        pytest.skip(f"no environment for Python {version}: {problem}")
+    there, here = (
+        json.loads(replayed(which, GOLDEN[0])) for which in (str(python), sys.executable)
+    )
+    # Pumice is not installed there, so that it does not know its version.
+    del there["warnings"], here["warnings"]
+    assert there == here
+    assert there["identical"]
 
 
 def test_replay_is_identical_under_other_hash_seeds_and_without_simd() -> None:

@@ -101,7 +101,8 @@ class Walk:
         numbered = list(self._reader.number(first_seq, ops))
         rejected, _ = self.state.apply(numbered, self.now_ns)
         for recorder in self.recorders:
-            recorder.took(first_seq, ops, rejected, self.now_ns)
+            batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)
+            recorder.took(batch, rejected, self.now_ns)
 
     def session(self) -> None:
         self.now_ns += 1

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "demo": "pumice.cli.demo:demo_command",
     "schedule": "pumice.cli.asking.schedule:schedule_command",
     "explain": "pumice.cli.asking.explain:explain_group",
+    "show": "pumice.cli.asking.show:show_group",
     "top": "pumice.cli.asking.top:top_command",
     "watch": "pumice.cli.asking.watch:watch_command",
     "record": "pumice.cli.record:record_command",

@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import click
-import grpc
 
+from pumice.cli.asking.options import core, core_options
 from pumice.cli.errors import FAILED, InputProblem
 from pumice.cli.replay.redacting import write_redacted
 from pumice.cli.terminal import complain, json_option, say_json
 from pumice.client.recording import RecordingEndedError, RecordingStream
 from pumice.recordings import SUFFIX, Recording, RecordingWriter
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_DEFAULT_CORE = "127.0.0.1:7461"
-
 
 @click.command("record")
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--core", "address", default="", help="The core: unix:/path or host:port.")
-@click.option("--cluster", default="", help="Which one, if the core serves several.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Default: until Ctrl-C.")
 @click.option("--redact", "redacted", is_flag=True, help="Renames everything; order stays.")
-@click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority.")
-@click.option("--tls-cert", type=_FILE, help="This caller's certificate.")
-@click.option("--tls-key", type=_FILE, help="This caller's key.")
+@core_options
 @json_option
 def record_command(
-    file: Path,
-    address: str,
-    cluster: str,
-    seconds: float | None,
-    redacted: bool,
-    tls_ca: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    as_json: bool,
+    file: Path, seconds: float | None, redacted: bool, as_json: bool, **reached: Any
 ) -> int:
     """Records a running core into FILE, which can be replayed by itself.
 
@@ -48,9 +34,10 @@ def record_command(
         raise click.UsageError(f"{file}: the name of a recording ends in {SUFFIX}")
     if file.exists():
         raise InputProblem(f"{file}: is there already; choose another name")
+    if not file.parent.is_dir():
+        raise InputProblem(f"{file.parent}: is no folder")
     plain = file.with_suffix(f".plain{SUFFIX}") if redacted else file
-    with _channel(address or _DEFAULT_CORE, tls_ca, tls_cert, tls_key) as channel:
-        stream = RecordingStream(channel, cluster, seconds)
+    with core(**reached) as client, client.record(seconds) as stream:
         signal.signal(signal.SIGTERM, lambda *_: stream.close())
         ended = _write(stream, plain)
     if redacted and plain.exists():
@@ -58,8 +45,6 @@ def record_command(
             write_redacted(plain, file)
         finally:
             plain.unlink()
-    if ended is not None and not file.exists():
-        raise InputProblem(f"{address or _DEFAULT_CORE}: {ended}")
     return _told(file, ended, as_json=as_json)
 
 
@@ -95,16 +80,3 @@ def _told(file: Path, ended: RecordingEndedError | None, *, as_json: bool) -> in
         complain(f"the core ended the recording: {ended}; what came before is whole")
         return FAILED
     return 0
-
-
-def _channel(
-    address: str, authority: Path | None, certificate: Path | None, key: Path | None
-) -> grpc.Channel:
-    if authority is None:
-        return grpc.insecure_channel(address)
-    credentials = grpc.ssl_channel_credentials(
-        authority.read_bytes(),
-        key.read_bytes() if key else None,
-        certificate.read_bytes() if certificate else None,
-    )
-    return grpc.secure_channel(address, credentials)

@@ -10,10 +10,11 @@ import grpc
 import grpc.aio
 from tenacity import AsyncRetrying
 
-from pumice.client import calling, operations
+from pumice.client import calling, operations, recording
 from pumice.client.errors import error_of
 from pumice.client.models import ExplanationView, ScheduleResult, SessionView
 from pumice.client.operations import Call, Operation
+from pumice.client.recording import RecordingEndedError
 from pumice.client.settings import ClientSettings
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.inspection_service_pb2 import (
@@ -25,6 +26,8 @@ from pumice.v1.inspection_service_pb2 import (
     WatchSessionsResponse,
 )
 from pumice.v1.object_pb2 import ClusterObject, ObjectRef
+from pumice.v1.recording_pb2 import RecordingEntry
+from pumice.v1.recording_service_pb2 import RecordResponse
 from pumice.v1.session_pb2 import SessionSummary
 
 T = TypeVar("T")
@@ -93,11 +96,21 @@ class AsyncClient:
             )
         )
 
-    async def explain_job(self, name: str, nearest: int = 0) -> ExplanationView:
-        return await self.run(operations.explain(self.settings.cluster, "job", name, nearest))
+    async def explain_job(
+        self, name: str, nearest: int = 0, patience_seconds: float | None = None
+    ) -> ExplanationView:
+        """Why it waits, or is where it is; with patience, nodes are looked at even during a session."""
+        return await self.run(
+            operations.explain(self.settings.cluster, "job", name, nearest, patience_seconds)
+        )
 
-    async def explain_pod(self, name: str, nearest: int = 0) -> ExplanationView:
-        return await self.run(operations.explain(self.settings.cluster, "pod", name, nearest))
+    async def explain_pod(
+        self, name: str, nearest: int = 0, patience_seconds: float | None = None
+    ) -> ExplanationView:
+        """Why it waits, or is where it is."""
+        return await self.run(
+            operations.explain(self.settings.cluster, "pod", name, nearest, patience_seconds)
+        )
 
     # What there is.
 
@@ -129,12 +142,7 @@ class AsyncClient:
     ) -> AsyncIterator[SessionView]:
         """Sessions as they end, until the caller stops; a core that goes away raises."""
         call = operations.watch(self.settings.cluster, after, decided_only=decided_only)
-        method = self._channel.unary_stream(
-            calling.path_of(call.service, call.method),
-            request_serializer=type(call.request).SerializeToString,
-            response_deserializer=WatchSessionsResponse.FromString,
-        )
-        stream = method(call.request, metadata=calling.metadata(self.settings))
+        stream = self._stream(call.service, call.method, call.request, WatchSessionsResponse)
         try:
             async for response in stream:
                 yield SessionView.of(response.session, response.skipped_count)
@@ -143,7 +151,35 @@ class AsyncClient:
         finally:
             stream.cancel()
 
+    async def record(self, seconds: float | None = None) -> AsyncIterator[RecordingEntry]:
+        """A recording of the cluster from its next session on, until the caller stops."""
+        stream = self._stream(
+            recording.SERVICE,
+            recording.METHOD,
+            recording.record_request(self.settings.cluster, seconds),
+            RecordResponse,
+        )
+        began = False
+        try:
+            async for response in stream:
+                began = True
+                for entry in response.entries:
+                    yield entry
+        except grpc.aio.AioRpcError as failed:
+            error = error_of(failed)
+            raise (RecordingEndedError.after(error) if began else error) from None
+        finally:
+            stream.cancel()
+
     # How it is done.
+
+    def _stream(self, service: str, method: str, request: Any, response: Any) -> Any:
+        open_stream = self._channel.unary_stream(
+            calling.path_of(service, method),
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=response.FromString,
+        )
+        return open_stream(request, metadata=calling.metadata(self.settings))
 
     async def run(self, operation: Operation[T]) -> T:
         """Makes the calls of an operation, each with retries and a deadline."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -11,6 +12,8 @@ from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_fa
 
 from pumice.v1.error_pb2 import ErrorDetail
 
+# The words of gRPC for a message that it does not take.
+_TOO_LARGE = re.compile(r"[Mm]essage larger than max \((\d+) vs\. (\d+)\)")
 _DETAILS_KEY = "grpc-status-details-bin"
 
 
@@ -72,6 +75,11 @@ def error_of(failed: Any) -> ClientError:
     code = failed.code()
     text = failed.details() or "the call failed"
     detail = read_detail(failed.trailing_metadata() or ())
+    if sizes := _TOO_LARGE.search(text):
+        # It never reached the core's own code.
+        detail.limit_name, detail.given = "bytes of a message", int(sizes[1])
+        detail.limit, detail.advice = int(sizes[2]), "ask about fewer objects"
+        text = f"a message of {detail.given} bytes is over the limit of {detail.limit}"
     return _CLASSES.get(code, ClientError)(code, text, detail)
 
 

@@ -167,6 +167,8 @@ class ExplanationView:
     history: tuple[PeriodView, ...]
     based_on_seq: int
     session: int
+    # A session was running, and nobody could look at nodes.
+    without_nodes: bool
     message: explanation_pb2.Explanation = field(repr=False)
 
     @staticmethod
@@ -183,6 +185,7 @@ class ExplanationView:
             tuple(map(_period, message.history)),
             response.based_on_seq,
             response.session,
+            response.without_nodes,
             message,
         )
 

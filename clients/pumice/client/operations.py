@@ -46,8 +46,8 @@ def _ask(method: str, request: Message) -> Call:
     return Call("SchedulingService", method, request, getattr(scheduling, f"{method}Response"))
 
 
-def object_set(objects: Iterable[ClusterObject]) -> scheduling.ObjectSet:
-    held = scheduling.ObjectSet()
+def fill(held: scheduling.ObjectSet, objects: Iterable[ClusterObject]) -> None:
+    """Puts objects in where they belong; in place, since thousands are not copied for nothing."""
     lists: dict[str, Any] = {
         "node": held.nodes,
         "queue": held.queues,
@@ -60,7 +60,12 @@ def object_set(objects: Iterable[ClusterObject]) -> scheduling.ObjectSet:
             lists[word].append(getattr(item, word))
         else:
             held.other_objects.append(item)
-    return held
+
+
+def _duration(seconds: float) -> Duration:
+    made = Duration()
+    made.FromNanoseconds(int(seconds * 1e9))
+    return made
 
 
 def new_request_id() -> str:
@@ -76,9 +81,7 @@ def _schedule(
     if configuration is not None:
         request.configuration.CopyFrom(configuration)
     if timeout_seconds is not None:
-        limit = Duration()
-        limit.FromNanoseconds(int(timeout_seconds * 1e9))
-        request.timeout.CopyFrom(limit)
+        request.timeout.CopyFrom(_duration(timeout_seconds))
     response = yield _ask("Schedule", request)
     return ScheduleResult.of(response)
 
@@ -90,11 +93,9 @@ def schedule_inline(
     request_id: str,
     timeout_seconds: float | None,
 ) -> Operation[ScheduleResult]:
-    request = scheduling.ScheduleRequest(
-        request_id=request_id,
-        inline=scheduling.InlineSource(objects=object_set(objects)),
-        max_sessions=sessions,
-    )
+    request = scheduling.ScheduleRequest(request_id=request_id, max_sessions=sessions)
+    request.inline.SetInParent()
+    fill(request.inline.objects, objects)
     return _schedule(request, configuration, timeout_seconds)
 
 
@@ -107,21 +108,24 @@ def schedule_on(
     request_id: str,
     timeout_seconds: float | None,
 ) -> Operation[ScheduleResult]:
-    source = scheduling.ClusterSource(
-        cluster=cluster, hypothetical=object_set(objects), removed=removed
-    )
-    request = scheduling.ScheduleRequest(
-        request_id=request_id, cluster=source, max_sessions=sessions
-    )
+    request = scheduling.ScheduleRequest(request_id=request_id, max_sessions=sessions)
+    request.cluster.SetInParent()
+    request.cluster.cluster = cluster
+    request.cluster.removed.extend(removed)
+    fill(request.cluster.hypothetical, objects)
     return _schedule(request, configuration, timeout_seconds)
 
 
-def explain(cluster: str, subject: str, name: str, nearest: int) -> Operation[ExplanationView]:
+def explain(
+    cluster: str, subject: str, name: str, nearest: int, patience_seconds: float | None
+) -> Operation[ExplanationView]:
     """The name is ``namespace/name``; without a namespace it is in ``default``."""
     namespace, _, plain = name.rpartition("/")
     named = scheduling.ObjectName(namespace=namespace or "default", name=plain)
     request = scheduling.ExplainRequest(cluster=cluster, nearest_node_count=nearest)
     getattr(request, subject).CopyFrom(named)
+    if patience_seconds is not None:
+        request.patience.CopyFrom(_duration(patience_seconds))
     response = yield _ask("Explain", request)
     return ExplanationView.of(response)
 

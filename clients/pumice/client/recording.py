@@ -4,52 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import cast
+from typing import Any
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
+from pumice.client.errors import ClientError, error_of
 from pumice.v1.recording_pb2 import RecordingEntry
-from pumice.v1.recording_service_pb2 import RecordRequest, RecordResponse
-from pumice.v1.recording_service_pb2_grpc import RecordingServiceStub
+from pumice.v1.recording_service_pb2 import RecordRequest
 
+SERVICE, METHOD = "RecordingService", "Record"
 _SECOND_NS = 1_000_000_000
 
 
-class RecordingEndedError(Exception):
-    """The core would not record, or ended before its time; what came before is whole."""
+def record_request(cluster: str, seconds: float | None) -> RecordRequest:
+    request = RecordRequest(cluster=cluster)
+    if seconds is not None:
+        length = Duration()
+        length.FromNanoseconds(int(seconds * _SECOND_NS))
+        request.duration.CopyFrom(length)
+    return request
 
-    def __init__(self, code: grpc.StatusCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+
+class RecordingEndedError(ClientError):
+    """The core ended a recording before its time; what came before is whole."""
+
+    @staticmethod
+    def after(error: ClientError) -> RecordingEndedError:
+        return RecordingEndedError(error.code, str(error), error.detail)
 
 
 class RecordingStream:
     """Everything that happens to a cluster from now on. Close it to end the recording."""
 
-    def __init__(
-        self, channel: grpc.Channel, cluster: str = "", seconds: float | None = None
-    ) -> None:
-        request = RecordRequest(cluster=cluster)
-        if seconds is not None:
-            length = Duration()
-            length.FromNanoseconds(int(seconds * _SECOND_NS))
-            request.duration.CopyFrom(length)
-        self._call = RecordingServiceStub(channel).Record(request)
+    def __init__(self, call: Any) -> None:
+        self._call = call
 
     def __iter__(self) -> Iterator[RecordingEntry]:
-        """Raises RecordingEndedError."""
+        """Raises RecordingEndedError, or another ClientError when nothing was recorded at all."""
+        began = False
         try:
-            for response in cast("Iterator[RecordResponse]", self._call):
+            for response in self._call:
+                began = True
                 yield from response.entries
-        except grpc.RpcError as error:
-            call = cast(grpc.Call, error)
-            if call.code() is not grpc.StatusCode.CANCELLED:
-                raise RecordingEndedError(call.code(), call.details() or "no reason") from None
+        except grpc.RpcError as failed:
+            error = error_of(failed)
+            if error.code is not grpc.StatusCode.CANCELLED:
+                raise (RecordingEndedError.after(error) if began else error) from None
 
     def close(self) -> None:
         """May be called from a signal handler or another thread."""
-        cast(grpc.Call, self._call).cancel()
+        self._call.cancel()
 
     def __enter__(self) -> RecordingStream:
         return self

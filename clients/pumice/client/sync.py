@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 import grpc
 from tenacity import Retrying
 
-from pumice.client import calling, operations
+from pumice.client import calling, operations, recording
 from pumice.client.errors import error_of
 from pumice.client.models import ExplanationView, ScheduleResult, SessionView
 from pumice.client.operations import Call, Operation
+from pumice.client.recording import RecordingStream
 from pumice.client.settings import ClientSettings
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.inspection_service_pb2 import (
@@ -24,6 +25,7 @@ from pumice.v1.inspection_service_pb2 import (
     WatchSessionsResponse,
 )
 from pumice.v1.object_pb2 import ClusterObject, ObjectRef
+from pumice.v1.recording_service_pb2 import RecordResponse
 from pumice.v1.session_pb2 import SessionSummary
 
 T = TypeVar("T")
@@ -92,11 +94,21 @@ class Client:
             )
         )
 
-    def explain_job(self, name: str, nearest: int = 0) -> ExplanationView:
-        return self.run(operations.explain(self.settings.cluster, "job", name, nearest))
+    def explain_job(
+        self, name: str, nearest: int = 0, patience_seconds: float | None = None
+    ) -> ExplanationView:
+        """Why it waits, or is where it is; with patience, nodes are looked at even during a session."""
+        return self.run(
+            operations.explain(self.settings.cluster, "job", name, nearest, patience_seconds)
+        )
 
-    def explain_pod(self, name: str, nearest: int = 0) -> ExplanationView:
-        return self.run(operations.explain(self.settings.cluster, "pod", name, nearest))
+    def explain_pod(
+        self, name: str, nearest: int = 0, patience_seconds: float | None = None
+    ) -> ExplanationView:
+        """Why it waits, or is where it is."""
+        return self.run(
+            operations.explain(self.settings.cluster, "pod", name, nearest, patience_seconds)
+        )
 
     # What there is.
 
@@ -126,12 +138,7 @@ class Client:
     def watch(self, after: int = 0, *, decided_only: bool = False) -> Iterator[SessionView]:
         """Sessions as they end, until the caller stops; a core that goes away raises."""
         call = operations.watch(self.settings.cluster, after, decided_only=decided_only)
-        method = self._channel.unary_stream(
-            calling.path_of(call.service, call.method),
-            request_serializer=type(call.request).SerializeToString,
-            response_deserializer=WatchSessionsResponse.FromString,
-        )
-        stream = method(call.request, metadata=calling.metadata(self.settings))
+        stream = self._stream(call.service, call.method, call.request, WatchSessionsResponse)
         try:
             for response in stream:
                 yield SessionView.of(response.session, response.skipped_count)
@@ -140,7 +147,25 @@ class Client:
         finally:
             stream.cancel()
 
+    def record(self, seconds: float | None = None) -> RecordingStream:
+        """A recording of the cluster from its next session on; close it, or let the time end it."""
+        call = self._stream(
+            recording.SERVICE,
+            recording.METHOD,
+            recording.record_request(self.settings.cluster, seconds),
+            RecordResponse,
+        )
+        return RecordingStream(call)
+
     # How it is done.
+
+    def _stream(self, service: str, method: str, request: Any, response: Any) -> Any:
+        open_stream = self._channel.unary_stream(
+            calling.path_of(service, method),
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=response.FromString,
+        )
+        return open_stream(request, metadata=calling.metadata(self.settings))
 
     def run(self, operation: Operation[T]) -> T:
         """Makes the calls of an operation, each with retries and a deadline."""

@@ -7,19 +7,21 @@ Binds, starts, evictions and completions follow from what the core decides now.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from pumice.recordings.guesses import Guesses
 from pumice.recordings.history import History, OutsideEvent
 from pumice.recordings.lives import BY_NODE, BY_USER, JobLife, PodLife
+from pumice.recordings.pace import Pace
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2
 from pumice.v1.group_pb2 import PodGroupStatus
 from pumice.v1.status_pb2 import PodConditionChange, StatusChange
 
 _POD = object_pb2.KIND_POD
 _GROUP = object_pb2.KIND_POD_GROUP
+_LOOK_AGAIN_NS = 1_000_000_000
 
 
 class Decided(Protocol):
@@ -41,12 +43,17 @@ class Core(Protocol):
 
     def next_wake(self, now_ns: int) -> int | None: ...
 
+    @property
+    def stirred(self) -> int:
+        """Grows with every change after which something could be placed that could not before."""
+        ...
+
 
 class ClosedLoop:
     """Runs once, from the recording's beginning to its end."""
 
-    def __init__(self, history: History, core: Core, period_ns: int) -> None:
-        self._history, self._core, self._period_ns = history, core, period_ns
+    def __init__(self, history: History, core: Core, pace: Pace) -> None:
+        self._history, self._core, self._pace = history, core, pace
         self.guesses = Guesses(history)
         self.lives: dict[str, PodLife] = {}
         self.evictions: list[tuple[int, str]] = []
@@ -68,34 +75,50 @@ class ClosedLoop:
         self._order = 0
         self._ops: list[delta_pb2.Op] = []
         self._now_ns = history.start_ns
+        # The last session decided nothing, and nothing came since.
+        self._quiet = False
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         self._plan()
-        quiet = False
-        for at_ns, must_run in self._times():
-            self._happen(at_ns)
-            wake_ns = self._core.next_wake(at_ns) if quiet and not self._ops else at_ns
-            if not must_run and (wake_ns is None or wake_ns > at_ns):
+        end_ns, pace = self._history.end_ns, self._pace
+        while True:
+            due_ns, recorded = pace.due()
+            event_ns = self._heap[0][0] if self._heap else end_ns + 1
+            if min(event_ns, due_ns) > end_ns:
+                return
+            if event_ns <= due_ns:
+                self._happen(event_ns)
+                self._apply(event_ns)
                 continue
-            self._core.apply(self._ops, at_ns)
-            self._ops = []
-            decided = self._core.session(at_ns)
-            self.sessions += 1
-            quiet = not (decided.decisions or decided.statuses)
-            self._obey(decided, at_ns)
-            if progress is not None:
-                progress(at_ns)
-        self._happen(self._history.end_ns)
+            pace.ran(due_ns)
+            if recorded or self._is_needed(due_ns):
+                self._run_session(due_ns)
+                if progress is not None:
+                    progress(due_ns)
 
-    def _times(self) -> Iterator[tuple[int, bool]]:
-        """When sessions run: as recorded; where nothing was to do then, every period if needed."""
-        ticks = self._history.ticks
-        for tick, following in zip(ticks, [*ticks[1:], self._history.end_ns], strict=True):
-            yield tick, True
-            between = tick + self._period_ns
-            while between < following:
-                yield between, False
-                between += self._period_ns
+    def _apply(self, now_ns: int) -> None:
+        if not self._ops:
+            return
+        before = self._core.stirred
+        self._core.apply(self._ops, now_ns)
+        self._ops = []
+        self._quiet = False
+        if self._core.stirred != before:
+            self._pace.stirred(now_ns)
+
+    def _is_needed(self, now_ns: int) -> bool:
+        """A core leaves out a session that could not decide anything new."""
+        if not self._quiet:
+            return True
+        wake_ns = self._core.next_wake(now_ns)
+        return wake_ns is not None and wake_ns <= now_ns
+
+    def _run_session(self, now_ns: int) -> None:
+        self._now_ns = now_ns
+        decided = self._core.session(now_ns)
+        self.sessions += 1
+        self._quiet = not (decided.decisions or decided.statuses)
+        self._obey(decided, now_ns)
 
     # The plan.
 
@@ -142,7 +165,7 @@ class ClosedLoop:
     def _outside_end(self, event: OutsideEvent) -> None:
         if event.kind == _GROUP and self._outlives(event.uid):
             # Cleaned up when it was done; it is not done yet.
-            self._at(self._now_ns + self._period_ns, self._outside_end, event)
+            self._at(self._now_ns + _LOOK_AGAIN_NS, self._outside_end, event)
             return
         name = self._nodes.pop(event.uid, "") if event.kind == object_pb2.KIND_NODE else ""
         self._delete(event.kind, event.uid)

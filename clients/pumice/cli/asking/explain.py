@@ -13,6 +13,8 @@ from pumice.cli.asking.tables import amount, table
 from pumice.cli.terminal import console
 from pumice.client.models import ExplanationView
 
+# A person would rather wait for the running session than hear nothing of nodes.
+_PATIENCE_SECONDS = 10.0
 _COLOURS = {"passed": "green", "held back": "yellow"}
 _nearest_option = click.option(
     "--nearest",
@@ -36,7 +38,7 @@ def explain_group() -> None:
 def job_command(name: str, nearest: int, output: str, **reached: Any) -> int:
     """Explains a PodGroup, or the Volcano Job that one was made for."""
     with core(**reached) as client:
-        _tell(client.explain_job(name, nearest), output)
+        _tell(client.explain_job(name, nearest, _PATIENCE_SECONDS), output)
     return 0
 
 
@@ -48,7 +50,7 @@ def job_command(name: str, nearest: int, output: str, **reached: Any) -> int:
 def pod_command(name: str, nearest: int, output: str, **reached: Any) -> int:
     """Explains a pod: why it waits, why it is on its node, or for whom it had to go."""
     with core(**reached) as client:
-        _tell(client.explain_pod(name, nearest), output)
+        _tell(client.explain_pod(name, nearest, _PATIENCE_SECONDS), output)
     return 0
 
 
@@ -56,6 +58,7 @@ def _tell(explanation: ExplanationView, output: str) -> None:
     if output != "table":
         value = MessageToDict(explanation.message)
         value |= {"basedOnSeq": explanation.based_on_seq, "session": explanation.session}
+        value |= {"withoutNodes": True} if explanation.without_nodes else {}
         say(value, output)
         return
     out = console()
@@ -64,6 +67,8 @@ def _tell(explanation: ExplanationView, output: str) -> None:
     _print_stages(explanation)
     _print_nodes(explanation)
     _print_past(explanation)
+    if explanation.without_nodes:
+        out.print("[yellow]a long session is running, so nodes were not looked at; ask again[/]")
     out.print(f"[dim]session {explanation.session}, op {explanation.based_on_seq}[/]")
 
 
@@ -91,7 +96,10 @@ def _print_nodes(explanation: ExplanationView) -> None:
             nearest.add_row(node.node, lacks or "-", escape(", ".join(node.reasons)) or "-")
         console().print(nearest)
     for placement in message.placements:
-        scores = table(f"nodes for {placement.pod}", "score", "of which", right=("score",))
+        title = f"nodes for {placement.pod}"
+        if placement.session:
+            title += f", placed by {placement.action or '?'} in session {placement.session}"
+        scores = table(title, "score", "of which", right=("score",))
         for place, scored in enumerate((placement.node, *placement.runners_up)):
             parts = ", ".join(f"{part.plugin} {part.score:g}" for part in scored.parts)
             mark = "  " if place else "[green]*[/] "

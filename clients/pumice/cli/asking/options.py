@@ -17,6 +17,7 @@ from pumice.client.errors import (
     CoreUnavailableError,
     DeniedError,
     InvalidRequestError,
+    LimitExceededError,
     NotFoundError,
 )
 
@@ -85,6 +86,16 @@ def core(**given: Any) -> Iterator[Client]:
         raise _problem(error, settings) from None
 
 
+def _told(error: InvalidRequestError, text: str) -> str:
+    """What is wrong, each thing once, and where."""
+    problems = [bad for bad in error.detail.problems if bad.line]
+    if problems:
+        lines = (f"line {bad.line}: {bad.path}: {bad.problem}" for bad in problems)
+        return f"configuration {'; '.join(lines)}"
+    more = [f"{bad.key}: {bad.field} {bad.reason}" for bad in error.detail.rejected]
+    return "; ".join([text, *(each for each in more if each not in text)])
+
+
 def _problem(error: ClientError, settings: ClientSettings) -> click.ClickException:
     text = str(error)
     if isinstance(error, CoreUnavailableError) and not error.detail.reason:
@@ -97,9 +108,7 @@ def _problem(error: ClientError, settings: ClientSettings) -> click.ClickExcepti
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         return InputProblem(f"{text}{hint}")
     if isinstance(error, InvalidRequestError):
-        more = [f"{bad.key}: {bad.field} {bad.reason}" for bad in error.detail.rejected]
-        more += [f"line {bad.line}: {bad.problem}" for bad in error.detail.problems if bad.line]
-        return InputProblem("; ".join([text, *(each for each in more if each not in text)]))
-    if isinstance(error, DeniedError) and error.advice:
+        return InputProblem(_told(error, text))
+    if isinstance(error, DeniedError | LimitExceededError) and error.advice:
         return InputProblem(f"{text}; {error.advice}")
     return CoreProblem(f"{text}; {error.advice}" if error.advice else text)

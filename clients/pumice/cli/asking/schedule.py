@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from pumice.cli.asking.tables import amount, resources_of, table
 from pumice.cli.errors import FAILED, InputProblem
 from pumice.cli.simulation.sources import furnished, named_source, read_text
 from pumice.cli.terminal import console, warn
-from pumice.client.models import ScheduleResult, Share
+from pumice.client.models import ScheduleResult, Share, seconds_of
 from pumice.manifests import translate_all
 from pumice.server.local import (
     ConfigurationRefusedError,
@@ -23,6 +24,7 @@ from pumice.server.local import (
 )
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.object_pb2 import ClusterObject
+from pumice.v1.reason_pb2 import REASON_CODE_QUEUE_MISSING
 from pumice.v1.scheduling_service_pb2 import InlineSource, ObjectSet, ScheduleRequest
 
 _MOST_ROWS = 40
@@ -129,16 +131,25 @@ def _value(result: ScheduleResult) -> dict[str, object]:
         "waiting": [{"job": w.job, "why": list(w.why)} for w in result.waiting],
         "queuesBefore": [_share(share) for share in result.queues_before],
         "queuesAfter": [_share(share) for share in result.queues_after],
-        "sessions": len(result.message.sessions),
+        "sessions": [
+            {
+                "milliseconds": round(seconds_of(each) * 1000, 3),
+                "binds": each.bind_count,
+                "evictions": each.evict_count,
+                "waiting": each.wait_count,
+                "work": dict(sorted(each.work.items())),
+            }
+            for each in result.message.sessions
+        ],
     }
 
 
 def _share(share: Share) -> dict[str, object]:
     return {
         "queue": share.queue,
-        "deserved": dict(share.deserved),
-        "allocated": dict(share.allocated),
-        "requested": dict(share.requested),
+        "deserved": dict(sorted(share.deserved.items())),
+        "allocated": dict(sorted(share.allocated.items())),
+        "requested": dict(sorted(share.requested.items())),
         "share": share.share,
         "overused": share.overused,
     }
@@ -167,13 +178,34 @@ def _print(result: ScheduleResult, ours: set[str]) -> None:
     if waiting:
         pending = table("would wait", "why")
         for wait in waiting[:_MOST_ROWS]:
-            pending.add_row(f"[yellow]{escape(wait.job)}[/]", escape("; ".join(wait.why)))
+            why = "; ".join((*wait.why, *_near_queues(result, wait.job)))
+            pending.add_row(f"[yellow]{escape(wait.job)}[/]", escape(why))
         out.print(pending)
     _print_shares(result)
     if not result.binds and not result.evictions and not waiting:
         out.print("Nothing would be decided.")
+    spent = sum(map(seconds_of, result.message.sessions)) * 1000
+    many = len(result.message.sessions)
+    told = f"{many} sessions" if many > 1 else "1 session"
+    told += f", {spent:.1f} ms"
     if result.based_on_seq:
-        out.print(f"[dim]as of op {result.based_on_seq} of the live cluster[/]")
+        told += f", as of op {result.based_on_seq} of the live cluster"
+    out.print(f"[dim]{told}[/]")
+
+
+def _near_queues(result: ScheduleResult, job: str) -> list[str]:
+    """A queue that does not exist may be one that was misspelt."""
+    there = [share.queue for share in result.queues_after]
+    missing = [
+        name
+        for wait in result.message.waits
+        if wait.job == job
+        for reason in wait.reasons
+        if reason.code == REASON_CODE_QUEUE_MISSING
+        for name in reason.subjects
+    ]
+    near = [name for each in missing for name in get_close_matches(each, there, n=1)]
+    return [f"did you mean {name}?" for name in near]
 
 
 def _print_shares(result: ScheduleResult) -> None:

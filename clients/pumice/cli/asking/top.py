@@ -73,7 +73,7 @@ def _queues(queues: list[QueueInfo]) -> Table:
         *("queue", "state", "share", *names, "pending", "inqueue", "running"),
         right=("share", "pending", "inqueue", "running", *names),
     )
-    for queue, depth in _by_parent(queues):
+    for queue, depth in by_parent(queues):
         share = queue.share
         made.add_row(
             "  " * depth + share.name,
@@ -92,7 +92,7 @@ def _queues(queues: list[QueueInfo]) -> Table:
     return made
 
 
-def _by_parent(queues: list[QueueInfo]) -> list[tuple[QueueInfo, int]]:
+def by_parent(queues: list[QueueInfo]) -> list[tuple[QueueInfo, int]]:
     """Children below their parents, by name; one whose parent is not there stands at the top."""
     known = {queue.share.name for queue in queues}
     children: dict[str, list[QueueInfo]] = {}

@@ -45,16 +45,16 @@ def watch_command(
 
 def _tell(session: SessionView, output: str) -> None:
     if output == "json":
-        click.echo(json.dumps(_value(session), ensure_ascii=False))
+        click.echo(json.dumps(session_value(session), ensure_ascii=False))
     elif output == "yaml":
-        click.echo("---\n" + yaml.safe_dump(_value(session), sort_keys=False), nl=False)
+        click.echo("---\n" + yaml.safe_dump(session_value(session), sort_keys=False), nl=False)
     else:
         out = console()
-        for line in _lines(session):
+        for line in session_lines(session):
             out.print(line, soft_wrap=True)
 
 
-def _value(session: SessionView) -> dict[str, object]:
+def session_value(session: SessionView) -> dict[str, object]:
     return {
         "session": session.number,
         "start": session.start.isoformat(),
@@ -69,7 +69,7 @@ def _value(session: SessionView) -> dict[str, object]:
     }
 
 
-def _lines(session: SessionView) -> Iterator[str]:
+def session_lines(session: SessionView) -> Iterator[str]:
     yield (
         f"[dim]{session.start:%H:%M:%S}[/] session {session.number}: {len(session.binds)} binds, "
         f"{len(session.evictions)} evictions, {session.waiting_count} jobs wait "

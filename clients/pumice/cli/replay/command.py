@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.progress import Progress, TextColumn
@@ -15,8 +16,9 @@ from pumice.cli.replay.comparing import comparison_json, print_comparison
 from pumice.cli.replay.export import export_scenario
 from pumice.cli.replay.plot import svg_plot
 from pumice.cli.replay.redacting import write_redacted
-from pumice.cli.replay.whatif import print_what_if, what_if, what_if_json
+from pumice.cli.replay.whatif import Changes, print_what_if, what_if, what_if_json
 from pumice.cli.simulate import Moment
+from pumice.cli.simulation.reports import clock
 from pumice.cli.simulation.sources import read_text
 from pumice.cli.terminal import console, json_option, say_json, warn
 from pumice.recordings import Recording, RecordingError
@@ -26,7 +28,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("replay")
-@click.argument("recording", metavar="REC", type=_FILE)
+@click.argument("recordings", metavar="REC...", type=_FILE, nargs=-1, required=True)
 @click.option(
     "--diff",
     is_flag=True,
@@ -42,6 +44,17 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--closed",
     is_flag=True,
     help="What would have happened with the recorded configuration: shows how good a guess it is.",
+)
+@click.option(
+    "--schedule-period",
+    type=click.FloatRange(0.01, 3600),
+    metavar="SECONDS",
+    help="Another period: what would have happened.",
+)
+@click.option(
+    "--eager/--no-eager",
+    default=None,
+    help="With or without sessions before the period is over: what would have happened.",
 )
 @click.option("--until", "until_ns", type=Moment(), metavar="TIME", help="Stops there, RFC 3339.")
 @click.option("--session", type=click.IntRange(1), metavar="N", help="Only this session.")
@@ -65,10 +78,12 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @json_option
 def replay_command(
-    recording: Path,
+    recordings: tuple[Path, ...],
     diff: bool,
     conf: str | None,
     closed: bool,
+    schedule_period: float | None,
+    eager: bool | None,
     until_ns: int | None,
     session: int | None,
     decisions_only: bool,
@@ -77,11 +92,16 @@ def replay_command(
     redacted: Path | None,
     as_json: bool,
 ) -> int:
-    """Replays a recording at full speed.
+    """Replays a recording at full speed; several are compared one after another.
 
     Exits with 0 when everything is identical, with 1 when something differs, and with 2 when the
     file is no recording. A file that is damaged is replayed as far as it is whole.
     """
+    paced = schedule_period is not None or eager is not None
+    compares = diff or not (conf or closed or paced)
+    if len(recordings) > 1 and (not compares or scenario or redacted or session):
+        raise click.UsageError("one recording at a time, unless all of them are compared whole")
+    recording = recordings[0]
     text = None if conf is None else read_text(conf)
     if scenario is not None and session is None:
         raise click.UsageError("--export-scenario needs --session: which one?")
@@ -90,16 +110,25 @@ def replay_command(
         click.echo(f"{redacted}: {recording} with other names; it replays like the original")
         return 0
     try:
+        if compares and scenario is None:
+            asked = (text, session, until_ns, not decisions_only, as_json)
+            return max(_diff_file(path, *asked, named=len(recordings) > 1) for path in recordings)
         with Recording(recording) as held:
             if scenario is not None and session is not None:
                 return _export(held, session, scenario)
-            if (conf is None and not closed) or diff:
-                return _diff(held, text, session, until_ns, not decisions_only, as_json)
             if session is not None:
                 raise click.UsageError("--session goes with --diff or --export-scenario")
-            return _what_if(held, text, until_ns, plot, as_json)
+            changes = Changes(text, schedule_period, eager)
+            return _what_if(held, changes, until_ns, plot, as_json)
     except RecordingError as error:
         raise InputProblem(str(error)) from None
+
+
+def _diff_file(path: Path, *asked: Any, named: bool) -> int:
+    with Recording(path) as held:
+        if named and not asked[-1]:
+            click.echo(f"{path}:")
+        return _diff(held, *asked)
 
 
 def _diff(
@@ -119,8 +148,8 @@ def _diff(
             statuses=statuses and text is None,
             progress=progress,
         )
-    if session and not found.sessions:
-        raise InputProblem(f"{held.path}: session {session} is not in it whole")
+    if not found.sessions:
+        _say_what_there_is(held, session, until_ns)
     if as_json:
         say_json(comparison_json(found))
     else:
@@ -128,11 +157,31 @@ def _diff(
     return 0 if found.identical else FAILED
 
 
+def _say_what_there_is(held: Recording, session: int | None, until_ns: int | None) -> None:
+    """Nothing was compared; where something else was asked for than there is, that is an error."""
+    ends, times = [], []
+    for entry in held.entries():
+        if entry.HasField("session_end"):
+            ends.append(entry.session_end.session)
+        elif entry.HasField("tick") and not entry.tick.skipped:
+            times.append(entry.tick.now_ns)
+    if not ends:
+        if session:
+            raise InputProblem(f"{held.path}: no session is in it whole")
+        return
+    numbers = f"{ends[0]} to {ends[-1]}"
+    if session:
+        raise InputProblem(f"{held.path}: session {session} is not in it whole; {numbers} are")
+    if until_ns is not None:
+        ran = f"from {clock(times[0])} to {clock(times[-1])}"
+        raise InputProblem(f"{held.path}: no session ran until then; {numbers} ran {ran}")
+
+
 def _what_if(
-    held: Recording, text: str | None, until_ns: int | None, plot: Path | None, as_json: bool
+    held: Recording, changes: Changes, until_ns: int | None, plot: Path | None, as_json: bool
 ) -> int:
     with _progress("replaying") as progress:
-        found = what_if(held, text, until_ns, progress)
+        found = what_if(held, changes, until_ns, progress)
     if plot is not None:
         plot.write_text(
             svg_plot(found.old, found.new, f"{held.path.name}: {found.seconds:.0f} s"),

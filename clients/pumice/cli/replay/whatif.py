@@ -18,11 +18,44 @@ from pumice.recordings import Recording
 from pumice.recordings.closed_loop import ClosedLoop
 from pumice.recordings.figures import ALL, Figures, JobFigures, QueueFigures, figures
 from pumice.recordings.history import History
+from pumice.recordings.pace import Pace
 from pumice.server.local import ConfigurationRefusedError, LocalCore
 from pumice.v1.configuration_pb2 import Configuration
 
 _SECOND_NS = 1_000_000_000
 _MOST_JOBS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What shall be otherwise than recorded; None: nothing."""
+
+    scheduler_conf: str | None = None
+    period_seconds: float | None = None
+    eager: bool | None = None
+
+    def applied_to(self, recorded: Configuration) -> Configuration:
+        changed = Configuration()
+        changed.CopyFrom(recorded)
+        if self.scheduler_conf is not None:
+            changed.scheduler_conf = self.scheduler_conf
+        if self.period_seconds is not None:
+            changed.schedule_period.FromNanoseconds(int(self.period_seconds * _SECOND_NS))
+        if self.eager is not None:
+            changed.eager = self.eager
+        return changed
+
+
+def pace_of(history: History, configuration: Configuration) -> tuple[Pace, bool]:
+    """The pace of a configuration, and whether it is the recorded one."""
+
+    def pacing(held: Configuration) -> tuple[int, bool]:
+        period_ns = held.schedule_period.ToNanoseconds() or _SECOND_NS
+        return period_ns, held.eager if held.HasField("eager") else True
+
+    period_ns, eager = pacing(configuration)
+    same = (period_ns, eager) == pacing(history.configuration)
+    return Pace(history.ticks, period_ns, eager=eager, as_recorded=same), same
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,44 +72,45 @@ class WhatIf:
 
 def what_if(
     recording: Recording,
-    scheduler_conf: str | None,
+    changes: Changes,
     until_ns: int | None,
     progress: Callable[[int], None] | None = None,
 ) -> WhatIf:
-    """Closed loop. Without a configuration text the recorded one is used again."""
+    """Closed loop. What is not changed is as recorded."""
     history = History.read(recording.entries(), until_ns)
     if not history.ticks:
-        raise InputProblem(f"{recording.path}: no session is in it, so there is nothing to replay")
-    configuration = Configuration()
-    configuration.CopyFrom(history.configuration)
-    if scheduler_conf is not None:
-        configuration.scheduler_conf = scheduler_conf
+        then = "" if until_ns is None else " until then"
+        raise InputProblem(f"{recording.path}: no session is in it{then}; nothing can be replayed")
+    configuration = changes.applied_to(history.configuration)
     try:
         core = LocalCore(configuration)
     except ConfigurationRefusedError as error:
         raise InputProblem(f"--conf: {problems_text(error.told)}") from None
-    period_ns = configuration.schedule_period.ToNanoseconds() or _SECOND_NS
-    loop = ClosedLoop(history, core, period_ns)
+    pace, same_pace = pace_of(history, configuration)
+    loop = ClosedLoop(history, core, pace)
     loop.run(progress)
     return WhatIf(
         figures(history, history.pods, history.evictions),
         figures(history, loop.lives, loop.evictions),
-        _assumptions(history, loop),
+        _assumptions(history, loop, same_pace=same_pace),
         (history.end_ns - history.start_ns) / _SECOND_NS,
         loop.sessions,
         str(recording.ending or ""),
     )
 
 
-def _assumptions(history: History, loop: ClosedLoop) -> tuple[str, ...]:
+def _assumptions(history: History, loop: ClosedLoop, *, same_pace: bool) -> tuple[str, ...]:
     guesses = loop.guesses
+    paced = "sessions run at their recorded times, and besides whenever the core would run one"
+    if not same_pace:
+        paced = "sessions run when the core would run them, and not at their recorded times"
     said = [
         "nodes, queues, quotas, creations and people's deletions come at their recorded times",
         "binds and evictions succeed, and take as long as recorded, or as the median of all",
         "a gang works while enough of its pods run, as long as recorded; interrupted, it begins "
         "anew",
         "pods that are evicted or lose their node are made again, as recorded or after the median",
-        "sessions run at their recorded times, and every period in between where there is work",
+        f"{paced}; they take no time",
     ]
     if guesses.guessed_runs:
         count = len(guesses.guessed_runs)

@@ -1,0 +1,98 @@
+"""``pumice show``: what a core holds, as a user reads it."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.test_asking import Run, ask
+from tests.server import running
+from tests.server.conftest import core, socket_folder
+from tests.server.running import RunningCore, configuration, gang, node, queue
+
+__all__ = ["ask", "core", "socket_folder"]
+
+
+def objects() -> list[Any]:
+    small, large = gang("small", 2), gang("large", 1, cpu=99_000)
+    for held in (small, large):
+        held[0].pod_group.queue = "red"
+    return [queue("red", weight=3), node("n1"), node("n2"), *small, *large]
+
+
+async def test_every_list_is_a_table(core: RunningCore, ask: Run) -> None:
+    adapter = await core.served(objects())
+    await adapter.decisions()
+    shown = {
+        what: (await ask("show", what)).out
+        for what in ("queues", "jobs", "nodes", "sessions", "session", "config")
+    }
+    assert "red" in shown["queues"]
+    assert "deserved" in shown["queues"]
+    assert "team/large" in shown["jobs"]
+    assert "above the queue's limit" in shown["jobs"]
+    assert [line.split()[0] for line in shown["nodes"].splitlines() if line.startswith("n")] == [
+        *("node", "n1", "n2")
+    ]
+    assert shown["sessions"].splitlines()[2].split()[0] == "1"
+    assert "bind  team/small: 2 to" in shown["session"]
+    assert "a session every 1 s, eager" in shown["config"]
+    assert not any("\x1b" in text for text in shown.values())
+
+
+async def test_jobs_are_chosen_by_namespace_queue_and_phase(core: RunningCore, ask: Run) -> None:
+    adapter = await core.served(objects())
+    await adapter.decisions()
+
+    async def names(*options: str) -> list[str]:
+        ended = await ask("show", "jobs", "--json", *options)
+        return [job["name"] for job in json.loads(ended.out)]
+
+    assert await names() == ["large", "small"]
+    assert await names("--namespace", "other") == []
+    assert await names("--queue", "red") == ["large", "small"]
+    assert await names("--queue", "blue") == []
+    assert await names("--phase", "completed") == []
+    wrong = await ask("show", "jobs", "--phase", "sleeping")
+    assert (wrong.code, "'inqueue'" in wrong.err) == (2, True)
+
+
+async def test_a_refused_configuration_is_shown_with_its_lines(core: RunningCore, ask: Run) -> None:
+    adapter = await core.served(objects())
+    await adapter.configure(configuration("actions: x\n"))
+    text = (await ask("show", "config")).out
+    assert "another one was refused" in text
+    assert "line 1: actions: unknown action 'x'" in text
+    told = yaml.safe_load((await ask("show", "config", "-o", "yaml")).out)
+    assert told["rejected"]["schedulerConf"] == "actions: x\n"
+
+
+async def test_a_session_that_is_not_kept_comes_with_those_that_are(
+    core: RunningCore, ask: Run
+) -> None:
+    await core.served(objects())
+    await core.session(1)
+    ended = await ask("show", "session", 7)
+    assert ended.code == 2
+    assert "no session 7; sessions 1 to 1 are kept" in ended.err
+
+
+@pytest.mark.parametrize("what", ["queues", "jobs", "nodes", "sessions", "config"])
+async def test_an_unknown_cluster_is_answered_with_near_names(
+    core: RunningCore, ask: Run, what: str
+) -> None:
+    await core.served(objects(), cluster="production")
+    ended = await ask("show", what, "--cluster", "produktion")
+    assert (ended.code, ended.out) == (2, "")
+    assert "did you mean production?" in ended.err
+
+
+async def test_room_that_is_promised_is_shown(core: RunningCore, ask: Run) -> None:
+    cordoned = running.node("n1")
+    cordoned.node.unschedulable = True
+    await core.served([running.queue(), cordoned])
+    await core.session(1)
+    ended = await ask("show", "nodes")
+    assert "n1 (cordoned)" in ended.out
+    assert "promised" in ended.out

@@ -41,6 +41,7 @@ GPU = "nvidia.com/gpu"
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 DISK = "disk"
+NODE_MILLI_CPU = 32_000
 _ZONES = 8
 _READY = PodGroupCondition("Scheduled", "True", "tasks in gang are ready to be scheduled")
 
@@ -68,7 +69,9 @@ class Size:
         )
 
 
-def nodes(count: int, *, milli_cpu: int = 32_000, memory: int = 256 * GIB) -> Iterator[Node]:
+def nodes(
+    count: int, *, milli_cpu: int = NODE_MILLI_CPU, memory: int = 256 * GIB
+) -> Iterator[Node]:
     """Equal nodes; one in four has GPUs, one in five a taint, one in two a fast disk."""
     for number in range(count):
         name = f"node-{number:05d}"

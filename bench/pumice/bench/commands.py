@@ -2,135 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pumice.bench import sessions
+from pumice.bench import catalogue
+from pumice.bench.cases import CASES, Case, CasesError, fitted, product, read_cases, tightened
+from pumice.bench.catalogue import BENCHES, MEANINGS, SIZES, Wishes
 from pumice.bench.clusters import Size
+from pumice.bench.engines import ways
 from pumice.bench.results import Result
-from pumice.bench.stream import stream
-from pumice.core.configuration import Configuration
-from pumice.core.engine import DEFAULT_CONFIGURATION
 from pumice.core.registry import Registry
 from pumice.server import configuration as served
 from pumice.v1.configuration_pb2 import Configuration as ConfigurationMessage
 
-Bench = Callable[[Size, Configuration], list[Result]]
-
-# What runs without numbers of one's own: the sizes that the bars are set for.
-SIZES: Mapping[str, tuple[Size, ...]] = {
-    "allocate": (
-        Size(1000, 1000, 10),
-        Size(5000, 1000, 10),
-        Size(5000, 10_000, 1),
-        Size(5000, 1, 10_000, classes=1),
-    ),
-    "mixed": (Size(1000, 300, 10),),
-    "preempt": (Size(1000, 50, 10, classes=1),),
-    "reclaim": (Size(1000, 50, 10, classes=1),),
-    "idle": (Size(5000, 5000, 10),),
-    "churn": (Size(5000, 5000, 10),),
-    "stream": (Size(5000, 10_000, 10),),
-}
-
-
-def _allocate(size: Size, configuration: Configuration) -> list[Result]:
-    return [sessions.allocate(size, configuration)]
-
-
-def _mixed(size: Size, configuration: Configuration) -> list[Result]:
-    return [sessions.mixed(size, configuration)]
-
-
-def _preempt(size: Size, _configuration: Configuration) -> list[Result]:
-    return [sessions.preempt(size), sessions.preempt(size, hopeless=True)]
-
-
-def _reclaim(size: Size, _configuration: Configuration) -> list[Result]:
-    return [sessions.reclaim(size)]
-
-
-def _idle(size: Size, _configuration: Configuration) -> list[Result]:
-    return [sessions.idle(size), sessions.hopeless(size)]
-
-
-def _churn(size: Size, _configuration: Configuration) -> list[Result]:
-    return [sessions.churn(size), sessions.churn(size, share=0.01)]
-
-
-def _stream(size: Size, _configuration: Configuration) -> list[Result]:
-    return stream(size)
-
-
-BENCHES: Mapping[str, Bench] = {
-    "allocate": _allocate,
-    "mixed": _mixed,
-    "preempt": _preempt,
-    "reclaim": _reclaim,
-    "idle": _idle,
-    "churn": _churn,
-    "stream": _stream,
-}
-
-
-# On somebody's cluster, so it is not one of all.
-_END_TO_END = "endtoend"
 _END_TO_END_SIZE = Size(1000, 300, 10)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_OPTIONS = (
+    click.option("--nodes", type=click.IntRange(1), help="Nodes of the cluster."),
+    click.option("--jobs", type=click.IntRange(1), help="Jobs that arrive or run."),
+    click.option("--size", type=click.IntRange(1), help="Pods of a job."),
+    click.option("--queues", type=click.IntRange(1), help="Queues; four unless said otherwise."),
+    click.option("--classes", type=click.IntRange(1), help="Kinds of pods."),
+)
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Always so: one line of JSON a result."
+)
+_conf_option = click.option(
+    "--conf", type=_FILE, help="A scheduler configuration, for allocate and mixed."
+)
+_client_option = click.option(
+    "--client/--no-client", default=True, help="Whether allocate is measured over the stream too."
+)
 
 
-@click.command("bench")
-@click.argument("name", type=click.Choice(["all", *BENCHES, _END_TO_END]), default="all")
-@click.option("--nodes", type=click.IntRange(1), help="Nodes of the cluster.")
-@click.option("--jobs", type=click.IntRange(1), help="Jobs that arrive or run.")
-@click.option("--size", type=click.IntRange(1), help="Pods of a job.")
-@click.option("--queues", type=click.IntRange(1), help="Queues; four unless said otherwise.")
-@click.option("--classes", type=click.IntRange(1), help="Kinds of pods.")
-@click.option("--conf", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+class Benches(click.Group):
+    """The benchmarks as commands; a name that is none of them comes with those there are."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            raise click.UsageError(f"{args[0]!r} is none of {', '.join(known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group("bench", cls=Benches, invoke_without_command=True)
+@click.pass_context
+def bench_command(context: click.Context) -> None:
+    """Measures on clusters made from numbers; prints one line of JSON a result.
+
+    Without a name: all. Times depend on the machine and what else it does; ``machine_speed`` says
+    how fast it was. The counts under ``work`` are the same everywhere.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(all_command, conf=None, client=True, as_json=True)
+
+
+@bench_command.command("all")
+@_conf_option
+@_client_option
+@_json_option
+def all_command(conf: Path | None, client: bool, as_json: bool) -> None:
+    """All of them at their standard sizes, but those on somebody's cluster and for the plots."""
+    del as_json
+    wishes = _wishes(conf, client)
+    for name, bench in BENCHES.items():
+        for size in SIZES[name]:
+            _say(bench(size, wishes))
+
+
+def _sized(function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed((*_OPTIONS, _conf_option, _client_option, _json_option)):
+        function = option(function)
+    return function
+
+
+def _command(name: str) -> click.Command:
+    @bench_command.command(name, help=MEANINGS[name], short_help=MEANINGS[name])
+    @_sized
+    def measure(conf: Path | None, client: bool, as_json: bool, **own: int | None) -> None:
+        del as_json
+        wishes = _wishes(conf, client)
+        given = {key: value for key, value in own.items() if value is not None}
+        for standard in SIZES[name][:1] if given else SIZES[name]:
+            _say(BENCHES[name](_with(standard, given), wishes))
+
+    return measure
+
+
+for _name in BENCHES:
+    _command(_name)
+
+
+@bench_command.command("growth")
+@_json_option
+def growth_command(as_json: bool) -> None:
+    """Allocate, idle and snapshot at more sizes: what the plots are drawn from."""
+    del as_json
+    _say(catalogue.growth(Wishes()))
+
+
+@bench_command.command("endtoend")
+@_sized
 @click.option(
     "--kubeconfig",
     envvar="KUBECONFIG",
-    help="For endtoend: an empty cluster with the definitions and queues of deploy/.",
+    help="An empty cluster with the definitions and queues of deploy/.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Always so: one line of JSON a result.")
-def bench_command(
-    name: str,
-    nodes: int | None,
-    jobs: int | None,
-    size: int | None,
-    queues: int | None,
-    classes: int | None,
-    conf: Path | None,
-    kubeconfig: str | None,
-    as_json: bool,
-) -> None:
-    """Measures sessions on clusters made from numbers; prints one line of JSON a result.
-
-    Times depend on the machine and what else it does; ``machine_speed`` says how fast it was.
-    The counts under ``work`` are the same everywhere.
-    """
-    del as_json
-    configuration = _configuration(conf)
-    own = {"nodes": nodes, "jobs": jobs, "size": size, "queues": queues, "classes": classes}
-    given = {key: value for key, value in own.items() if value is not None}
-    if name == _END_TO_END:
-        _measure_end_to_end(_with(_END_TO_END_SIZE, given), kubeconfig)
-        return
-    for bench in BENCHES if name == "all" else (name,):
-        for standard in SIZES[bench][:1] if given else SIZES[bench]:
-            chosen = _with(standard, given)
-            for result in BENCHES[bench](chosen, configuration):
-                click.echo(result.line())
-
-
-def _measure_end_to_end(size: Size, kubeconfig: str | None) -> None:
+@click.option("--pairs", type=click.IntRange(1), default=3, help="How often, to take the median.")
+def endtoend_command(kubeconfig: str | None, pairs: int, **own: Any) -> None:
+    """Binds on a real API server, beside the rate at which it takes bare bindings."""
     if not kubeconfig:
         raise click.UsageError("endtoend needs a cluster: give --kubeconfig or set KUBECONFIG")
     # Loads the Kubernetes client, which no other measurement should wait for.
     from pumice.bench.endtoend import endtoend  # noqa: PLC0415
 
-    for result in endtoend(size, kubeconfig):
+    sizes = ("nodes", "jobs", "size", "queues", "classes")
+    given = {key: own[key] for key in sizes if own[key] is not None}
+    _say(endtoend(_with(_END_TO_END_SIZE, given), kubeconfig, pairs))
+
+
+@bench_command.command("cases")
+@click.option("--file", type=click.Path(path_type=Path), default=CASES, help="Where the cases are.")
+@click.option("--suggest", is_flag=True, help="Prints each count, its bound, and one that fits.")
+@click.option("--tighten", is_flag=True, help="Lowers, in the file, bounds that are too loose.")
+def cases_command(file: Path, suggest: bool, tighten: bool) -> int:
+    """Checks counted work against the thresholds of bench/cases.yaml; 1 when one is passed."""
+    try:
+        cases = read_cases(file)
+    except CasesError as error:
+        raise click.UsageError(str(error)) from error
+    counts: dict[str, dict[str, int]] = {}
+    problems = []
+    for case in cases:
+        most = counts[case.name] = {}
+        for way in ways():
+            result = case.run(way)
+            problems += [f"{way}: {problem}" for problem in case.problems(result)]
+            for name, count in result.work.items():
+                most[name] = max(count, most.get(name, 0))
+        if suggest:
+            _suggest(case, most)
+    if tighten:
+        text = file.read_text(encoding="utf-8")
+        file.write_text(tightened(text, counts, cases), encoding="utf-8")
+    for problem in problems:
+        click.echo(problem)
+    click.echo(f"{len(cases)} cases, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+def _suggest(case: Case, counts: Mapping[str, int]) -> None:
+    size = case.size.read()
+    for name, text in case.at_most.items():
+        count, bound = counts.get(name, 0), product(text, size)
+        fits = fitted(text, size, count)
+        click.echo(f"{case.name}: {name}: {count} of {bound:g} ({text}); fits: {fits}")
+    for name in sorted(set(counts) - set(case.at_most)):
+        click.echo(f"{case.name}: {name}: {counts[name]}, without a bound")
+
+
+@bench_command.command("report")
+@click.argument("lines", type=_FILE)
+@click.option("--date", required=True, metavar="YYYY-MM-DD", help="The day of the run.")
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder of the page; its plots are put into a folder speed/ beside it.",
+)
+def report_command(lines: Path, date: str, into: Path) -> None:
+    """Makes the page about speed from the lines that a run printed."""
+    from pumice.bench.report import write_report  # noqa: PLC0415
+
+    page = write_report(lines.read_text(encoding="utf-8").splitlines(), date, into)
+    click.echo(f"wrote {page}")
+
+
+def _say(results: Iterable[Result]) -> None:
+    for result in results:
         click.echo(result.line())
 
 
@@ -144,8 +201,9 @@ def _with(size: Size, given: Mapping[str, int]) -> Size:
     )
 
 
-def _configuration(path: Path | None) -> Configuration:
+def _wishes(path: Path | None, with_client: bool) -> Wishes:
     if path is None:
-        return DEFAULT_CONFIGURATION
-    message = ConfigurationMessage(scheduler_conf=path.read_text(encoding="utf-8"))
-    return served.read(message, Registry()).scheduler
+        return Wishes(with_client=with_client)
+    text = path.read_text(encoding="utf-8")
+    scheduler = served.read(ConfigurationMessage(scheduler_conf=text), Registry()).scheduler
+    return Wishes(scheduler, text, with_client)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -17,14 +15,13 @@ from pumice.adapters.kubernetes.session import ApiSession
 from pumice.bench import api_server
 from pumice.bench.api_server import EVENTS, GROUPS, NODES, PODS, Binds
 from pumice.bench.clusters import Size
+from pumice.bench.processes import PROGRAM, cpu_seconds
 from pumice.bench.results import Result
 
-_PROGRAM = (sys.executable, "-c", "from pumice.cli.main import main; main()")
 _PAIRS = 3
 # For the time from pending to bound: gangs that come one after the other.
 _ARRIVALS = 60
 _ARRIVALS_PER_SECOND = 10
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
@@ -35,11 +32,7 @@ class Scheduler:
     began: float = 0.0
 
     def cpu_seconds(self) -> float:
-        total = 0
-        for process in self.processes:
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
-        return total / _TICKS
+        return sum(cpu_seconds(process.pid) for process in self.processes)
 
 
 @asynccontextmanager
@@ -52,7 +45,7 @@ async def scheduling(kubeconfig: str) -> AsyncIterator[Scheduler]:
         try:
             for command in commands:
                 process = await asyncio.create_subprocess_exec(
-                    *_PROGRAM,
+                    *PROGRAM,
                     *command,
                     *("--log-level", "error"),
                     stdout=asyncio.subprocess.DEVNULL,

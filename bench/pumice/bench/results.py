@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+import numpy
+
+from pumice.core import kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,10 @@ class Result:
             "work": dict(sorted(self.work.items())),
             "measured": self.measured,
             "machine_speed": machine_speed(),
+            "cores": os.cpu_count(),
             "python": platform.python_version(),
+            "numpy": numpy.__version__,
+            "kernel": "numpy" if kernel.rows is None else "compiled",
         }
         return json.dumps(content)
 

@@ -1,44 +1,26 @@
-"""A core in a process of its own, and an adapter that sends as fast as it is allowed to."""
+"""An adapter that sends as fast as it is allowed to, and counts what comes back."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
 import grpc.aio
 
-from pumice.v1 import cluster_service_pb2, configuration_pb2, delta_pb2, object_pb2
+from pumice.bench.wire_clusters import upsert
+from pumice.core.deltas import ClusterObject
+from pumice.v1 import cluster_service_pb2, configuration_pb2, decision_pb2, delta_pb2, object_pb2
 from pumice.v1.cluster_service_pb2 import ConnectRequest, ConnectResponse
 
 METHOD = "/pumice.v1.ClusterService/Connect"
 BATCH_OPS = 1000
-
-
-@asynccontextmanager
-async def core_process() -> AsyncIterator[str]:
-    """A core of its own on a socket; its address."""
-    with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
-        address = f"unix:{Path(folder) / 'core.sock'}"
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", "from pumice.cli.main import main; main()"),
-            *("core", "--listen", address, "--log-level", "error"),
-            stdout=asyncio.subprocess.PIPE,
-        )
-        assert process.stdout is not None
-        await process.stdout.readline()
-        try:
-            yield address
-        finally:
-            process.terminate()
-            await process.wait()
+_PATIENCE_SECONDS = 120.0
 
 
 @dataclass
@@ -50,7 +32,13 @@ class BenchAdapter:
     acknowledged: int = 0
     limit: int = 0
     decided: int = 0
+    # Number of the last session that decided something.
+    session: int = 0
+    decisions: list[decision_pb2.Decision] = field(default_factory=list)
+    rejected: int = 0
+    ended: str = ""
     news: asyncio.Event = field(default_factory=asyncio.Event)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def connect(self) -> None:
         method = self.channel.stream_stream(
@@ -76,43 +64,60 @@ class BenchAdapter:
         await self._call.write(request.SerializeToString())
 
     async def _read(self) -> None:
-        while isinstance(message := await self._call.read(), ConnectResponse):
-            if message.HasField("ack"):
-                self.acknowledged = message.ack.applied_seq
-                self.limit = message.ack.applied_seq + message.ack.credit
-            elif message.HasField("decision_batch"):
-                self.decided += len(message.decision_batch.decisions)
-            self.news.set()
+        try:
+            while isinstance(message := await self._call.read(), ConnectResponse):
+                self._take(message)
+            self.ended = "the core ended the stream"
+        except grpc.aio.AioRpcError as error:
+            self.ended = f"the stream broke: {error.details()}"
+        self.news.set()
 
-    async def until(self, condition: Any) -> None:
-        while not condition():
-            self.news.clear()
-            await self.news.wait()
+    def _take(self, message: ConnectResponse) -> None:
+        if message.HasField("ack"):
+            self.acknowledged = message.ack.applied_seq
+            self.limit = message.ack.applied_seq + message.ack.credit
+            self.rejected += len(message.ack.rejected)
+        elif message.HasField("decision_batch"):
+            self.session = message.decision_batch.session
+            self.decided += len(message.decision_batch.decisions)
+            self.decisions += message.decision_batch.decisions
+        self.news.set()
 
-    async def send_encoded(self, batches: list[tuple[int, bytes]]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Until it holds; a stream that ended, or a core that stays silent, is an error."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while not condition():
+                if self.ended:
+                    raise ConnectionError(self.ended)
+                self.news.clear()
+                await self.news.wait()
+
+    async def until_acknowledged(self, seq: int) -> None:
+        await self.until(lambda: self.acknowledged >= seq)
+
+    async def until_decided(self, count: int) -> None:
+        await self.until(lambda: self.decided >= count)
+
+    async def send_encoded(self, batches: Iterable[tuple[int, bytes]]) -> None:
         for count, encoded in batches:
             self.seq += count
             await self.until(lambda: self.limit >= self.seq)
             await self._call.write(encoded)
 
-    async def send_objects(self, *objects: object_pb2.ClusterObject) -> None:
-        await self.send_encoded(encode(self.seq, list(objects)))
+    async def send_ops(self, ops: Sequence[delta_pb2.Op]) -> int:
+        """One batch; its last number. Several tasks may send, one batch after the other."""
+        async with self.turn:
+            batch = delta_pb2.DeltaBatch(first_seq=self.seq + 1, ops=ops)
+            await self.send_encoded([(len(ops), _encoded(batch))])
+            return self.seq
+
+    async def send_objects(self, things: Iterable[ClusterObject], revision: int = 1) -> int:
+        return await self.send_ops([upsert(thing, revision) for thing in things])
 
     async def close(self) -> None:
         self._reading.cancel()
         self._call.cancel()
         await self.channel.close()
-
-
-def encode(after_seq: int, objects: list[object_pb2.ClusterObject]) -> list[tuple[int, bytes]]:
-    """Batches as they go over the wire: what is measured is the stream, not the making."""
-    batches = []
-    for start in range(0, len(objects), BATCH_OPS):
-        part = objects[start : start + BATCH_OPS]
-        ops = [delta_pb2.Op(upsert=delta_pb2.Upsert(revision=1, object=item)) for item in part]
-        batch = delta_pb2.DeltaBatch(first_seq=after_seq + start + 1, ops=ops)
-        batches.append((len(part), ConnectRequest(delta_batch=batch).SerializeToString()))
-    return batches
 
 
 @asynccontextmanager
@@ -142,7 +147,8 @@ class Snapshot:
         begin = cluster_service_pb2.SnapshotBegin(first_seq=1)
         await adapter.send(ConnectRequest(snapshot_begin=begin))
         await adapter.send_encoded(self.batches)
-        await adapter.until(lambda: adapter.acknowledged >= adapter.seq)
+        await adapter.until_acknowledged(adapter.seq)
+        assert not adapter.rejected, f"{adapter.rejected} objects set aside"
         return time.perf_counter() - began
 
     async def end(self, adapter: BenchAdapter) -> None:
@@ -150,24 +156,47 @@ class Snapshot:
         await adapter.send(ConnectRequest(snapshot_end=end))
 
 
-def snapshot_of(objects: list[object_pb2.ClusterObject]) -> Snapshot:
-    configuration = delta_pb2.Op(configuration=configuration_pb2.Configuration())
-    first = delta_pb2.DeltaBatch(first_seq=1, ops=[configuration])
-    batches = [(1, ConnectRequest(delta_batch=first).SerializeToString()), *encode(1, objects)]
-    return Snapshot(batches, digests_of(objects))
+def snapshot_of(things: Iterable[ClusterObject], scheduler_conf: str = "") -> Snapshot:
+    """A configuration, then the objects in batches; nothing is kept but bytes and sums."""
+    configuration = configuration_pb2.Configuration(scheduler_conf=scheduler_conf)
+    first = delta_pb2.DeltaBatch(first_seq=1, ops=[delta_pb2.Op(configuration=configuration)])
+    batches, sums = [(1, _encoded(first))], _Sums()
+    rest, seq = iter(things), 2
+    while ops := [upsert(thing) for thing in islice(rest, BATCH_OPS)]:
+        batches.append((len(ops), _encoded(delta_pb2.DeltaBatch(first_seq=seq, ops=ops))))
+        sums.add(op.upsert for op in ops)
+        seq += len(ops)
+    return Snapshot(batches, sums.digests())
 
 
-def digests_of(objects: list[object_pb2.ClusterObject]) -> list[delta_pb2.KindDigest]:
-    sums: dict[int, tuple[int, int]] = {}
-    for item in objects:
-        word = item.WhichOneof("object")
-        assert word is not None
-        kind = item.DESCRIPTOR.fields_by_name[word].number
-        key = f"{getattr(item, word).uid}\0{1}".encode()
-        number = int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
-        count, total = sums.get(kind, (0, 0))
-        sums[kind] = (count + 1, (total + number) % 2**64)
-    return [
-        delta_pb2.KindDigest(kind=object_pb2.Kind.ValueType(kind), count=count, sum=total)
-        for kind, (count, total) in sorted(sums.items())
-    ]
+def batches_of(ops: Iterable[delta_pb2.Op], size: int = BATCH_OPS) -> Iterator[list[delta_pb2.Op]]:
+    rest = iter(ops)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _encoded(batch: delta_pb2.DeltaBatch) -> bytes:
+    return ConnectRequest(delta_batch=batch).SerializeToString()
+
+
+@dataclass(slots=True)
+class _Sums:
+    """How many of each kind there are, and the sum of their hashes."""
+
+    held: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, upserts: Iterable[delta_pb2.Upsert]) -> None:
+        for item in upserts:
+            word = item.object.WhichOneof("object")
+            assert word is not None
+            kind = item.object.DESCRIPTOR.fields_by_name[word].number
+            key = f"{getattr(item.object, word).uid}\0{item.revision}".encode()
+            number = int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
+            count, total = self.held.get(kind, (0, 0))
+            self.held[kind] = (count + 1, (total + number) % 2**64)
+
+    def digests(self) -> list[delta_pb2.KindDigest]:
+        return [
+            delta_pb2.KindDigest(kind=object_pb2.Kind.ValueType(kind), count=count, sum=total)
+            for kind, (count, total) in sorted(self.held.items())
+        ]

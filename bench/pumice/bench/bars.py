@@ -1,0 +1,221 @@
+"""What the report sets beside each other: a figure, the bar set for it, and Volcano's figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: which result, which of its figures, and what it is held against."""
+
+    bench: str
+    size: str
+    # Figures of the result by which it is told from others of its bench.
+    where: Mapping[str, int]
+    figure: str
+    unit: str
+    at_least: float | None = None
+    under: float | None = None
+    # Measured with Volcano on this class of machine; where it is a range, its better end.
+    volcano: float | None = None
+    volcano_words: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def bar(self) -> str:
+        if self.at_least is not None:
+            return f"≥ {self.at_least:,g} {self.unit}"
+        return f"< {self.under:,g} {self.unit}" if self.under is not None else ""
+
+    @property
+    def known(self) -> str:
+        """Volcano's figure in words."""
+        if self.volcano is None:
+            return ""
+        return self.volcano_words or f"{self.volcano:g} {self.unit}"
+
+    def is_reached(self, value: float) -> bool | None:
+        if self.at_least is not None:
+            return value >= self.at_least
+        return value < self.under if self.under is not None else None
+
+    def ratio(self, value: float) -> float | None:
+        """How many times better than Volcano; more is better, and so is less time."""
+        if self.volcano is None or not value:
+            return None
+        return value / self.volcano if self.unit in _MORE_IS_BETTER else self.volcano / value
+
+
+_MORE_IS_BETTER = ("pods/s", "deltas/s", "binds/s", "of the bare rate")
+_CLIENT = {"client_s": "s at the client"}
+_RESTING = {"nodes": 5000, "running": 50_000}
+_RESTING_SIZE = "5,000 nodes, 50,000 running pods"
+_FULL = {"nodes": 1000, "running": 8000, "arriving": 500}
+_FULL_SIZE = "1,000 nodes, 8,000 running pods, 50 x 10 arrive"
+_VOLCANO_RANGE = "130 to 220 pods/s"
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "allocate",
+        "1,000 nodes, 1,000 x 10, 100 classes",
+        {"nodes": 1000, "pods": 10_000, "gang_size": 10},
+        "pods_per_s",
+        "pods/s",
+        at_least=25_000,
+        volcano=220,
+        volcano_words=_VOLCANO_RANGE,
+        more=_CLIENT,
+    ),
+    Row(
+        "allocate",
+        "5,000 nodes, 1,000 x 10, 100 classes",
+        {"nodes": 5000, "pods": 10_000, "gang_size": 10},
+        "pods_per_s",
+        "pods/s",
+        at_least=20_000,
+        volcano=220,
+        volcano_words=_VOLCANO_RANGE,
+        more=_CLIENT,
+    ),
+    Row(
+        "allocate",
+        "5,000 nodes, 10,000 single pods",
+        {"nodes": 5000, "pods": 10_000, "gang_size": 1},
+        "pods_per_s",
+        "pods/s",
+        at_least=5000,
+        more=_CLIENT,
+    ),
+    Row(
+        "allocate",
+        "10,000 nodes, 10,000 x 10",
+        {"nodes": 10_000, "pods": 100_000, "gang_size": 10},
+        "session_s",
+        "s",
+        under=10,
+        more=_CLIENT,
+    ),
+    Row(
+        "allocate",
+        "5,000 nodes, one gang of 10,000",
+        {"nodes": 5000, "pods": 10_000, "gang_size": 10_000},
+        "session_s",
+        "s",
+        under=0.5,
+        more=_CLIENT,
+    ),
+    Row(
+        "mixed",
+        "1,000 nodes, 300 x 10",
+        {"nodes": 1000, "pods": 3000},
+        "pods_per_s",
+        "pods/s",
+        at_least=5000,
+        volcano=144,
+    ),
+    Row("preempt", _FULL_SIZE, _FULL, "session_s", "s", under=0.3, volcano=3.1),
+    Row(
+        "preempt-half-hopeless",
+        f"{_FULL_SIZE}, half may take nobody",
+        _FULL,
+        "session_s",
+        "s",
+        under=0.3,
+    ),
+    Row("reclaim", _FULL_SIZE, _FULL, "session_s", "s", under=0.15, volcano=1.0),
+    Row("idle", f"{_RESTING_SIZE}, no change", _RESTING, "median_ms", "ms", under=5),
+    Row("churn", f"{_RESTING_SIZE}, one pod changed", _RESTING, "median_ms", "ms", under=10),
+    Row("churn-share", f"{_RESTING_SIZE}, 1 % changed", _RESTING, "median_ms", "ms"),
+    Row(
+        "hopeless",
+        f"{_RESTING_SIZE}, 1,000 gangs that do not fit",
+        _RESTING,
+        "median_ms",
+        "ms",
+        under=20,
+    ),
+    Row(
+        "freed",
+        f"{_RESTING_SIZE}, 1,000 gangs that do not fit, one node frees up",
+        _RESTING,
+        "median_ms",
+        "ms",
+    ),
+    Row(
+        "snapshot",
+        "5,000 nodes, 100,000 pods, with the first session",
+        {"nodes": 5000, "pods": 100_000},
+        "seconds_with_first_session",
+        "s",
+        under=4,
+    ),
+    Row(
+        "ingest",
+        "5,000 nodes, 50,000 pods, 1,000 changes a message",
+        {"nodes": 5000, "pods": 50_000, "deltas_per_message": 1000},
+        "deltas_per_s",
+        "deltas/s",
+        more={"core_cpu_us_per_delta": "µs of the core each"},
+    ),
+    Row(
+        "ingest",
+        "5,000 nodes, 50,000 pods, 10 changes a message",
+        {"nodes": 5000, "pods": 50_000, "deltas_per_message": 10},
+        "deltas_per_s",
+        "deltas/s",
+        more={"core_cpu_us_per_delta": "µs of the core each"},
+    ),
+    Row(
+        "delay decision",
+        "1,000 nodes, 10,000 pods, p99 while changes come steadily",
+        {"nodes": 1000, "pods": 10_000},
+        "steady_p99_ms",
+        "ms",
+        more={"rest_p99_ms": "ms at rest", "flood_p99_ms": "ms in a flood"},
+    ),
+    Row(
+        "delay delta",
+        "1,000 nodes, 10,000 pods, p99 while sessions place gangs",
+        {"nodes": 1000, "pods": 10_000},
+        "placing_p99_ms",
+        "ms",
+        more={"rest_p99_ms": "ms at rest"},
+    ),
+    Row(
+        "delay health",
+        "1,000 nodes, 10,000 pods, p99 while a session places all",
+        {"nodes": 1000, "pods": 10_000},
+        "session_p99_ms",
+        "ms",
+    ),
+    Row(
+        "memory",
+        "10,000 nodes, 100,000 pods, 200 classes, recording on",
+        {"nodes": 10_000, "pods": 100_000, "classes": 200},
+        "resident_mib",
+        "MiB",
+        under=1024,
+        more={"bytes_per_node": "bytes a node", "bytes_per_pod": "bytes a pod"},
+    ),
+    Row(
+        "endtoend",
+        "1,000 nodes, 300 x 10, a real API server",
+        {"nodes": 1000, "pods": 3000},
+        "share_of_bare",
+        "of the bare rate",
+        at_least=0.7,
+        volcano=0.125,
+        volcano_words="an eighth of the bare rate",
+        more={"binds_per_second": "binds/s"},
+    ),
+    Row(
+        "endtoend arrivals",
+        "1,000 nodes, ten gangs of 10 a second, from created to bound",
+        {"nodes": 1000},
+        "p99_ms",
+        "ms (p99)",
+        more={"p50_ms": "ms (median)"},
+    ),
+)

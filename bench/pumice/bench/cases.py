@@ -1,0 +1,187 @@
+"""Cases with thresholds on counted work: as many steps on every machine, so a test can assert them.
+
+``bench/cases.yaml`` names a benchmark, a small size, what must come out and how often the engine may
+do something at most, with the compiled kernel and without it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from pumice.bench.catalogue import ENGINE_BENCHES
+from pumice.bench.clusters import Size
+from pumice.bench.engines import computing
+from pumice.bench.resting import waiting_gangs
+from pumice.bench.results import Result
+
+# Above it the sources only: what is installed elsewhere has no cases, and says so.
+CASES = Path(__file__).resolve().parents[2] / "cases.yaml"
+COUNTS = (
+    "candidates_scored",
+    "jobs_closed",
+    "nodes_tried_for_victims",
+    "preemptors_tried",
+    "reclaimers_tried",
+    "rows_computed",
+    "tasks_tried",
+    "wrong_guesses",
+)
+WORDS = ("nodes", "jobs", "size", "queues", "classes", "pods", "waiting")
+# What a fresh bound allows beyond the count.
+MARGIN = 1.2
+
+
+class CasesError(Exception):
+    """A file of cases that cannot be used: says which case, which field and what is allowed."""
+
+
+class CaseSize(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """As in ``pumice bench --nodes N --jobs J …``."""
+
+    nodes: int
+    jobs: int
+    size: int
+    queues: int = 4
+    classes: int = 1
+
+    def read(self) -> Size:
+        return Size(self.nodes, self.jobs, self.size, self.queues, self.classes)
+
+
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One benchmark at one size."""
+
+    name: str
+    bench: str
+    size: CaseSize
+    # Figures that must come out exactly.
+    expect: dict[str, int | float | str]
+    # Counts of work, each a number or a product such as ``1.2 * classes * nodes``.
+    at_most: dict[str, int | float | str]
+
+    def run(self, way: str) -> Result:
+        with computing(way):
+            return ENGINE_BENCHES[self.bench](self.size.read())
+
+    def problems(self, result: Result) -> list[str]:
+        """What is not as it must be, each in a sentence."""
+        size, found = self.size.read(), []
+        for name, text in self.expect.items():
+            wanted, figure = product(text, size), result.figures.get(name)
+            if figure != wanted:
+                found.append(f"case {self.name}: {name} is {figure}, not {wanted:g} ({text})")
+        for name, text in self.at_most.items():
+            bound, got = product(text, size), result.work.get(name, 0)
+            if got > bound:
+                found.append(
+                    f"case {self.name}: {name} is {got}, and at most {bound:g} ({text}) is allowed"
+                )
+        return found
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    cases: list[Case]
+
+
+def read_cases(path: Path = CASES) -> list[Case]:
+    """All cases of a file; the first thing wrong in it is an error."""
+    try:
+        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        cases = msgspec.convert(content, _File).cases
+    except OSError as error:
+        raise CasesError(f"{path}: {error.strerror}; say where the cases are") from error
+    except yaml.YAMLError as error:
+        raise CasesError(f"{path}: {' '.join(str(error).split())}") from error
+    except msgspec.ValidationError as error:
+        raise CasesError(f"{path}: {error}") from error
+    seen: set[str] = set()
+    for case in cases:
+        _check(path, case)
+        if case.name in seen:
+            raise CasesError(f"{path}: case {case.name}: name: there are two of it")
+        seen.add(case.name)
+    return cases
+
+
+def _check(path: Path, case: Case) -> None:
+    where = f"{path}: case {case.name}"
+    if case.bench not in ENGINE_BENCHES:
+        known = ", ".join(ENGINE_BENCHES)
+        raise CasesError(f"{where}: bench: {case.bench!r} is none of {known}")
+    for field in msgspec.structs.fields(CaseSize):
+        if getattr(case.size, field.name) < 1:
+            raise CasesError(f"{where}: size.{field.name}: must be 1 or more")
+    if not case.at_most:
+        raise CasesError(f"{where}: at_most: must hold one of {', '.join(COUNTS)}")
+    for count in case.at_most:
+        if count not in COUNTS:
+            raise CasesError(f"{where}: at_most: {count!r} is none of {', '.join(COUNTS)}")
+    for part, bounds in (("expect", case.expect), ("at_most", case.at_most)):
+        for name, text in bounds.items():
+            try:
+                product(text, case.size.read())
+            except ValueError as error:
+                raise CasesError(f"{where}: {part}.{name}: {error}") from error
+
+
+def _worth(size: Size) -> Mapping[str, int]:
+    return {
+        "nodes": size.nodes,
+        "jobs": size.jobs,
+        "size": size.size,
+        "queues": size.queues,
+        "classes": size.classes,
+        "pods": size.pods,
+        "waiting": waiting_gangs(size),
+    }
+
+
+def product(text: float | str, size: Size) -> float:
+    """A number, or numbers and words of the size with ``*`` between them."""
+    worth, total = _worth(size), 1.0
+    for factor in str(text).split("*"):
+        word = factor.strip()
+        if word in worth:
+            total *= worth[word]
+        elif re.fullmatch(r"\d+(\.\d+)?", word):
+            total *= float(word)
+        else:
+            raise ValueError(f"{word!r} is neither a number nor one of {', '.join(WORDS)}")
+    # What is allowed is a whole number of steps; floats are not exact enough to say which.
+    return round(total, 6)
+
+
+def fitted(text: float | str, size: Size, count: int) -> str:
+    """The bound that fits a count with the usual margin, in the words of the one there is."""
+    words = [word.strip() for word in str(text).split("*")]
+    kept = [word for word in words if word in WORDS]
+    base = product(" * ".join(kept), size) if kept else 1.0
+    if not kept or not count:
+        return str(math.ceil(MARGIN * count))
+    factor = math.ceil(1000 * MARGIN * count / base) / 1000
+    return " * ".join([f"{factor:g}", *kept])
+
+
+def tightened(content: str, counts: Mapping[str, Mapping[str, int]], cases: list[Case]) -> str:
+    """A file of cases with every bound lowered that is looser than the counts of a run need."""
+    by_name = {case.name: case for case in cases}
+    case: Case | None = None
+    lines = []
+    for line in content.splitlines(keepends=True):
+        if begun := re.match(r"\s*- name: (\S+)", line):
+            case = by_name.get(begun[1])
+        held = re.match(r"(\s+)(\w+): (.+?)\s*$", line)
+        if case is not None and held and held[2] in case.at_most:
+            size = case.size.read()
+            fresh = fitted(held[3], size, counts[case.name].get(held[2], 0))
+            if product(fresh, size) < product(held[3], size):
+                line = f"{held[1]}{held[2]}: {fresh}\n"  # noqa: PLW2901
+        lines.append(line)
+    return "".join(lines)

@@ -1,0 +1,178 @@
+"""The benchmarks by name, the sizes that the bars are set for, and those that show growth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pumice.bench import evicting, placing, resting
+from pumice.bench.clusters import Size
+from pumice.bench.processes import apart
+from pumice.bench.results import Result
+from pumice.core.configuration import Configuration
+from pumice.core.engine import DEFAULT_CONFIGURATION
+
+# The client's side of the stream is loaded by those who use it, and allocate's runs apart: nothing
+# inside the engine is measured in a process with threads of gRPC.
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a run is asked for beside its size."""
+
+    configuration: Configuration = DEFAULT_CONFIGURATION
+    # The same as text: what a core in another process is told.
+    scheduler_conf: str = ""
+    # Whether allocate is measured over the stream too.
+    with_client: bool = True
+
+
+Bench = Callable[[Size, Wishes], Iterator[Result]]
+EngineBench = Callable[[Size], Result]
+
+
+def _allocate(size: Size, wishes: Wishes) -> Iterator[Result]:
+    inside = placing.allocate(size, wishes.configuration, placing.runs_of(size))
+    if not wishes.with_client:
+        yield inside
+        return
+    from pumice.bench.snapshot import client_view  # noqa: PLC0415
+
+    seen = apart(client_view, size, wishes.scheduler_conf, placing.runs_of(size))
+    measured = (
+        f"{inside.measured}; client: over the stream to a core in a process of its own, from the "
+        "last delta acknowledged to the last decision received"
+    )
+    yield replace(inside, figures={**inside.figures, **seen}, measured=measured)
+
+
+def _mixed(size: Size, wishes: Wishes) -> Iterator[Result]:
+    yield placing.mixed(size, wishes.configuration, placing.runs_of(size))
+
+
+def _preempt(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    yield evicting.preempt(size, placing.runs_of(size))
+    yield evicting.preempt_half_hopeless(size, placing.runs_of(size))
+
+
+def _reclaim(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    yield evicting.reclaim(size, placing.runs_of(size))
+
+
+def _idle(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    yield resting.idle(size)
+    yield resting.hopeless(size)
+    yield resting.freed(size)
+
+
+def _churn(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    yield resting.churn(size)
+    yield resting.churn_share(size)
+
+
+def _snapshot(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    from pumice.bench.snapshot import snapshot  # noqa: PLC0415
+
+    yield snapshot(size)
+
+
+def _ingest(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    from pumice.bench.ingest import ingest  # noqa: PLC0415
+
+    yield from ingest(size)
+
+
+def _delay(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    from pumice.bench.delay import delay  # noqa: PLC0415
+
+    yield from delay(size)
+
+
+def _memory(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    from pumice.bench.memory import memory  # noqa: PLC0415
+
+    yield memory(size)
+
+
+BENCHES: Mapping[str, Bench] = {
+    "allocate": _allocate,
+    "mixed": _mixed,
+    "preempt": _preempt,
+    "reclaim": _reclaim,
+    "idle": _idle,
+    "churn": _churn,
+    "snapshot": _snapshot,
+    "ingest": _ingest,
+    "delay": _delay,
+    "memory": _memory,
+}
+
+# What each is for, as its help says it.
+MEANINGS: Mapping[str, str] = {
+    "allocate": "One session over gangs that have just arrived; inside the engine and as a client "
+    "sees it.",
+    "mixed": "The same with selectors, tolerations, anti-affinity, spread, preferences and GPUs.",
+    "preempt": "High-priority gangs arrive in a full cluster; also where half may take nobody.",
+    "reclaim": "Gangs arrive in two queues of a cluster that a third one holds.",
+    "idle": "Sessions after no change, also with gangs that fit nowhere, and after a node frees up.",
+    "churn": "Sessions after one pod, and after a hundredth of all pods, went and came.",
+    "snapshot": "A whole cluster, process to process, until the first session has run.",
+    "ingest": "Changes a second, process to process.",
+    "delay": "How long decoding and a session delay each other.",
+    "memory": "Resident bytes of a core that records, in total, per node and per pod.",
+}
+
+# Inside the engine alone, by the name of their result: what cases count the work of.
+ENGINE_BENCHES: Mapping[str, EngineBench] = {
+    "allocate": placing.allocate,
+    "mixed": placing.mixed,
+    "preempt": evicting.preempt,
+    "preempt-half-hopeless": evicting.preempt_half_hopeless,
+    "reclaim": evicting.reclaim,
+    "idle": resting.idle,
+    "hopeless": resting.hopeless,
+    "freed": resting.freed,
+    "churn": resting.churn,
+    "churn-share": resting.churn_share,
+}
+
+# What runs without numbers of one's own: the sizes that the bars are set for.
+SIZES: Mapping[str, tuple[Size, ...]] = {
+    "allocate": (
+        Size(1000, 1000, 10),
+        Size(5000, 1000, 10),
+        Size(5000, 10_000, 1),
+        Size(5000, 1, 10_000, classes=1),
+        Size(10_000, 10_000, 10),
+    ),
+    "mixed": (Size(1000, 300, 10),),
+    "preempt": (Size(1000, 50, 10, classes=1),),
+    "reclaim": (Size(1000, 50, 10, classes=1),),
+    "idle": (Size(5000, 5000, 10),),
+    "churn": (Size(5000, 5000, 10),),
+    "snapshot": (Size(5000, 10_000, 10),),
+    "ingest": (Size(5000, 5000, 10),),
+    "delay": (Size(1000, 1000, 10),),
+    "memory": (Size(10_000, 10_000, 10, classes=200),),
+}
+
+# Beside the standard sizes: more nodes with the same pods, more pods on the same nodes.
+GROWTH: Mapping[str, tuple[Size, ...]] = {
+    "allocate": (
+        *(Size(nodes, 1000, 10) for nodes in (500, 2000, 10_000)),
+        *(Size(5000, jobs, 10) for jobs in (100, 250, 500, 2500, 5000)),
+    ),
+    "idle": tuple(Size(5000, jobs, 10) for jobs in (500, 1000, 2500, 10_000)),
+    "snapshot": tuple(Size(5000, jobs, 10) for jobs in (1000, 2500, 5000)),
+}
+
+
+def growth(wishes: Wishes) -> Iterator[Result]:
+    """Results at the sizes between, without what the plots do not show."""
+    inside = replace(wishes, with_client=False)
+    for size in GROWTH["allocate"]:
+        yield from _allocate(size, inside)
+    for size in GROWTH["idle"]:
+        yield resting.idle(size)
+    for size in GROWTH["snapshot"]:
+        yield from _snapshot(size, wishes)

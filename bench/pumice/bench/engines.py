@@ -1,0 +1,87 @@
+"""Engines filled with a cluster, and sessions of them under a watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pumice.bench.results import quiet_memory, seconds
+from pumice.core import kernel
+from pumice.core.configuration import Configuration
+from pumice.core.decisions import Bind, Evict, SessionResult
+from pumice.core.deltas import ClusterObject, Delta, Upserted
+from pumice.core.engine import DEFAULT_CONFIGURATION, Engine
+
+NOW_NS = 1_800_000_000 * 10**9
+SECOND_NS = 10**9
+INSIDE = "inside the engine, one process, caches cold"
+
+
+def ways() -> tuple[str, ...]:
+    """How rows can be computed here."""
+    return ("numpy",) if kernel.rows is None else ("compiled", "numpy")
+
+
+@contextmanager
+def computing(way: str) -> Iterator[None]:
+    """Engines made within compute rows in one of the ways there are."""
+    held = kernel.rows
+    if way == "numpy":
+        kernel.rows = None
+    try:
+        yield
+    finally:
+        kernel.rows = held
+
+
+def engine_with(
+    things: Iterable[ClusterObject], configuration: Configuration = DEFAULT_CONFIGURATION
+) -> Engine:
+    engine = Engine(configuration)
+    rejected = engine.apply(Upserted(thing) for thing in things)
+    assert not rejected, rejected[0]
+    return engine
+
+
+def timed(engine: Engine, now_ns: int = NOW_NS) -> tuple[float, SessionResult]:
+    """A full session: nothing here asks whether one is needed."""
+    results: list[SessionResult] = []
+    with quiet_memory():
+        took = seconds(lambda: results.append(engine.schedule(now_ns)))
+    return took, results[0]
+
+
+def bound_in(result: SessionResult) -> int:
+    return sum(isinstance(decision, Bind) for decision in result.decisions)
+
+
+def evicted_in(result: SessionResult) -> int:
+    return sum(isinstance(decision, Evict) for decision in result.decisions)
+
+
+@dataclass(slots=True)
+class Sessions:
+    """Several sessions of one engine: how long each took, and the most that one of them did."""
+
+    times: list[float] = field(default_factory=list)
+    bound: int = 0
+    work: dict[str, int] = field(default_factory=dict)
+
+    def add(self, took: float, result: SessionResult) -> None:
+        self.times.append(took)
+        self.bound += bound_in(result)
+        for name, count in result.work.items():
+            self.work[name] = max(count, self.work.get(name, 0))
+
+
+def sessions_after(
+    engine: Engine, rounds: int, changes: Callable[[int], Iterable[Delta]]
+) -> Sessions:
+    """A session a second, each after the changes of its round."""
+    found = Sessions()
+    for number in range(rounds):
+        rejected = engine.apply(changes(number))
+        assert not rejected, rejected[0]
+        found.add(*timed(engine, NOW_NS + (number + 10) * SECOND_NS))
+    return found

@@ -1,0 +1,73 @@
+"""A core in a process of its own, and what a process has used by now."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+PROGRAM = (sys.executable, "-c", "from pumice.cli.main import main; main()")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_START_SECONDS = 60
+
+
+def apart(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Runs a function in a process of its own, which leaves nothing behind in this one."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *args, **kwargs).result()
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process, in it and in the kernel for it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def resident_bytes(pid: int, word: str = "VmRSS") -> int:
+    """Memory that a process and those it started hold in RAM; with ``VmHWM`` at most so far."""
+    found = re.search(rf"^{word}:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M)
+    assert found is not None
+    started = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(found[1]) * 1024 + sum(resident_bytes(int(child), word) for child in started)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreProcess:
+    """Where a core listens, and who it is."""
+
+    address: str
+    pid: int
+
+
+@asynccontextmanager
+async def core_process(record: Path | None = None) -> AsyncIterator[CoreProcess]:
+    """A core on a socket, ended afterwards; recorded into a folder where one is given."""
+    with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
+        address = f"unix:{Path(folder) / 'core.sock'}"
+        recording = () if record is None else ("--record", str(record))
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM,
+            *("core", "--listen", address, "--log-level", "error", *recording),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            assert process.stdout is not None
+            async with asyncio.timeout(_START_SECONDS):
+                if not await process.stdout.readline():
+                    raise RuntimeError(f"the core ended with {await process.wait()} as it started")
+            yield CoreProcess(address, process.pid)
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()

@@ -1,0 +1,124 @@
+"""Sessions inside the engine when little or nothing changed; every one is a full one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from pumice.bench import clusters
+from pumice.bench.clusters import Size
+from pumice.bench.engines import NOW_NS, SECOND_NS, Sessions, engine_with, sessions_after
+from pumice.bench.results import Result, milliseconds, seconds
+from pumice.core.deltas import ClusterObject, Deleted, Delta, Upserted
+from pumice.core.engine import Engine
+from pumice.core.model.pod import Pod, PodPhase
+
+_ROUNDS = 8
+_FULL = "full sessions, none skipped"
+
+
+def idle(size: Size) -> Result:
+    """Nothing changed, and everything runs."""
+    engine = _settled(clusters.settled(size))
+    found = sessions_after(engine, _ROUNDS, lambda _: ())
+    return _result("idle", f"nothing changed; {_FULL}", size, found, {})
+
+
+def hopeless(size: Size) -> Result:
+    """Nothing changed, and gangs wait that fit nowhere."""
+    pending = waiting_gangs(size)
+    engine = _settled(_with_hopeless(size, pending))
+    found = sessions_after(engine, _ROUNDS, lambda _: ())
+    assert engine.can_skip(NOW_NS)
+    asked = seconds(lambda: engine.can_skip(NOW_NS))
+    measured = (
+        f"nothing changed, and gangs wait that fit nowhere; {_FULL}; skip_ms is what it takes to "
+        "find out that a session is not needed, which a core asks first"
+    )
+    more: dict[str, object] = {"pending_gangs": pending, "skip_ms": round(1000 * asked, 4)}
+    return _result("hopeless", measured, size, found, more)
+
+
+def freed(size: Size) -> Result:
+    """One node frees up before each session, and one of all that wait fits on an empty node."""
+    pending = waiting_gangs(size)
+    engine = _settled([*_with_hopeless(size, pending), *_waiting_for_a_node(size, pending)])
+    on_node: dict[str, list[Pod]] = {}
+    for task in engine.cache.tasks.values():
+        on_node.setdefault(task.pod.node_name, []).append(task.pod)
+
+    def ended(number: int) -> Iterator[Delta]:
+        for pod in on_node[f"node-{number:05d}"]:
+            yield Upserted(replace(pod, phase=PodPhase.SUCCEEDED))
+
+    found = sessions_after(engine, min(_ROUNDS, size.nodes), ended)
+    measured = f"all pods of a node ended, which one of the waiting jobs can use; {_FULL}"
+    more = {"pending_gangs": pending, "bound": found.bound}
+    return _result("freed", measured, size, found, more)
+
+
+def churn(size: Size) -> Result:
+    """One pod went and came."""
+    return _churned("churn", size, 1)
+
+
+def churn_share(size: Size) -> Result:
+    """One in a hundred pods went and came."""
+    return _churned("churn-share", size, max(1, size.pods // 100))
+
+
+def _churned(bench: str, size: Size, count: int) -> Result:
+    engine = _settled(clusters.settled(size))
+    pods = [task.pod for task in list(engine.cache.tasks.values())[:count]]
+    found = sessions_after(engine, _ROUNDS, lambda number: _turned_over(pods, number))
+    measured = f"pods went, and others came in their place; {_FULL}"
+    return _result(bench, measured, size, found, {"changed": count, "bound": found.bound})
+
+
+def waiting_gangs(size: Size) -> int:
+    """A waiting gang for every five that run."""
+    return max(1, size.jobs // 5)
+
+
+def _settled(things: Iterable[ClusterObject]) -> Engine:
+    engine = engine_with(things)
+    for number in range(2):
+        engine.schedule(NOW_NS + number * SECOND_NS)
+    return engine
+
+
+def _with_hopeless(size: Size, pending: int) -> Iterator[ClusterObject]:
+    yield from clusters.settled(size)
+    spec = clusters.spec_of(64_000, clusters.GIB)
+    for number in range(pending):
+        queue = f"queue-{number % size.queues}"
+        yield from clusters.pending_job(number, size.size, spec, queue)
+
+
+def _waiting_for_a_node(size: Size, first: int) -> Iterator[ClusterObject]:
+    """Single pods, each as large as a whole node."""
+    spec = clusters.spec_of(clusters.NODE_MILLI_CPU, clusters.GIB)
+    for number in range(first, first + _ROUNDS):
+        yield from clusters.pending_job(number, 1, spec, f"queue-{size.queues - 1}")
+
+
+def _result(
+    bench: str, measured: str, size: Size, found: Sessions, more: dict[str, object] | dict[str, int]
+) -> Result:
+    figures = {
+        "nodes": size.nodes,
+        "running": size.pods,
+        **more,
+        "sessions": len(found.times),
+        **milliseconds(found.times),
+    }
+    return Result(bench, measured, figures, found.work)
+
+
+def _turned_over(pods: list[Pod], number: int) -> Iterator[Delta]:
+    """Each pod is gone, and another one waits in its place."""
+    for pod in pods:
+        old = pod.uid if number == 0 else f"{pod.uid}-{number - 1}"
+        yield Deleted(Pod, old)
+        fresh = replace(pod, uid=f"{pod.uid}-{number}", node_name="", phase=PodPhase.PENDING)
+        yield Upserted(fresh)

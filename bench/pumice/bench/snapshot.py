@@ -1,0 +1,68 @@
+"""A whole cluster, process to process: the snapshot, and what a client sees of a first session."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+from pumice.bench.clusters import Size
+from pumice.bench.processes import core_process, cpu_seconds
+from pumice.bench.results import Result
+from pumice.bench.wire_adapter import Snapshot, connected, snapshot_of
+from pumice.bench.wire_clusters import labelled, pending_cluster, running_cluster, single_pod
+
+_RUNS = 2
+
+
+def snapshot(size: Size, runs: int = _RUNS) -> Result:
+    """A running cluster is streamed; it is there when a pod that waits in it is decided on."""
+    held = snapshot_of([*running_cluster(size), *labelled(single_pod(size.jobs))])
+    times = [asyncio.run(_streamed(held)) for _ in range(runs)]
+    whole, streamed, cpu = min(times)
+    figures = {
+        "nodes": size.nodes,
+        "pods": size.pods,
+        "deltas": held.count,
+        "runs": runs,
+        "stream_s": round(streamed, 3),
+        "seconds_with_first_session": round(whole, 3),
+        "median_s": round(statistics.median(found[0] for found in times), 3),
+        "core_cpu_s": round(cpu, 2),
+    }
+    measured = (
+        "process to process, from the first marker until the first session's decision; a fresh "
+        "core each run; the best run"
+    )
+    return Result("snapshot", measured, figures)
+
+
+async def _streamed(held: Snapshot) -> tuple[float, float, float]:
+    """Seconds until the decision, until all was acknowledged, and of the core's processor."""
+    async with core_process() as core, connected(core.address) as adapter:
+        idle_cpu, began = cpu_seconds(core.pid), time.perf_counter()
+        streamed = await held.send(adapter)
+        await held.end(adapter)
+        await adapter.until_decided(1)
+        return time.perf_counter() - began, streamed, cpu_seconds(core.pid) - idle_cpu
+
+
+def client_view(size: Size, scheduler_conf: str = "", runs: int = 1) -> dict[str, object]:
+    """From the last delta acknowledged to the last decision received; the best run."""
+    held = snapshot_of(pending_cluster(size), scheduler_conf)
+    seconds, sessions = min(asyncio.run(_decided(held, size.pods)) for _ in range(runs))
+    return {
+        "client_s": round(seconds, 4),
+        "client_pods_per_s": round(size.pods / seconds),
+        "client_sessions": sessions,
+    }
+
+
+async def _decided(held: Snapshot, pods: int) -> tuple[float, int]:
+    """Seconds until all pods were decided on, and the number of the session that did the last."""
+    async with core_process() as core, connected(core.address) as adapter:
+        await held.send(adapter)
+        began = time.perf_counter()
+        await held.end(adapter)
+        await adapter.until_decided(pods)
+        return time.perf_counter() - began, adapter.session

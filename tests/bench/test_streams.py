@@ -1,0 +1,75 @@
+"""Benchmarks over the stream, tiny: a core in a process of its own, and what comes out."""
+
+import pytest
+
+from pumice.bench import catalogue
+from pumice.bench.catalogue import Wishes
+from pumice.bench.clusters import Size
+from pumice.bench.delay import delay
+from pumice.bench.ingest import ingest
+from pumice.bench.memory import memory
+from pumice.bench.snapshot import client_view, snapshot
+
+TINY = Size(8, 6, 4, classes=3)
+_CONF = """\
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: proportion
+"""
+
+
+def test_a_snapshot_ends_with_the_decision_on_the_pod_that_waits() -> None:
+    figures = snapshot(TINY, runs=1).figures
+    # A configuration, the queues, nodes and gangs with their pods, and a gang of one.
+    assert figures["deltas"] == 1 + 4 + 8 + 6 + 24 + 2
+    assert 0 < float(str(figures["stream_s"])) < float(str(figures["seconds_with_first_session"]))
+
+
+def test_allocate_is_seen_by_a_client_in_one_session() -> None:
+    (found,) = catalogue.BENCHES["allocate"](TINY, Wishes())
+    assert found.figures["bound"] == TINY.pods
+    assert found.figures["client_sessions"] == 1
+    assert float(str(found.figures["client_s"])) > 0
+
+
+def test_a_client_s_core_gets_the_configuration() -> None:
+    assert client_view(TINY, _CONF)["client_sessions"] == 1
+
+
+def test_every_delta_of_a_snapshot_and_every_change_is_counted() -> None:
+    first, large, small = (result.figures for result in ingest(Size(8, 10, 4, classes=3)))
+    assert first["deltas"] == 1 + 4 + 8 + 10 + 40 + 2
+    assert (large["deltas"], small["deltas"]) == (40, 4)
+    assert all(int(str(figures["deltas_per_s"])) > 0 for figures in (first, large, small))
+
+
+@pytest.mark.timeout(120)
+def test_delays_are_measured_at_rest_and_under_load() -> None:
+    decision, delta, health = delay(Size(50, 10, 4, classes=3), rounds=2, probes=5, arrivals=1)
+    assert [result.bench for result in (decision, delta, health)] == [
+        "delay decision",
+        "delay delta",
+        "delay health",
+    ]
+    for when in ("rest", "steady", "flood"):
+        assert decision.figures[f"{when}_count"] == 2
+        assert float(str(decision.figures[f"{when}_p99_ms"])) > 0
+    assert int(str(decision.figures["flood_deltas_per_s"])) > 0
+    assert delta.figures["rest_count"] == 5
+    # Fifty gangs arrive at a time.
+    assert int(str(delta.figures["placed"])) >= 200
+    assert int(str(health.figures["session_count"])) >= 1
+
+
+def test_memory_is_that_of_a_recording_core_after_three_sessions() -> None:
+    figures = memory(TINY).figures
+    # A pod of each class comes with either later session.
+    assert figures["bound"] == TINY.pods + 2 * TINY.classes
+    assert figures["sessions"] == 3
+    assert int(str(figures["last_session"])) >= 3
+    assert int(str(figures["recording_bytes"])) > 0
+    assert 2**20 < int(str(figures["empty_bytes"])) <= int(str(figures["most_bytes"]))
+    assert {"resident_bytes", "bytes_per_node", "bytes_per_pod"} < set(figures)

@@ -15,7 +15,7 @@ from tests.architecture.tree import (
 )
 
 LINE_CEILING = 400
-ROOMS = ("v1", "core", "server", "adapters", "manifests", "client", "testing", "cli")
+ROOMS = ("v1", "core", "server", "adapters", "manifests", "client", "testing", "cli", "bench")
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES, ids=shown)
@@ -31,7 +31,8 @@ def test_a_source_root_holds_the_namespace_only() -> None:
         for path in root.iterdir()
         if path.name not in {"pumice", "__pycache__"}
     ]
-    assert beside == []
+    # Thresholds, which are for those who build and not for those who install.
+    assert beside == ["bench/cases.yaml"]
 
 
 @pytest.mark.parametrize("room", ROOMS)

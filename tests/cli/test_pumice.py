@@ -2,13 +2,16 @@
 
 import json
 import re
+import subprocess
+import sys
 from importlib import import_module, metadata
 from pathlib import Path
 
 import click
 import pytest
 
-from pumice.cli.main import ADAPTERS, COMMANDS, _exists, pumice
+from pumice.cli.composed import exists
+from pumice.cli.main import ADAPTERS, COMMANDS, pumice
 from tests.cli.commands import process
 from tests.cli.commands import pumice as run_pumice
 
@@ -16,7 +19,8 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    "place", [place for place in (*COMMANDS.values(), *ADAPTERS.values()) if _exists(place)]
+    "place",
+    [room.place for room in (*COMMANDS.values(), *ADAPTERS.values()) if exists(room.place)],
 )
 def test_every_command_is_where_it_is_said_to_be(place: str) -> None:
     module, _, attribute = place.partition(":")
@@ -39,6 +43,16 @@ def test_help_lists_the_commands() -> None:
     listed = re.findall(r"^  (\w+) ", done.out.partition("Commands:")[2], flags=re.MULTILINE)
     assert listed[:3] == ["simulate", "conf", "core"]
     assert listed[-2:] == ["adapter", "version"]
+
+
+def test_help_fits_a_terminal_and_imports_no_room() -> None:
+    done = process("--help", COLUMNS="80")
+    assert "..." not in done.out.partition("Commands:")[2]
+    code = "import sys; from pumice.cli.main import run; run(['--help']); print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert not {"grpc", "numpy", "yaml"} & set(loaded.splitlines()[-1].split())
 
 
 def test_version(capsys: Capture) -> None:

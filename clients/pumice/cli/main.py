@@ -4,78 +4,55 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
-from importlib import import_module, metadata, util
-from typing import Any
+from importlib import metadata
 
 import click
 
+from pumice.cli.composed import Composed, Room
 from pumice.cli.errors import BAD_INPUT, FAILED, one_line
 from pumice.cli.terminal import complain, json_option, say_json
 
-# Command to module and attribute, in the order in which they are listed. They are imported when
-# they are called, so that none waits for what another one needs.
-COMMANDS: Mapping[str, str] = {
-    "simulate": "pumice.cli.simulate:simulate_command",
-    "conf": "pumice.cli.conf:conf_group",
-    "core": "pumice.server.commands:core_command",
-    "run": "pumice.adapters.kubernetes.commands:run_command",
-    "demo": "pumice.cli.demo:demo_command",
-    "schedule": "pumice.cli.asking.schedule:schedule_command",
-    "explain": "pumice.cli.asking.explain:explain_group",
-    "show": "pumice.cli.asking.show:show_group",
-    "top": "pumice.cli.asking.top:top_command",
-    "watch": "pumice.cli.asking.watch:watch_command",
-    "record": "pumice.cli.record:record_command",
-    "replay": "pumice.cli.replay:replay_command",
-    "bench": "pumice.bench.commands:bench_command",
-    "completion": "pumice.cli.completion:completion_command",
+# In the order in which they are listed.
+COMMANDS: Mapping[str, Room] = {
+    "simulate": Room(
+        "pumice.cli.simulate:simulate_command", "Runs clusters in files through the engine."
+    ),
+    "conf": Room("pumice.cli.conf:conf_group", "Checks scheduler configurations."),
+    "core": Room("pumice.server.commands:core_command", "Runs a core, which adapters connect to."),
+    "run": Room(
+        "pumice.adapters.kubernetes.commands:run_command",
+        "Schedules a Kubernetes cluster: core and adapter.",
+    ),
+    "demo": Room("pumice.cli.demo:demo_command", "Runs a core and a simulated cluster, live."),
+    "schedule": Room(
+        "pumice.cli.asking.schedule:schedule_command",
+        "Says what would become of a manifest; changes nothing.",
+    ),
+    "explain": Room(
+        "pumice.cli.asking.explain:explain_group", "Says why a job or pod stands where it stands."
+    ),
+    "show": Room(
+        "pumice.cli.asking.show:show_group", "Shows queues, jobs, nodes, sessions, configuration."
+    ),
+    "top": Room("pumice.cli.asking.top:top_command", "Shows queues and the fullest nodes, live."),
+    "watch": Room("pumice.cli.asking.watch:watch_command", "Shows decisions as they are made."),
+    "record": Room("pumice.cli.record:record_command", "Records a running core into a file."),
+    "replay": Room("pumice.cli.replay:replay_command", "Replays recordings, and compares them."),
+    "bench": Room("pumice.bench.commands:bench_command", "Measures, one line of JSON a result."),
+    "completion": Room(
+        "pumice.cli.completion:completion_command", "Prints a script that completes in a shell."
+    ),
 }
-ADAPTERS: Mapping[str, str] = {
-    "kubernetes": "pumice.adapters.kubernetes.commands:kubernetes_command",
-    "simulated": "pumice.adapters.simulated.commands:simulated_command",
-    "replay": "pumice.adapters.replay.commands:replay_command",
+ADAPTERS: Mapping[str, Room] = {
+    "kubernetes": Room(
+        "pumice.adapters.kubernetes.commands:kubernetes_command", "A Kubernetes cluster."
+    ),
+    "simulated": Room(
+        "pumice.adapters.simulated.commands:simulated_command",
+        "A simulated cluster, in memory or in a file.",
+    ),
+    "replay": Room("pumice.adapters.replay.commands:replay_command", "A recording, at any speed."),
 }
-
-
-class Composed(click.Group):
-    """A group of commands that are named where they are, and imported when they are called."""
-
-    def __init__(self, *args: Any, rooms: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._rooms = rooms or {}
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        there = [name for name, place in self._rooms.items() if _exists(place)]
-        return [*there, *super().list_commands(ctx)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = self._rooms.get(cmd_name)
-        if place is None or not _exists(place):
-            return super().get_command(ctx, cmd_name)
-        module, _, attribute = place.partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        word = args[0]
-        known = self.list_commands(ctx)
-        if word not in known and not word.startswith("-"):
-            near = get_close_matches(word, known, n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
-            raise click.UsageError(f"unknown command {word!r}; {hint}", ctx)
-        return super().resolve_command(ctx, args)
-
-
-def _exists(place: str) -> bool:
-    """A room may not have its commands yet."""
-    try:
-        return util.find_spec(place.partition(":")[0]) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 @click.group(cls=Composed, rooms=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

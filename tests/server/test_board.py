@@ -1,49 +1,28 @@
 """The board: a cluster as it stands between sessions, for those who must not wait for one."""
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import grpc
 import pytest
-from google.protobuf.duration_pb2 import Duration
 
-from pumice.core.configuration import ArgumentSchema, PluginOptions
-from pumice.core.registry import Registry
-from pumice.core.session.session import Session
 from pumice.server.board import Board, View
+from pumice.server.pods import StandingPod
 from pumice.server.state import ClusterState
 from pumice.v1 import inspection_service_pb2 as pb
 from pumice.v1 import object_pb2, pod_pb2
-from pumice.v1.scheduling_service_pb2 import ExplainRequest, ObjectName
 from tests.replay.walks import OLDER, PACKING, Walk
+from tests.server.holding import Hold, holding_core, in_a_session
 from tests.server.running import (
     RunningCore,
-    ScriptedAdapter,
     configuration,
     gang,
     group,
     node,
     pod,
     queue,
-    running_core,
     tombstone,
 )
-
-WAITING = configuration(
-    'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: waiting\n'
-)
-
-
-class Hold:
-    """Keeps sessions from going on."""
-
-    def __init__(self) -> None:
-        self.reached = threading.Event()
-        self.let_go = threading.Event()
-        self.let_go.set()
 
 
 @pytest.fixture
@@ -53,42 +32,8 @@ def hold() -> Hold:
 
 @pytest.fixture
 async def core(socket_folder: Path, hold: Hold) -> AsyncIterator[RunningCore]:
-    class WaitingPlugin:
-        """A session takes as long as the test wants it to."""
-
-        name: ClassVar[str] = "waiting"
-        api: ClassVar[int] = 1
-        arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
-
-        def __init__(self, options: PluginOptions) -> None:
-            pass
-
-        def open(self, session: Session) -> None:
-            if not hold.let_go.is_set():
-                hold.reached.set()
-                hold.let_go.wait(30)
-
-    async with running_core(socket_folder, registry=Registry([WaitingPlugin])) as running:
+    async with holding_core(socket_folder, hold) as running:
         yield running
-        hold.let_go.set()
-
-
-async def hold_a_session(
-    core: RunningCore, hold: Hold, adapter: ScriptedAdapter, *changes: Any
-) -> None:
-    """Makes a session begin and not end."""
-    hold.let_go.clear()
-    await adapter.tell(*changes)
-    core.clock.advance(1)
-    assert await asyncio.to_thread(hold.reached.wait, 30)
-
-
-async def in_a_session(core: RunningCore, hold: Hold, *changes: Any) -> int:
-    """Holds a session after one that bound a job; returns the op that it is based on."""
-    adapter = await core.served([queue(), node("n1"), *gang("job", 2)], WAITING)
-    await adapter.decisions()
-    await hold_a_session(core, hold, adapter, *changes)
-    return adapter.seq
 
 
 async def test_lists_answer_while_a_session_runs(core: RunningCore, hold: Hold) -> None:
@@ -170,7 +115,11 @@ def check(view: View, state: ClusterState) -> None:
 
 @pytest.mark.parametrize(
     ("conf", "fields"),
-    [(PACKING, {}), (OLDER, {"compat": ["kube-batch"]}), (None, {})],
+    [
+        (PACKING, {}),
+        (OLDER, {"compat": ["kube-batch"], "scheduler_names": ["volcano"]}),
+        (None, {}),
+    ],
     ids=["packing", "kube-batch", "evicting"],
 )
 @pytest.mark.parametrize("seed", [1, 2])
@@ -240,31 +189,37 @@ async def test_room_promised_to_pods_that_wait_is_shown(core: RunningCore) -> No
     assert shown.pipelined["cpu"] == 3000
 
 
-async def test_a_job_is_explained_while_a_session_runs(core: RunningCore, hold: Hold) -> None:
-    adapter = await core.served([queue(), node("n1"), *gang("job", 9)], WAITING)
-    await core.session(1)
-    await hold_a_session(core, hold, adapter, node("n2", 1000))
-    stub, named = core.scheduling(), ObjectName(namespace="team", name="job")
-    early = await stub.Explain(ExplainRequest(job=named))
-    assert not hold.let_go.is_set()
-    assert early.without_nodes
-    assert (early.session, early.based_on_seq) == (1, adapter.seq)
-    assert "must start together fit" in early.explanation.sentence
-    assert early.explanation.history
-    assert not early.explanation.nearest_nodes
-    # One with patience gets all of it when the session ends.
-    asking = stub.Explain(ExplainRequest(job=named, patience=Duration(seconds=30)))
-    hold.let_go.set()
-    late = await asking
-    assert not late.without_nodes
-    assert late.explanation.nearest_nodes
-    assert late.explanation.blocking_pod == "job-5"
-    assert "no node takes job-5" in late.explanation.sentence
-    assert "By itself job-5 would fit on n1" in late.explanation.sentence
+@pytest.mark.parametrize(
+    ("conf", "fields"),
+    [(None, {}), (OLDER, {"compat": ["kube-batch"], "scheduler_names": ["volcano"]})],
+    ids=["evicting", "kube-batch"],
+)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_where_pods_stood_is_seen_until_the_session_has_ended(
+    seed: int, conf: str | None, fields: dict[str, Any]
+) -> None:
+    board, moved = Board(), 0
 
+    class Watched(Walk):
+        """Looks after every session at what was before it."""
 
-async def test_patience_has_an_end(core: RunningCore) -> None:
-    await core.served([queue()])
-    named = ObjectName(namespace="team", name="job")
-    with pytest.raises(grpc.aio.AioRpcError, match="patience 31 s is not between 0 and 30 s"):
-        await core.scheduling().Explain(ExplainRequest(job=named, patience=Duration(seconds=31)))
+        def session(self) -> None:
+            nonlocal moved
+            board.begins(self.state)
+            view, tasks = board.at_once(), self.state.engine.cache.tasks
+            assert view is not None
+            stood = {
+                task.name: StandingPod(
+                    task.uid, task.name, task.job_id, task.status, task.node_name
+                )
+                for task in tasks.values()
+            }
+            super().session()
+            assert {name: view.pods.find("team", name) for name in stood} == stood
+            moved += sum(task.status is not stood[task.name].status for task in tasks.values())
+            assert board.still_shows(view)
+            board.ended()
+            assert not board.still_shows(view)
+
+    Watched(seed, **({} if conf is None else {"conf": conf}), **fields).run(25)
+    assert moved

@@ -303,7 +303,7 @@ class ExplainRequest(_message.Message):
     @_builtins.property
     def patience(self) -> _duration_pb2.Duration:
         """How long a look at nodes may be waited for, where a session is running and no follower stands
-        by; at most 30 s. Absent: 20 ms. Jobs are then explained without nodes.
+        by; at most 30 s. Absent: 20 ms. The answer is then without nodes.
         """
 
     def __init__(
@@ -339,7 +339,9 @@ class ExplainResponse(_message.Message):
     """The op that the answer stands at, and the last session that ran."""
     session: _builtins.int
     without_nodes: _builtins.bool
-    """Nobody could look at nodes in time: nearest nodes and placements are missing. Ask again."""
+    """Nobody could look at nodes in time: nearest nodes are missing, and placements of jobs; the
+    placement of a pod has its node, but no scores. Ask again.
+    """
     @_builtins.property
     def explanation(self) -> _explanation_pb2.Explanation: ...
     def __init__(

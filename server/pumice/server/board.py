@@ -23,6 +23,7 @@ from pumice.core.model.group import PodGroup, Queue
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.accounts import QueueAccount
+from pumice.server.pods import StandingPods
 from pumice.server.state import ClusterState
 
 Floats = NDArray[np.float64]
@@ -70,6 +71,8 @@ class View:
     # What jobs of each queue hold and want.
     requests: Mapping[str, Resources]
     nodes: NodeRows
+    # To be read while the board still shows this view.
+    pods: StandingPods
     # What the last session promised to pods that wait for room being freed, by node.
     pipelined: Mapping[str, Resources]
     actions: tuple[str, ...]
@@ -118,6 +121,11 @@ class Board:
                 return None
             self._taken = True
             return self._view
+
+    def still_shows(self, view: View) -> bool:
+        """Whether the session that the view was made for still runs; on any thread."""
+        with self._lock:
+            return self._in_session and self._view is view
 
     def wait(self) -> asyncio.Future[View | None]:
         """The next view; the owner has to be asked for it. None: the cluster is not complete."""
@@ -202,6 +210,7 @@ class Board:
             # The only sums in accounts that go on changing after their session.
             requests={name: account.request.clone() for name, account in accounts.items()},
             nodes=_nodes(kept, cache),
+            pods=StandingPods.of(cache),
             pipelined=engine.promised,
             actions=tuple(configuration.actions),
             plugins=frozenset(o.name for tier in configuration.tiers for o in tier),

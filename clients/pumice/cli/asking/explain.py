@@ -96,6 +96,9 @@ def _print_nodes(explanation: ExplanationView) -> None:
             nearest.add_row(node.node, lacks or "-", escape(", ".join(node.reasons)) or "-")
         console().print(nearest)
     for placement in message.placements:
+        if not placement.feasible_node_count:
+            # Nobody looked at nodes; where it is stands in the sentence.
+            continue
         title = f"nodes for {placement.pod}"
         if placement.session:
             title += f", placed by {placement.action or '?'} in session {placement.session}"

@@ -35,8 +35,8 @@ _MOST_PATIENCE_SECONDS = 30
 class Explainer:
     """Answers Explain: from the follower where there is one, which no session keeps waiting.
 
-    Without one, the owner is asked; a job that a session keeps waiting for too long is explained
-    from the board and the book, which know all but the nodes.
+    Without one, the owner is asked; who is kept waiting for too long by a session is answered from
+    the board and the book, which know all but the nodes.
     """
 
     def __init__(self, clusters: Clusters, around: Surroundings, followers: Followers) -> None:
@@ -67,8 +67,7 @@ class Explainer:
         looking = asyncio.create_task(self._look(cluster, subject, now_ns))
         try:
             await asyncio.wait({looking}, timeout=patience)
-            view = None if looking.done() else cluster.served.board.at_once()
-            sight = None if view is None else glimpse(view, subject)
+            sight = None if looking.done() else await _glimpse(cluster, subject)
             return await looking if sight is None else sight
         finally:
             looking.cancel()
@@ -82,17 +81,27 @@ class Explainer:
         return sight
 
 
+async def _glimpse(cluster: Cluster, subject: Subject) -> Sight | None:
+    """What can be said beside a running session; None: nothing, or it has just ended."""
+    board = cluster.served.board
+    view = board.at_once()
+    if view is None:
+        return None
+    sight = await asyncio.to_thread(glimpse, view, subject)
+    return sight if board.still_shows(view) else None
+
+
 def _seen(served: ServedCluster, subject: Subject, now_ns: int) -> Sight | None:
     """None before the first snapshot is whole."""
     return see(served.state, subject, now_ns) if served.complete else None
 
 
 def _with_hint(cluster: Cluster, subject: Subject) -> Subject:
-    """Adds what the last session said of the job, as far as that is known by its name."""
-    if subject.is_pod:
-        return subject
+    """Adds what sessions said of the job or did to the pod, as far as that is known by its name."""
     with cluster.book.lock:
         cluster.book.write_all()
+        if subject.is_pod:
+            return replace(subject, evicted=cluster.book.eviction_of(subject.key) is not None)
         story = cluster.book.story_named(subject.key)
     if story is None or not story.reasons:
         return replace(subject, waits=False, blocking="")

@@ -151,11 +151,12 @@ def _by(explanation: pb.Explanation) -> str:
 
 
 def _node(explanation: pb.Explanation) -> str:
-    if not explanation.placements:
+    placement = next(iter(explanation.placements), None)
+    if placement is None or not placement.feasible_node_count:
+        # Nodes were not looked at, or it is on one that is not there.
         return ""
-    placement = explanation.placements[0]
     many = placement.feasible_node_count
-    if many <= 1:
+    if many == 1:
         return f" {placement.node.node} is the only node that would take {placement.pod} now."
     text = f" Of {many} nodes that would take {placement.pod} now, {placement.node.node} scores"
     text += f" {placement.node.score:g}"

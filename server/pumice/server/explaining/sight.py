@@ -74,6 +74,8 @@ class Subject:
     blocking: str = ""
     # Whether the last session held the job back at all.
     waits: bool = False
+    # Whether a session is known to have evicted the pod, which may be gone since.
+    evicted: bool = False
 
     @property
     def key(self) -> str:
@@ -99,26 +101,55 @@ def see(state: ClusterState, subject: Subject, now_ns: int) -> Sight:
 
 
 def glimpse(view: View, subject: Subject) -> Sight | None:
-    """What the board knows of a job; None: it is not on it, so that nothing can be said."""
-    id_ = None if subject.is_pod else _find_id(view.jobs, subject)
-    if id_ is None:
-        return None
-    row = view.jobs[id_]
-    return Sight(
+    """What the board knows of a job or pod; None: of this one nothing can be said."""
+    sight = Sight(
         view.session,
         view.based_on_seq,
-        job=id_,
-        queue=row.queue,
-        phase=write_pod_group_status(row.group.status).phase,
-        has_group=True,
-        near_queues=_near_queues(row.queue, [queue.name for queue in view.queues]),
-        min_available=row.min_available,
-        counts=dict(row.counts),
-        blocking=subject.blocking,
         actions=view.actions,
         plugins=view.plugins,
         without_nodes=True,
     )
+    if subject.is_pod:
+        return sight if _glimpse_pod(view, subject, sight) else None
+    id_ = _find_id(view.jobs, subject)
+    if id_ is None:
+        return None
+    _glimpse_job(view, id_, sight)
+    sight.blocking = subject.blocking
+    return sight
+
+
+def _glimpse_job(view: View, id_: str, sight: Sight) -> None:
+    row = view.jobs.get(id_)
+    sight.job = id_
+    if row is None:
+        return
+    sight.queue, sight.has_group = row.queue, True
+    sight.phase = write_pod_group_status(row.group.status).phase
+    sight.near_queues = _near_queues(row.queue, [queue.name for queue in view.queues])
+    sight.min_available, sight.counts = row.min_available, dict(row.counts)
+
+
+def _glimpse_pod(view: View, subject: Subject, sight: Sight) -> bool:
+    """Whether there is anything to be said of the pod."""
+    pod = view.pods.find(subject.namespace, subject.name)
+    if pod is None:
+        # One that was evicted may be gone; of any other the core may just have heard.
+        return subject.evicted
+    sight.pod = pod.name
+    if pod.status is None:
+        sight.pod_is_ours = False
+        return True
+    sight.pod_uid, sight.pod_status, sight.pod_node = pod.uid, pod.status, pod.node_name
+    if pod.job:
+        _glimpse_job(view, pod.job, sight)
+    if pod.status is TaskStatus.PENDING:
+        sight.blocking = pod.name
+    elif pod.status in _PLACED:
+        sight.placed_uids = {pod.name: pod.uid}
+        where = explanation_pb2.ScoredNode(node=pod.node_name)
+        sight.placements = [explanation_pb2.Placement(pod=pod.name, node=where)]
+    return True
 
 
 def _find_pod(engine: Engine, subject: Subject, sight: Sight) -> Task | None:

@@ -61,6 +61,8 @@ class FollowedState:
         self._pending: list[NumberedOp] = []
 
     def base(self, values: dict[str, Any]) -> None:
+        # There is nothing to collect until all of it is here, and much to look at.
+        gc.disable()
         self._base = values
         self._objects = []
 
@@ -80,6 +82,7 @@ class FollowedState:
         gc.collect()
         # Forks must not copy what the collector would touch.
         gc.freeze()
+        gc.enable()
 
     def connected(self, capabilities: tuple[int, ...], held: frozenset[str]) -> None:
         if self.state is not None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from pumice.server import errors
 from pumice.server.clusters import Cluster
-from pumice.server.served import ServedCluster
 from pumice.server.surroundings import FollowerOptions
 from pumice.server.whatif.link import FollowerLink
 from pumice.server.whatif.tail import Base, Tail, follow, hears, without
@@ -108,11 +106,10 @@ class Followers:
         followed = _Followed(cluster, link, Tail(link, loop))
         link.hold_back()
         try:
-            base = await cluster.owner.ask(_follower_base(followed.tail))
-            if base is None:
-                raise errors.NotReadyError(cluster.name)
+            base, _ = await asyncio.gather(_base(followed), _start_early(followed))
             self._by_cluster[cluster.name] = followed
-            await link.start()
+            if not link.is_alive:
+                await link.start()
             await link.send_base(base.values, base.objects)
         except BaseException:
             self._drop(followed)
@@ -181,5 +178,19 @@ class Followers:
         await asyncio.gather(*self._stopping, return_exceptions=True)
 
 
-def _follower_base(tail: Tail) -> Callable[[ServedCluster], Base | None]:
-    return lambda served: follow(served, tail)
+async def _base(followed: _Followed) -> Base:
+    """Taken by the owner, between two sessions."""
+    cluster, tail = followed.cluster, followed.tail
+    base = await cluster.owner.ask(lambda served: follow(served, tail))
+    if base is None:
+        raise errors.NotReadyError(cluster.name)
+    return base
+
+
+async def _start_early(followed: _Followed) -> None:
+    """The process gets ready while a session keeps the owner busy.
+
+    Of a cluster that is not complete there may be nothing to be had, and it would be in vain.
+    """
+    if followed.cluster.served.complete:
+        await followed.link.start()

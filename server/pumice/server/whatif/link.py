@@ -84,8 +84,8 @@ class FollowerLink:
         self._backlog = deque()
 
     async def send_base(self, values: dict[str, Any], objects: list[Any]) -> None:
-        """Objects are values that never change, so they can be packed beside live sessions."""
-        self._write(frames.pack("base", values))
+        """All of it are values that never change, so they can be packed beside live sessions."""
+        self._write(await asyncio.to_thread(frames.pack, "base", values))
         for start in range(0, len(objects), _OBJECTS_AT_ONCE):
             part = objects[start : start + _OBJECTS_AT_ONCE]
             self._write(await asyncio.to_thread(frames.pack, "objects", part))

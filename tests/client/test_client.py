@@ -12,6 +12,7 @@ from pumice.client import (
     Client,
     ClientSettings,
     CoreUnavailableError,
+    HandshakeError,
     InvalidRequestError,
     LimitExceededError,
     NotFoundError,
@@ -175,7 +176,7 @@ async def test_a_core_that_comes_back_answers_the_same_call(core: RunningCore) -
 async def test_time_runs_out(core: RunningCore) -> None:
     settings = ClientSettings(address=core.server.address, timeout_seconds=1e-6, attempts=1)
     async with AsyncClient(settings) as client:
-        with pytest.raises(TimeOverError):
+        with pytest.raises(TimeOverError, match=r"no answer from unix:.* within 1e-06 s"):
             await client.schedule_inline([queue()])
 
 
@@ -184,6 +185,7 @@ async def test_time_runs_out(core: RunningCore) -> None:
     [
         (CoreUnavailableError, True),
         (TimeOverError, False),
+        (HandshakeError, False),
         (NotFoundError, False),
         (InvalidRequestError, False),
         (LimitExceededError, False),

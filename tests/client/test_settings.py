@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pumice.client import Client, ClientSettings, SettingsError
+from tests.server.certificates import Authority
 
 
 def load(file: Path | None = None, environment: dict[str, str] | None = None, **given: Any) -> Any:
@@ -28,6 +29,12 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(tmp_path: Pat
         ("timeout_seconds: soon", "timeout_seconds must be a float"),
         ("timeout_seconds: -1", "above zero"),
         ("attempts: 0", "above zero"),
+        ("timeout_seconds: .nan", "above zero"),
+        ("timeout_seconds: .inf", "above zero"),
+        ("insecure: perhaps", "insecure must be true or false"),
+        ("address: localhost", "allowed: HOST:PORT"),
+        ("address: http://localhost:7461", "allowed: HOST:PORT"),
+        ("address: localhost:99999", "allowed: HOST:PORT"),
         ("[1]", "must be a mapping"),
         ("a: [", "is not YAML"),
     ],
@@ -61,3 +68,44 @@ def test_half_a_pair_of_tls_files_is_refused(tmp_path: Path) -> None:
         Client(ClientSettings(tls_cert=str(file)))
     with pytest.raises(SettingsError, match="No such file"):
         Client(ClientSettings(tls_ca=str(tmp_path / "none")))
+
+
+@pytest.mark.parametrize(
+    "address", ["core.example:7461", "10.0.0.1:1", "[::1]:7461", "unix:/run/core", "dns:///a:1"]
+)
+def test_addresses_that_grpc_reads_are_taken(address: str) -> None:
+    assert load(address=address).address == address
+
+
+@pytest.mark.parametrize(
+    ("held", "problem"), [(b"", "is empty"), (b"a\nb", "is no token"), (b"\xff\xfe", "is no text")]
+)
+def test_a_file_without_a_token_is_named(tmp_path: Path, held: bytes, problem: str) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(held)
+    with pytest.raises(SettingsError, match=f"token_file {file}: {problem}"):
+        ClientSettings(token_file=str(file)).bearer()
+
+
+def test_a_token_does_not_travel_to_another_machine_in_the_clear() -> None:
+    far = "core.example:7461"
+    with pytest.raises(SettingsError, match="can be read on its way; give tls_ca, or insecure"):
+        Client(ClientSettings(address=far, token="t"))
+    Client(ClientSettings(address=far, token="t", insecure=True)).close()
+    for near in ("localhost:7461", "127.0.0.1:7461", "[::1]:7461", "unix:/run/core.sock"):
+        Client(ClientSettings(address=near, token="t")).close()
+
+
+def test_tls_files_are_looked_at_before_a_call(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = map(str, authority.issue("one", "one"))
+    other_key = str(authority.issue("two", "two")[1])
+    junk = tmp_path / "junk"
+    junk.write_text("x")
+    with pytest.raises(SettingsError, match="junk: holds no certificate in PEM"):
+        Client(ClientSettings(tls_ca=str(junk)))
+    with pytest.raises(SettingsError, match="do not belong together"):
+        Client(ClientSettings(tls_cert=certificate, tls_key=other_key))
+    with pytest.raises(SettingsError, match="are no certificate and key in PEM"):
+        Client(ClientSettings(tls_cert=certificate, tls_key=str(junk)))
+    Client(ClientSettings(tls_cert=certificate, tls_key=key)).close()

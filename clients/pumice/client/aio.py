@@ -147,7 +147,7 @@ class AsyncClient:
             async for response in stream:
                 yield SessionView.of(response.session, response.skipped_count)
         except grpc.aio.AioRpcError as failed:
-            raise error_of(failed) from None
+            raise error_of(failed, self.settings) from None
         finally:
             stream.cancel()
 
@@ -166,7 +166,7 @@ class AsyncClient:
                 for entry in response.entries:
                     yield entry
         except grpc.aio.AioRpcError as failed:
-            error = error_of(failed)
+            error = error_of(failed, self.settings)
             raise (RecordingEndedError.after(error) if began else error) from None
         finally:
             stream.cancel()
@@ -205,4 +205,4 @@ class AsyncClient:
                 metadata=calling.metadata(self.settings),
             )
         except grpc.aio.AioRpcError as failed:
-            raise error_of(failed) from None
+            raise error_of(failed, self.settings) from None

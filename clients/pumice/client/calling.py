@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,37 @@ def metadata(settings: ClientSettings) -> tuple[tuple[str, str], ...]:
 def credentials(settings: ClientSettings) -> grpc.ChannelCredentials | None:
     """None: a channel without TLS."""
     if not settings.is_secure:
+        if (settings.token or settings.token_file) and not (settings.is_local or settings.insecure):
+            raise SettingsError(
+                f"{settings.address} is another machine, and a token sent there without TLS can be "
+                "read on its way; give tls_ca, or insecure to send it nevertheless"
+            )
         return None
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise SettingsError("tls_cert and tls_key go together; give both")
     files = [settings.tls_ca, settings.tls_key, settings.tls_cert]
-    return grpc.ssl_channel_credentials(*(_file(name) for name in files))
+    held = [_file(name) for name in files]
+    _check(settings)
+    return grpc.ssl_channel_credentials(*held)
+
+
+def _check(settings: ClientSettings) -> None:
+    """Says what is wrong with the files; gRPC would say that there is no connection, no more."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if settings.tls_ca:
+            context.load_verify_locations(settings.tls_ca)
+    except ssl.SSLError:
+        raise SettingsError(f"tls_ca {settings.tls_ca}: holds no certificate in PEM") from None
+    try:
+        if settings.tls_cert:
+            # Without the empty password, a key that needs one would be asked for on the terminal.
+            context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except ssl.SSLError as error:
+        pair = f"tls_cert {settings.tls_cert} and tls_key {settings.tls_key}"
+        mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        problem = "do not belong together" if mismatch else "are no certificate and key in PEM"
+        raise SettingsError(f"{pair}: {problem}") from None
 
 
 def _file(name: str) -> bytes | None:

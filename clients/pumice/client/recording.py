@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from pumice.client.errors import ClientError, error_of
+from pumice.client.settings import ClientSettings
 from pumice.v1.recording_pb2 import RecordingEntry
 from pumice.v1.recording_service_pb2 import RecordRequest
 
@@ -37,8 +38,9 @@ class RecordingEndedError(ClientError):
 class RecordingStream:
     """Everything that happens to a cluster from now on. Close it to end the recording."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, settings: ClientSettings) -> None:
         self._call = call
+        self._settings = settings
 
     def __iter__(self) -> Iterator[RecordingEntry]:
         """Raises RecordingEndedError, or another ClientError when nothing was recorded at all."""
@@ -48,7 +50,7 @@ class RecordingStream:
                 began = True
                 yield from response.entries
         except grpc.RpcError as failed:
-            error = error_of(failed)
+            error = error_of(failed, self._settings)
             if error.code is not grpc.StatusCode.CANCELLED:
                 raise (RecordingEndedError.after(error) if began else error) from None
 

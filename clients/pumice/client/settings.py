@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -12,6 +14,12 @@ import yaml
 
 DEFAULT_ADDRESS = "127.0.0.1:7461"
 _PREFIX = "PUMICE_"
+# Those that gRPC reads by itself.
+_SCHEMES = ("unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:")
+_HOST_AND_PORT = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>\d+)")
+_HIGHEST_PORT = 65_535
+_TOKEN = re.compile(r"[!-~]+")
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 class SettingsError(ValueError):
@@ -38,6 +46,8 @@ class ClientSettings:
     tls_key: str = ""
     # The name in the core's certificate, where it is not that of the address.
     tls_server_name: str = ""
+    # Sends a token to another machine without TLS, where something else protects the way.
+    insecure: bool = False
 
     @staticmethod
     def load(
@@ -65,16 +75,39 @@ class ClientSettings:
     def bearer(self) -> str:
         """The token to send; empty: none."""
         if not self.token_file:
-            return self.token
+            return _token(self.token, "token") if self.token else ""
+        where = f"token_file {self.token_file}"
         try:
-            return Path(self.token_file).read_text(encoding="utf-8").strip()
+            held = Path(self.token_file).read_text(encoding="utf-8").strip()
         except OSError as error:
-            problem = error.strerror or str(error)
-            raise SettingsError(f"token_file {self.token_file}: {problem}") from None
+            raise SettingsError(f"{where}: {error.strerror or error}") from None
+        except UnicodeDecodeError:
+            raise SettingsError(f"{where}: is no text; it must hold a token") from None
+        return _token(held, where)
 
     @property
     def is_secure(self) -> bool:
         return bool(self.tls_ca or self.tls_cert)
+
+    @property
+    def host(self) -> str:
+        """Of the address; empty for a socket in the file system."""
+        found = _HOST_AND_PORT.fullmatch(self.address.rpartition("/")[2])
+        return (found["v6"] or found["host"]) if found else ""
+
+    @property
+    def is_local(self) -> bool:
+        host = self.host
+        if not host:
+            return self.address.startswith("unix")
+        return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def _token(text: str, where: str) -> str:
+    if not _TOKEN.fullmatch(text):
+        problem = "is empty" if not text else "is no token: it has spaces, line breaks or the like"
+        raise SettingsError(f"{where}: {problem}")
+    return text
 
 
 def _variable(name: str) -> str:
@@ -102,11 +135,29 @@ def _with(settings: ClientSettings, values: Mapping[str, Any], source: str) -> C
     for name, value in values.items():
         if name not in known:
             raise SettingsError(f"{source}: unknown setting {name!r}; known: {', '.join(known)}")
-        try:
-            read[name] = known[name](value)
-        except (TypeError, ValueError):
-            word = known[name].__name__
-            raise SettingsError(f"{source}: {name} must be a {word}, not {value!r}") from None
-        if known[name] is not str and read[name] <= 0:
-            raise SettingsError(f"{source}: {name} must be above zero, not {value!r}")
+        read[name] = _value(source, name, known[name], value)
     return replace(settings, **read)
+
+
+def _value(source: str, name: str, kind: type, value: Any) -> Any:
+    try:
+        read = _WORDS[str(value).lower()] if kind is bool else kind(value)
+    except (TypeError, ValueError, KeyError):
+        word = "true or false" if kind is bool else f"a {kind.__name__}"
+        raise SettingsError(f"{source}: {name} must be {word}, not {value!r}") from None
+    if kind in (int, float) and not (read > 0 and math.isfinite(read)):
+        raise SettingsError(f"{source}: {name} must be above zero, not {value!r}")
+    if name == "address":
+        _check_address(source, str(read))
+    return read
+
+
+def _check_address(source: str, address: str) -> None:
+    if address.startswith(_SCHEMES):
+        return
+    found = _HOST_AND_PORT.fullmatch(address)
+    if found is None or not 0 < int(found["port"]) <= _HIGHEST_PORT:
+        raise SettingsError(
+            f"{source}: address {address!r} cannot be used; "
+            "allowed: HOST:PORT such as 127.0.0.1:7461, or unix:/path/to/socket"
+        )

@@ -143,7 +143,7 @@ class Client:
             for response in stream:
                 yield SessionView.of(response.session, response.skipped_count)
         except grpc.RpcError as failed:
-            raise error_of(failed) from None
+            raise error_of(failed, self.settings) from None
         finally:
             stream.cancel()
 
@@ -155,7 +155,7 @@ class Client:
             recording.record_request(self.settings.cluster, seconds),
             RecordResponse,
         )
-        return RecordingStream(call)
+        return RecordingStream(call, self.settings)
 
     # How it is done.
 
@@ -190,4 +190,4 @@ class Client:
                 metadata=calling.metadata(self.settings),
             )
         except grpc.RpcError as failed:
-            raise error_of(failed) from None
+            raise error_of(failed, self.settings) from None

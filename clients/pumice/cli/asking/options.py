@@ -43,6 +43,13 @@ def core_options(command: F) -> F:
             click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority, PEM."),
             click.option("--tls-cert", type=_FILE, help="This caller's certificate, PEM."),
             click.option("--tls-key", type=_FILE, help="This caller's key, PEM."),
+            click.option("--tls-server-name", help="The name in the core's certificate."),
+            click.option(
+                "--insecure",
+                is_flag=True,
+                default=None,
+                help="Sends a token to another machine without TLS.",
+            ),
         )
     ):
         command = option(command)
@@ -83,7 +90,7 @@ def core(**given: Any) -> Iterator[Client]:
     except SettingsError as error:
         raise InputProblem(str(error)) from None
     except ClientError as error:
-        raise _problem(error, settings) from None
+        raise _problem(error) from None
 
 
 def _told(error: InvalidRequestError, text: str) -> str:
@@ -96,12 +103,11 @@ def _told(error: InvalidRequestError, text: str) -> str:
     return "; ".join([text, *(each for each in more if each not in text)])
 
 
-def _problem(error: ClientError, settings: ClientSettings) -> click.ClickException:
+def _problem(error: ClientError) -> click.ClickException:
     text = str(error)
-    if isinstance(error, CoreUnavailableError) and not error.detail.reason:
+    if isinstance(error, CoreUnavailableError) and not (error.detail.reason or error.advice):
         return CoreProblem(
-            f"no core answers at {settings.address}; start one with 'pumice core', or name "
-            "another with --core or PUMICE_ADDRESS"
+            f"{text}; start one with 'pumice core', or name another with --core or PUMICE_ADDRESS"
         )
     if isinstance(error, NotFoundError):
         near = [name for name in error.nearest_names if name not in text]

@@ -111,6 +111,11 @@ def error_of(failed: Any, settings: ClientSettings) -> ClientError:
     if not detail.reason and code is grpc.StatusCode.DEADLINE_EXCEEDED:
         text = f"no answer from {settings.address} within {settings.timeout_seconds:g} s"
         detail.advice = "give it more time (timeout_seconds), or ask for less"
+    if not detail.reason and (
+        code is grpc.StatusCode.UNIMPLEMENTED or "http2 header with status" in text
+    ):
+        text = f"what answers at {settings.address} is no core, or one that does not know this call"
+        detail.advice = "look at the address"
     if sizes := _TOO_LARGE.search(text):
         # It never reached the core's own code.
         detail.limit_name, detail.given = "bytes of a message", int(sizes[1])

@@ -7,16 +7,20 @@ import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pumice.adapters.core_options import core_options
 from pumice.adapters.kubernetes.errors import NoAccessError
-from pumice.adapters.kubernetes.flags import adapter_flags, core_flags
+from pumice.adapters.kubernetes.flags import adapter_flags
 from pumice.adapters.kubernetes.settings import AdapterSettings, settings_from
 from pumice.adapters.kubernetes.supervision import BAD_INPUT, supervise
 from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.errors import AdapterError
+
+if TYPE_CHECKING:
+    from pumice.adapters.runtime.connect import ChannelFactory
 
 T = TypeVar("T")
 
@@ -24,17 +28,9 @@ _DEBUG_VERBOSITY = 5
 
 
 @click.command("kubernetes")
-@core_flags
+@core_options
 @adapter_flags
-def kubernetes_command(
-    address: str,
-    tls_ca: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_server_name: str,
-    insecure: bool,
-    **values: Any,
-) -> None:
+def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
     """Connects a Kubernetes cluster to a core and makes its decisions come true.
 
     Takes the flags of Volcano's scheduler. Exits with 2 when the kubeconfig or a flag is wrong, and
@@ -44,17 +40,9 @@ def kubernetes_command(
     # Only here: `pumice run` starts this command in a process of its own, and need not wait twice
     # for what takes a second to be loaded.
     from pumice.adapters.kubernetes.process import run_adapter  # noqa: PLC0415
-    from pumice.adapters.runtime.connect import TlsFiles, channel_factory  # noqa: PLC0415
 
     _set_up_logging(values)
     settings = _settings(values)
-    if (tls_cert or tls_key) and not tls_ca:
-        raise click.UsageError("--tls-cert and --tls-key need --tls-ca")
-    tls = TlsFiles(tls_ca, tls_cert, tls_key, tls_server_name) if tls_ca else None
-    try:
-        open_channel = channel_factory(address, tls, insecure=insecure)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     try:
         _run(run_adapter(settings, open_channel))
     except NoAccessError as error:

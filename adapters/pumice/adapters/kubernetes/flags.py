@@ -203,18 +203,3 @@ def adapter_flags(function: F) -> F:
     for flag in reversed(flags):
         function = flag(function)
     return function
-
-
-def core_flags(function: F) -> F:
-    """How to reach a core that is elsewhere."""
-    flags: Sequence[Callable[[F], F]] = [
-        click.option("--core", "address", required=True, help="unix:/path or host:port."),
-        click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority."),
-        click.option("--tls-cert", type=_FILE, help="This adapter's certificate."),
-        click.option("--tls-key", type=_FILE, help="This adapter's key."),
-        click.option("--tls-server-name", default="", help="In the core's certificate."),
-        click.option("--insecure", is_flag=True, help="Another machine without TLS."),
-    ]
-    for flag in reversed(flags):
-        function = flag(function)
-    return function

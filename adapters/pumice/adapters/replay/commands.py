@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
+from pumice.adapters.core_options import core_options
 from pumice.adapters.replay.world import ReplayWorld
 from pumice.adapters.runtime.clock import Backoff
-from pumice.adapters.runtime.connect import ChannelFactory, TlsFiles, channel_factory
+from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.runner import AdapterRuntime
@@ -23,7 +24,7 @@ _RECONNECT = Backoff(0.05, 0.5)
 
 @click.command("replay")
 @click.argument("recording", metavar="REC", type=_FILE)
-@click.option("--core", "address", required=True, help="The core: unix:/path or host:port.")
+@core_options
 @click.option("--cluster", default="", help="The cluster's name. Default: the recorded one.")
 @click.option("--adapter-id", default="", help="Default: the cluster's name.")
 @click.option(
@@ -34,25 +35,15 @@ _RECONNECT = Backoff(0.05, 0.5)
     help="Recorded seconds in one second.",
 )
 @click.option("--scheduler-conf", type=_FILE, help="Another configuration than the recorded one.")
-@click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority.")
-@click.option("--tls-cert", type=_FILE, help="This adapter's certificate.")
-@click.option("--tls-key", type=_FILE, help="This adapter's key.")
-@click.option("--tls-server-name", default="", help="The name in the core's certificate.")
-@click.option("--insecure", is_flag=True, help="Speak to another machine without TLS.")
 @click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")
 @click.option("--verbose", is_flag=True, help="Say what happens.")
 def replay_command(
     recording: Path,
-    address: str,
+    open_channel: ChannelFactory,
     cluster: str,
     adapter_id: str,
     speed: float,
     scheduler_conf: Path | None,
-    tls_ca: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_server_name: str,
-    insecure: bool,
     as_json: bool,
     verbose: bool,
 ) -> None:
@@ -65,11 +56,6 @@ def replay_command(
         level=logging.INFO if verbose else logging.ERROR,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    tls = TlsFiles(tls_ca, tls_cert, tls_key, tls_server_name) if tls_ca else None
-    try:
-        open_channel = channel_factory(address, tls, insecure=insecure)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     text = scheduler_conf.read_text(encoding="utf-8") if scheduler_conf else None
     try:
         with Recording(recording) as held:

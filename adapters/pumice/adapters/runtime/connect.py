@@ -1,9 +1,9 @@
-"""The channel to the core: addresses, TLS files and limits."""
+"""The channel to the core: addresses, TLS files, tokens and limits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import grpc
 import grpc.aio
@@ -26,15 +26,26 @@ class TlsFiles:
 
 
 def channel_factory(
-    address: str, tls: TlsFiles | None = None, *, insecure: bool = False
+    address: str,
+    tls: TlsFiles | None = None,
+    *,
+    bearer: Callable[[], str] | None = None,
+    insecure: bool = False,
 ) -> ChannelFactory:
     """Makes channels to `unix:/path` or `host:port`.
 
-    Raises ValueError for an address that is neither this machine nor protected, unless insecure.
+    A bearer is asked for the token of every stream, so a rotation needs no restart; it may raise
+    ValueError, and the stream is tried again later. Raises ValueError for an address that is neither
+    this machine nor protected, unless insecure, and always for a token that others could read.
     """
     if tls is None and not insecure and not is_local(address):
         raise ValueError(
             f"{address} is another machine: give TLS certificates, or say insecure to do without"
+        )
+    if bearer is not None and tls is None and not is_socket(address):
+        raise ValueError(
+            f"a token for {address} could be read on its way: "
+            "give --tls-ca, or reach the core over a Unix socket"
         )
 
     def open_channel() -> grpc.aio.Channel:
@@ -49,25 +60,52 @@ def channel_factory(
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.use_local_subchannel_pool", 1),
         ]
-        if tls is None:
+        if tls is None and bearer is None:
             return grpc.aio.insecure_channel(address, options=options)
-        if tls.server_name:
+        if tls is not None and tls.server_name:
             options.append(("grpc.ssl_target_name_override", tls.server_name))
-        return grpc.aio.secure_channel(address, _credentials(tls), options=options)
+        return grpc.aio.secure_channel(address, _credentials(tls, bearer), options=options)
 
     return open_channel
 
 
+def is_socket(address: str) -> bool:
+    return address.startswith(("unix:", "unix-abstract:"))
+
+
 def is_local(address: str) -> bool:
-    if address.startswith(("unix:", "unix-abstract:")):
+    if is_socket(address):
         return True
     host, _, _ = address.removeprefix("dns:///").rpartition(":")
     return host in _LOOPBACK
 
 
-def _credentials(tls: TlsFiles) -> grpc.ChannelCredentials:
-    return grpc.ssl_channel_credentials(
-        root_certificates=tls.ca.read_bytes(),
-        private_key=tls.key.read_bytes() if tls.key else None,
-        certificate_chain=tls.certificate.read_bytes() if tls.certificate else None,
-    )
+def _credentials(tls: TlsFiles | None, bearer: Callable[[], str] | None) -> grpc.ChannelCredentials:
+    if tls is None:
+        # Nothing on the wire, but a channel that may carry a token: gRPC sends none over others.
+        channel = grpc.local_channel_credentials(grpc.LocalConnectionType.UDS)
+    else:
+        channel = grpc.ssl_channel_credentials(
+            root_certificates=tls.ca.read_bytes(),
+            private_key=tls.key.read_bytes() if tls.key else None,
+            certificate_chain=tls.certificate.read_bytes() if tls.certificate else None,
+        )
+    if bearer is None:
+        return channel
+    sends = grpc.metadata_call_credentials(_BearerPlugin(bearer))
+    return grpc.composite_channel_credentials(channel, sends)
+
+
+class _BearerPlugin(grpc.AuthMetadataPlugin):
+    """Asked by gRPC, on a thread of its own, for what goes with every call."""
+
+    def __init__(self, bearer: Callable[[], str]) -> None:
+        self._bearer = bearer
+
+    def __call__(self, context: Any, callback: Any) -> None:
+        try:
+            token = self._bearer()
+        except ValueError as error:
+            callback((), error)
+        else:
+            callback((("authorization", f"Bearer {token}"),), None)

@@ -5,6 +5,9 @@ import logging
 import random
 import secrets
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import grpc
 
 from pumice.adapters.runtime.apply import ApplyPool
 from pumice.adapters.runtime.attempt import Hands
@@ -32,6 +35,7 @@ from pumice.v1.object_pb2 import KIND_POD_GROUP
 log = logging.getLogger(__name__)
 
 PROTOCOL = 1
+_UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED.name
 _RESYNC_READERS = 4
 
 
@@ -64,6 +68,8 @@ class AdapterRuntime:
         self._incarnation = ""
         self._epoch = 0
         self._stream: CoreStream | None = None
+        # Whether a core has ever let us in.
+        self._is_known = False
         self._compose()
 
     def _compose(self) -> None:
@@ -201,12 +207,17 @@ class AdapterRuntime:
             return await stream.run()
         finally:
             self._stream = None
+            self._is_known = self._is_known or stream.welcomed
             if inbox.configuration_result is not None:
                 self.configuration_result = inbox.configuration_result
             self._ledger.forget_incomplete()
             await channel.close()
 
     async def _heed(self, ending: Ending) -> None:
+        refused = ending.next is Next.STOP_REFUSED and ending.code == _UNAUTHENTICATED
+        if refused and self._is_known:
+            # A token was rotated, and one of the two sides has not heard of it yet.
+            ending = replace(ending, next=Next.AGAIN)
         match ending.next:
             case Next.STOP_REPLACED:
                 raise ReplacedError

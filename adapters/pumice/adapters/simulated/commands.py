@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
+from pumice.adapters.core_options import core_options
 from pumice.adapters.runtime.clock import Backoff
-from pumice.adapters.runtime.connect import TlsFiles, channel_factory
+from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.simulated.journal import StateError, alone_with
@@ -35,7 +36,7 @@ def _read_trouble(
 
 
 @click.command("simulated")
-@click.option("--core", "address", required=True, help="The core: unix:/path or host:port.")
+@core_options
 @click.option("--cluster", default="simulated", show_default=True, help="The cluster's name.")
 @click.option("--adapter-id", default="", help="Default: the cluster's name.")
 @click.option("--seed", default=_DEFAULTS.seed, show_default=True, help="Decides everything.")
@@ -90,15 +91,10 @@ def _read_trouble(
 @click.option("--refuse-job", "refused", multiple=True, help="Refuse this job's binds for ever.")
 @click.option("--scheduler-conf", type=_FILE, help="Scheduler configuration; else the default.")
 @click.option("--schedule-period", default=0.0, type=click.FloatRange(0), help="Seconds.")
-@click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority.")
-@click.option("--tls-cert", type=_FILE, help="This adapter's certificate.")
-@click.option("--tls-key", type=_FILE, help="This adapter's key.")
-@click.option("--tls-server-name", default="", help="The name in the core's certificate.")
-@click.option("--insecure", is_flag=True, help="Speak to another machine without TLS.")
 @click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")
 @click.option("--verbose", is_flag=True, help="Say what happens.")
 def simulated_command(
-    address: str,
+    open_channel: ChannelFactory,
     cluster: str,
     adapter_id: str,
     seed: int,
@@ -114,11 +110,6 @@ def simulated_command(
     refused: tuple[str, ...],
     scheduler_conf: Path | None,
     schedule_period: float,
-    tls_ca: Path | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_server_name: str,
-    insecure: bool,
     as_json: bool,
     verbose: bool,
 ) -> None:
@@ -131,13 +122,6 @@ def simulated_command(
         level=logging.INFO if verbose else logging.ERROR,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    if (tls_cert or tls_key) and not tls_ca:
-        raise click.UsageError("--tls-cert and --tls-key need --tls-ca")
-    tls = TlsFiles(tls_ca, tls_cert, tls_key, tls_server_name) if tls_ca else None
-    try:
-        open_channel = channel_factory(address, tls, insecure=insecure)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     options = SimulationOptions(
         seed=seed,
         nodes=nodes,

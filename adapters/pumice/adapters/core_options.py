@@ -1,0 +1,85 @@
+"""How an adapter's command reaches its core: the options, declared once for all of them."""
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pumice.adapters.runtime.connect import ChannelFactory
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_TOKEN = "PUMICE_TOKEN"
+_OPTIONS = (
+    click.option("--core", "address", required=True, help="The core: unix:/path or host:port."),
+    click.option(
+        "--token-file",
+        type=_FILE,
+        envvar="PUMICE_TOKEN_FILE",
+        help=f"A bearer token, read for every stream; else {_TOKEN} is sent, if set.",
+    ),
+    click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority, PEM."),
+    click.option("--tls-cert", type=_FILE, help="This adapter's certificate, PEM."),
+    click.option("--tls-key", type=_FILE, help="This adapter's key, PEM."),
+    click.option("--tls-server-name", default="", help="The name in the core's certificate."),
+    click.option("--insecure", is_flag=True, help="Speak to another machine without TLS."),
+)
+
+
+def core_options(command: Callable[..., None]) -> Callable[..., None]:
+    """``--core`` and what goes with it. The command gets ``open_channel`` in their place."""
+
+    @wraps(command)
+    def with_channel(
+        *,
+        address: str,
+        token_file: Path | None,
+        tls_ca: Path | None,
+        tls_cert: Path | None,
+        tls_key: Path | None,
+        tls_server_name: str,
+        insecure: bool,
+        **others: Any,
+    ) -> None:
+        tls = (tls_ca, tls_cert, tls_key, tls_server_name)
+        try:
+            open_channel = _channel_factory(address, token_file, *tls, insecure=insecure)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        command(open_channel=open_channel, **others)
+
+    decorated: Callable[..., None] = with_channel
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def _channel_factory(
+    address: str,
+    token_file: Path | None,
+    tls_ca: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_server_name: str,
+    *,
+    insecure: bool,
+) -> "ChannelFactory":
+    """Raises ValueError, which names the option."""
+    # Only here: whoever just declares a command need not wait for what takes a second to be loaded.
+    from pumice.adapters.runtime.connect import TlsFiles, channel_factory  # noqa: PLC0415
+    from pumice.client.settings import ClientSettings  # noqa: PLC0415
+
+    if (tls_cert or tls_key) and not tls_ca:
+        raise ValueError("--tls-cert and --tls-key need --tls-ca")
+    if bool(tls_cert) != bool(tls_key):
+        raise ValueError("--tls-cert and --tls-key go together; give both")
+    tls = TlsFiles(tls_ca, tls_cert, tls_key, tls_server_name) if tls_ca else None
+    token = ClientSettings(
+        token=os.environ.get(_TOKEN, ""), token_file=str(token_file) if token_file else ""
+    )
+    # Read once now, so that a bad one is named at once.
+    bearer = token.bearer if token.bearer() else None
+    return channel_factory(address, tls, bearer=bearer, insecure=insecure)

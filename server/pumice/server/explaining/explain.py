@@ -11,6 +11,7 @@ from pumice.core.decisions import Bind
 from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.explaining.book import Evicted, Period, Story
+from pumice.server.explaining.clarity import clarified
 from pumice.server.explaining.sentences import sentence_of
 from pumice.server.explaining.sight import Sight, Subject, glimpse, see
 from pumice.server.explaining.stages import stages_of
@@ -159,7 +160,7 @@ def _explained(
         near = get_close_matches(subject.key, sight.names, n=_NEAREST_NAMES, cutoff=0.5)
         raise errors.UnknownSubjectError(kind, subject.key, near)
     sight.job = job
-    sight.reasons = story.reasons if story is not None else ()
+    sight.reasons = clarified(sight, story.reasons if story is not None else ())
     explanation = pb.Explanation(
         job=job,
         pod=subject.name if subject.is_pod else "",

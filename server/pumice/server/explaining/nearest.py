@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pumice.core.cache.tasks import Task
 from pumice.core.session.rows import NodeRows
 from pumice.core.session.session import Session
+from pumice.server.explaining.particulars import with_particulars
 from pumice.v1 import explanation_pb2
 
 # A refusal weighs more than any shortage: room can be made, a label stays.
@@ -34,7 +35,9 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
                 nearest.shortages.add(
                     resource=table.columns[column], need=int(need), have=int(have)
                 )
-        nearest.reasons.extend(each.reason for each in refusals if each.rows[row])
+        node = session.cache.nodes.get(nearest.node)
+        said = [with_particulars(r.reason, task.class_.spec, node) for r in refusals if r.rows[row]]
+        nearest.reasons.extend(dict.fromkeys(said))
         if everywhere is not None:
             nearest.reasons.append(everywhere)
         found.append(nearest)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.server.explaining.sight import Sight
+from pumice.server.explaining.words import amount, counted, is_about_no_node, of_one_node
 from pumice.v1 import explanation_pb2 as pb
 from pumice.v1 import group_pb2
 
-_GIB, _MIB = 2**30, 2**20
 _PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 _DONE = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 # The reasons that lie deepest come first: what is said after them follows from them.
@@ -47,17 +47,6 @@ def sentence_of(sight: Sight, explanation: pb.Explanation) -> str:
     return _job(sight, explanation)
 
 
-def amount(resource: str, value: int) -> str:
-    """An amount of the wire as people write it."""
-    if resource == "cpu" or "/" in resource:
-        return f"{value / 1000:g} {resource}"
-    if resource == "memory":
-        return (
-            f"{value / _GIB:.3g} GiB memory" if value >= _GIB else f"{value / _MIB:.3g} MiB memory"
-        )
-    return f"{value} {resource}"
-
-
 def _job(sight: Sight, explanation: pb.Explanation) -> str:
     counts = sight.counts
     placed = sum(counts.get(status, 0) for status in _PLACED)
@@ -70,11 +59,11 @@ def _job(sight: Sight, explanation: pb.Explanation) -> str:
         head = f"{sight.job} waits"
         if placed:
             head += f" with {placed} of {sum(counts.values())} pods placed"
-        return f"{head}: {_why(sight.reasons)}{_meant(sight)}.{_nearest(explanation)}"
+        return f"{head}: {_why(sight, sight.reasons)}{_meant(sight)}.{_nearest(sight, explanation)}"
     if explanation.phase == group_pb2.POD_GROUP_PHASE_COMPLETED:
         return f"{sight.job} is done."
     if pending:
-        return f"{sight.job} has {pending} pods that no session has looked at yet."
+        return f"{sight.job} has {_pods(pending)} that no session has looked at yet."
     if placed:
         return f"{sight.job} runs: {placed} of {sum(counts.values())} pods are placed.{_node(explanation)}"
     done = sum(counts.get(status, 0) for status in _DONE)
@@ -102,17 +91,19 @@ def _pod(sight: Sight, explanation: pb.Explanation) -> str:
         return f"{name} waits: its PodGroup {sight.job} does not exist."
     own = [reason for reason in sight.reasons if reason.task == explanation.pod]
     if own:
-        return f"{name} waits: {_why(tuple(own))}.{_nearest(explanation)}"
+        return f"{name} waits: {_why(sight, tuple(own))}.{_nearest(sight, explanation)}"
     if not sight.reasons:
-        return f"{name} waits; no session has looked at it yet."
-    why = f"{_why(sight.reasons)}{_meant(sight)}"
-    return f"{name} waits for its job: {why}.{_nearest(explanation)}"
+        return f"{name} waits; no session has said why yet."
+    why = f"{_why(sight, sight.reasons)}{_meant(sight)}"
+    return f"{name} waits for its job: {why}.{_nearest(sight, explanation)}"
 
 
-def _why(reasons: tuple[Reason, ...]) -> str:
+def _why(sight: Sight, reasons: tuple[Reason, ...]) -> str:
     """The two or three that say most, each once."""
+    if sight.node_count == 0:
+        return "the cluster has no nodes"
     texts: list[str] = []
-    for reason in sorted(reasons, key=lambda each: _WEIGHT[each.code]):
+    for reason in sorted(_telling(reasons), key=lambda each: _WEIGHT[each.code]):
         text = _TEXTS[reason.code](reason)
         if text not in texts:
             texts.append(text)
@@ -121,25 +112,34 @@ def _why(reasons: tuple[Reason, ...]) -> str:
     return "; ".join(specific[:3]) + (f" (and {more} more)" if more > 0 else "")
 
 
+def _telling(reasons: tuple[Reason, ...]) -> list[Reason]:
+    """Without that a gang of one is short by one, where another reason says why."""
+    said = [r for r in reasons if r.code is not ReasonCode.GANG_SHORT or r.need > 1]
+    return said or list(reasons)
+
+
 def _meant(sight: Sight) -> str:
     """A queue that does not exist may be one that was misspelt."""
     return f" (there is {' and '.join(sight.near_queues)})" if sight.near_queues else ""
 
 
-def _nearest(explanation: pb.Explanation) -> str:
-    if not explanation.nearest_nodes:
+def _nearest(sight: Sight, explanation: pb.Explanation) -> str:
+    if not explanation.nearest_nodes or any(is_about_no_node(r.nodes) for r in sight.reasons):
         return ""
     nearest = explanation.nearest_nodes[0]
     lacks = [f"{amount(s.resource, s.need - max(s.have, 0))}" for s in nearest.shortages]
-    parts = []
-    if lacks:
-        parts.append(f"lacks {', '.join(lacks)}")
-    if nearest.reasons:
-        parts.append(f"says: {', '.join(nearest.reasons)}")
+    parts = [f"lacks {', '.join(lacks)}"] if lacks else []
+    parts += [of_one_node(reason) for reason in nearest.reasons]
     who = explanation.blocking_pod or explanation.pod
     if not parts:
-        return f" By itself {who} would fit on {nearest.node}."
-    return f" The nearest node for {who} is {nearest.node}, which {' and '.join(parts)}."
+        first = "By itself" if not sight.ahead else "As far as nodes go,"
+        return f" {first} {who} would fit on {nearest.node}."
+    those = f"With {_pods(sight.ahead)} of its gang in place, the" if sight.ahead else "The"
+    return f" {those} nearest node for {who} is {nearest.node}, which {' and '.join(parts)}."
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def _by(explanation: pb.Explanation) -> str:
@@ -163,6 +163,7 @@ def _node(explanation: pb.Explanation) -> str:
     if placement.runners_up:
         best = placement.runners_up[0]
         text += f"; the next is {best.node} with {best.score:g}"
+        text += ", and between equals the name decides" * (best.score == placement.node.score)
     return f"{text}."
 
 
@@ -185,10 +186,6 @@ def _queue(reason: Reason) -> str:
     return f"queue {reason.subjects[0]}" if reason.subjects else "its queue"
 
 
-def _counts(reason: Reason) -> str:
-    return ", ".join(f"{count.nodes} {count.reason}" for count in reason.nodes)
-
-
 def _gang_invalid(reason: Reason) -> str:
     if reason.need:
         return f"only {reason.have} of the {reason.need} pods it needs exist"
@@ -197,20 +194,20 @@ def _gang_invalid(reason: Reason) -> str:
 
 def _no_node(reason: Reason) -> str:
     who = f"no node takes {reason.task}" if reason.task else "no node takes it"
-    return f"{who}: {_counts(reason)}" if reason.nodes else who
+    return f"{who}: {counted(reason.nodes)}" if reason.nodes else who
 
 
 def _no_victims(reason: Reason) -> str:
     text = f"{reason.author} was tried and no eviction would help"
     if reason.nodes:
-        return f"{text}: {_counts(reason)}"
+        return f"{text}: {counted(reason.nodes)}"
     return f"{text}{_about(reason)}"
 
 
 _NOT_IN = "it has not been let in"
 _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
-    ReasonCode.QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open",
+    ReasonCode.QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open, so nothing in it starts",
     ReasonCode.QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",
     ReasonCode.QUEUE_QUOTA: lambda r: f"it is above what its queue may have{_about(r)}",
     ReasonCode.NAMESPACE_QUOTA: lambda r: f"it is above its namespace's quota{_about(r)}",
@@ -228,7 +225,10 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
         if r.subjects
         else "another pod of its role did not fit"
     ),
-    ReasonCode.GATED: lambda r: f"{r.task or 'a pod'} has a scheduling gate",
+    ReasonCode.GATED: lambda r: (
+        f"{r.task or 'a pod'} has {'a scheduling gate' if len(r.subjects) < 2 else 'scheduling gates'}"
+        f"{_about(r)}, which whoever set it must remove"
+    ),
     ReasonCode.PIPELINED: lambda _: "it waits for room that is being freed",
     ReasonCode.NO_VICTIMS: _no_victims,
     ReasonCode.COOLING_DOWN: lambda _: "its binds were refused, and it is left out for a while",

@@ -10,10 +10,12 @@ from difflib import get_close_matches
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.engine import Engine
+from pumice.core.model.group import QueueState
 from pumice.core.model.reasons import Reason
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
 from pumice.server.board import View
+from pumice.server.explaining.ahead import place_those_ahead
 from pumice.server.explaining.nearest import nearest_nodes, placement_of
 from pumice.server.state import ClusterState
 from pumice.server.wire.groups import write_pod_group_status
@@ -39,6 +41,8 @@ class Sight:
     has_group: bool = False
     # Where its queue does not exist: those that may have been meant.
     near_queues: list[str] = field(default_factory=list)
+    # None: there is no such queue, or nobody looked.
+    queue_state: QueueState | None = None
     min_available: int = 0
     counts: dict[TaskStatus, int] = field(default_factory=dict)
     # From the book: why the last session held it back.
@@ -50,6 +54,13 @@ class Sight:
     pod_node: str = ""
     pod_is_ours: bool = True
     blocking: str = ""
+    # A pending pod that is held by scheduling gates, and their names.
+    gated: str = ""
+    gates: tuple[str, ...] = ()
+    # Members of the gang that are imagined on their nodes before the blocking pod is looked at.
+    ahead: int = 0
+    # None: nobody looked.
+    node_count: int | None = None
     nearest: list[explanation_pb2.NearestNode] = field(default_factory=list)
     placements: list[explanation_pb2.Placement] = field(default_factory=list)
     # By pod name, for finding the decision.
@@ -127,6 +138,8 @@ def _glimpse_job(view: View, id_: str, sight: Sight) -> None:
     sight.queue, sight.has_group = row.queue, True
     sight.phase = write_pod_group_status(row.group.status).phase
     sight.near_queues = _near_queues(row.queue, [queue.name for queue in view.queues])
+    states = {queue.name: queue.state for queue in view.queues}
+    sight.queue_state = states.get(row.queue)
     sight.min_available, sight.counts = row.min_available, dict(row.counts)
 
 
@@ -185,6 +198,8 @@ def _find_id(jobs: Collection[str], subject: Subject) -> str | None:
 
 def _see_job(engine: Engine, job: Job, sight: Sight) -> None:
     sight.job, sight.queue = job.id, job.queue
+    queue = engine.cache.session_queues().get(job.queue)
+    sight.queue_state = None if queue is None else queue.state
     sight.has_group = job.group is not None
     sight.near_queues = _near_queues(job.queue, engine.cache.session_queues())
     sight.min_available = job.min_available
@@ -225,8 +240,10 @@ def _look_closer(
     now_ns: int,
 ) -> None:
     waiting = _blocking(job, task, subject)
-    if waiting is not None:
-        sight.blocking = waiting.name
+    _see_gates(job, task, sight)
+    if waiting is not None or sight.gated:
+        sight.blocking = waiting.name if waiting is not None else sight.gated
+    sight.node_count = len(engine.cache.table)
     placed: list[Task] = []
     if task is not None:
         placed = [task] if task.status in _PLACED else []
@@ -237,11 +254,22 @@ def _look_closer(
         return
 
     def look(session: Session) -> None:
-        if waiting is not None:
+        if waiting is not None and not waiting.gated:
+            if job is not None and job.group is not None and job.queue in session.queues:
+                sight.ahead = place_those_ahead(session, job, waiting)
             sight.nearest = nearest_nodes(session, waiting, subject.nodes)
         sight.placements = [placement_of(session, each, subject.nodes) for each in placed]
 
     engine.look(look, now_ns)
+
+
+def _see_gates(job: Job | None, task: Task | None, sight: Sight) -> None:
+    """The pod asked for, if it is the one behind a gate; else the first of the job."""
+    pending: Iterable[Task] = job.index.in_order(TaskStatus.PENDING) if job is not None else ()
+    held = [each for each in pending if each.gated and not each.only_volcano_gate]
+    chosen = task if task in held else next(iter(held), None)
+    if chosen is not None:
+        sight.gated, sight.gates = chosen.name, chosen.class_.spec.scheduling_gates
 
 
 def _blocking(job: Job | None, task: Task | None, subject: Subject) -> Task | None:

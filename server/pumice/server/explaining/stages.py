@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.server.explaining.sight import Sight
@@ -39,13 +39,16 @@ _NEEDS: dict[pb.Stage.ValueType, frozenset[str]] = {
 }
 
 
-def stages_of(sight: Sight, reasons: Iterable[Reason]) -> list[pb.StageExplanation]:
+def stages_of(sight: Sight, reasons: Collection[Reason]) -> list[pb.StageExplanation]:
     """Each stage once, in order. A stage after the last that spoke was not reached."""
     said: dict[int, list[Reason]] = {}
     for reason in reasons:
         said.setdefault(STAGE_OF[reason.code], []).append(reason)
     configured = {*sight.actions, *sight.plugins}
     last = max(said, default=len(_ORDER) + 1)
+    if any(reason.task for reason in reasons):
+        # Its pods had their turn: whatever comes before that let the job through.
+        last = max(last, pb.STAGE_NODES)
     stages = []
     for stage in _ORDER:
         if stage in said:

@@ -1,0 +1,50 @@
+"""Puts the members of a gang that come before a pod where they would go, to see what is left for it."""
+
+from __future__ import annotations
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.batch import best_rows, is_plain
+from pumice.core.session.session import Session
+
+# A look must not take long; a larger gang is looked at as if it were alone.
+_MOST_ONE_BY_ONE = 200
+
+
+def place_those_ahead(session: Session, job: Job, pod: Task) -> int:
+    """How many found a place. For a session that is only looked at: nobody takes this back."""
+    if job.has_policies or session.topology.is_constrained(job):
+        return 0
+    pending = job.index.in_order(TaskStatus.PENDING)
+    ahead: list[Task] = []
+    for task in session.orders.tasks(t for t in pending if not (t.best_effort or t.gated)):
+        if task is pod:
+            break
+        ahead.append(task)
+    return _place(session, ahead)
+
+
+def _place(session: Session, tasks: list[Task]) -> int:
+    statement, placed, tried = session.statement(), 0, 0
+    start = 0
+    while start < len(tasks):
+        first, end = tasks[start], start + 1
+        while end < len(tasks) and tasks[end].class_ is first.class_:
+            end += 1
+        alike, start = tasks[start:end], end
+        if session.moves.can_place_many() and all(is_plain(session, task) for task in alike):
+            rows = best_rows(session, session.view(first), None, len(alike))
+            if rows:
+                statement.allocate_many(alike[: len(rows)], rows)
+            placed += len(rows)
+            continue
+        tried += len(alike)
+        if tried > _MOST_ONE_BY_ONE:
+            return placed
+        for task in alike:
+            view = session.view(task)
+            free = session.feasibility.allows(task, view) & view.fits_idle
+            row = session.choice.best(task, view, free)
+            placed += row is not None and statement.allocate(task, session.table.names[row])
+    return placed

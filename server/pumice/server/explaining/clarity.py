@@ -1,0 +1,23 @@
+"""Reasons as sessions gave them, made clearer by what is known besides."""
+
+from __future__ import annotations
+
+from pumice.core.model.group import QueueState
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.server.explaining.sight import Sight
+
+
+def clarified(sight: Sight, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    """The same reasons; pods behind gates are named, and a closed queue is called closed."""
+    found = [_queue_as_it_is(sight, reason) for reason in reasons]
+    if sight.gated and not any(reason.code is ReasonCode.GATED for reason in found):
+        found.append(Reason("core", ReasonCode.GATED, task=sight.gated, subjects=sight.gates))
+    return tuple(dict.fromkeys(found))
+
+
+def _queue_as_it_is(sight: Sight, reason: Reason) -> Reason:
+    """A queue that is not open refuses pods in the same way as one that is full."""
+    shut = sight.queue_state not in (None, QueueState.OPEN)
+    if reason.code is not ReasonCode.QUEUE_QUOTA or reason.subjects or not shut:
+        return reason
+    return Reason(reason.author, ReasonCode.QUEUE_NOT_OPEN, subjects=(sight.queue,))

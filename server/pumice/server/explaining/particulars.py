@@ -1,0 +1,77 @@
+"""What exactly a node has against a pod: which taint, which label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pumice.core.model.node import Node
+from pumice.core.model.pod import PodAffinityTerm, PodSpec
+from pumice.core.model.selectors import Operator, Requirement, TaintEffect
+
+_EFFECTS = {TaintEffect.NO_SCHEDULE: "NoSchedule", TaintEffect.NO_EXECUTE: "NoExecute"}
+_MOST = 3
+
+
+def with_particulars(reason: str, spec: PodSpec, node: Node | None) -> str:
+    """The predicate's words, and after a colon what they are about, where that can be told."""
+    if node is None:
+        return reason
+    found: list[str] = []
+    if "taint" in reason:
+        found = list(_taints(spec, node))
+    elif "affinity/selector" in reason or "node selector" in reason:
+        found = list(_labels(spec, node))
+    elif "pod affinity rules" in reason:
+        found = [_near(term) for term in spec.required_affinity]
+    elif "pod anti-affinity rules" in reason:
+        found = [_near(term) for term in spec.required_anti_affinity]
+    if not found:
+        return reason
+    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    return f"{reason}: {', '.join(found[:_MOST])}{more}"
+
+
+def _taints(spec: PodSpec, node: Node) -> Iterator[str]:
+    for taint in node.taints:
+        if taint.effect not in _EFFECTS or any(t.tolerates(taint) for t in spec.tolerations):
+            continue
+        value = f"={taint.value}" if taint.value else ""
+        yield f"{taint.key}{value}:{_EFFECTS[taint.effect]}"
+
+
+def _labels(spec: PodSpec, node: Node) -> Iterator[str]:
+    for key, value in spec.node_selector:
+        if node.labels.get(key) != value:
+            yield f"{key}={value}"
+    terms = spec.required_node_terms
+    if terms is None or any(term.matches(node.labels, node.name) for term in terms):
+        return
+    for term in terms:
+        missed = [_words(r) for r in term.label_requirements if not r.matches(node.labels)]
+        if missed:
+            # Terms are alternatives: one of them is enough.
+            yield " and ".join(missed) if len(terms) == 1 else f"({' and '.join(missed)})"
+
+
+def _near(term: PodAffinityTerm) -> str:
+    wanted = ", ".join(map(_words, term.selector.requirements)) if term.selector else ""
+    return f"{wanted or 'any pod'} in one {term.topology_key}"
+
+
+def _words(requirement: Requirement) -> str:
+    key, values = requirement.key, ", ".join(requirement.values)
+    match requirement.operator:
+        case Operator.IN if len(requirement.values) == 1:
+            return f"{key}={values}"
+        case Operator.IN:
+            return f"{key} in ({values})"
+        case Operator.NOT_IN:
+            return f"{key} not in ({values})"
+        case Operator.EXISTS:
+            return key
+        case Operator.DOES_NOT_EXIST:
+            return f"no {key}"
+        case Operator.GREATER_THAN:
+            return f"{key} > {values}"
+        case Operator.LESS_THAN:
+            return f"{key} < {values}"

@@ -1,0 +1,148 @@
+"""Explanations as a user reads them: is it true, and does it name the one thing to change?"""
+
+import pytest
+
+from pumice.core.model.node import Node
+from pumice.core.model.pod import PodSpec
+from pumice.core.model.reasons import NodeCount
+from pumice.core.model.selectors import (
+    NodeSelectorTerm,
+    Operator,
+    Requirement,
+    Taint,
+    TaintEffect,
+    Toleration,
+)
+from pumice.server.explaining.particulars import with_particulars
+from pumice.server.explaining.words import counted, of_one_node
+from pumice.v1 import explanation_pb2, group_pb2, resource_pb2, selector_pb2
+from tests.server.running import RunningCore, gang, group, node, pod, queue
+from tests.server.test_explain import SHORT, explain, held
+
+CORDONED = "node(s) were unschedulable"
+TAINTED = "node(s) had untolerated taint(s)"
+UNLIKE = "node(s) didn't match Pod's node affinity/selector"
+
+
+async def test_a_closed_queue_is_called_closed_and_not_full(core: RunningCore) -> None:
+    shut = queue("shut")
+    shut.queue.state = group_pb2.QUEUE_STATE_CLOSED
+    let_in = group("job", 1, queue="shut")
+    let_in.pod_group.status.phase = group_pb2.POD_GROUP_PHASE_INQUEUE
+    await core.served([queue(), shut, node("n1"), let_in, pod("job", 0)])
+    await core.session(1)
+    for found in (await explain(core, job="job"), await explain(core, pod_="job-0")):
+        assert "queue shut is not open, so nothing in it starts" in found.sentence
+        assert "QUEUE" in held(found)
+        assert "QUOTA" not in held(found)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+async def test_a_pod_behind_a_gate_is_named_with_its_gate(core: RunningCore, size: int) -> None:
+    members = [pod("job", number) for number in range(size)]
+    members[-1].pod.spec.scheduling_gates.append("example.com/quota")
+    await core.served([queue(), node("n1"), group("job", size), *members])
+    await core.session(1)
+    last = f"job-{size - 1}"
+    for found in (await explain(core, job="job"), await explain(core, pod_=last)):
+        assert f"{last} has a scheduling gate (example.com/quota)" in found.sentence
+        assert "no session has" not in found.sentence
+    assert (await explain(core, job="job")).blocking_pod in (last, "job-0")
+
+
+async def test_what_nodes_lack_is_what_is_left_by_those_of_the_gang_that_fit(
+    core: RunningCore,
+) -> None:
+    await core.served(SHORT)
+    await core.session(1)
+    found = await explain(core, job="job")
+    told = "With 3 pods of its gang in place, the nearest node for job-3 is n1, which lacks 2 cpu."
+    assert told in found.sentence
+    assert all(nearest.shortages[0].have == 1000 for nearest in found.nearest_nodes)
+    # It is only imagined: the same question again gets the same answer.
+    assert await explain(core, job="job") == found
+    blocking = await explain(core, pod_="job-3")
+    assert "which lacks 2 cpu" in blocking.sentence
+
+
+async def test_a_cluster_without_nodes_says_so(core: RunningCore) -> None:
+    await core.served([queue(), *gang("job", 2)])
+    await core.session(1)
+    assert (await explain(core, job="job")).sentence == (
+        "team/job waits: the cluster has no nodes."
+    )
+
+
+async def test_the_nearest_node_names_its_taint_and_its_label(core: RunningCore) -> None:
+    tainted = node("n1")
+    tainted.node.taints.append(
+        selector_pb2.Taint(key="gpu", value="yes", effect=selector_pb2.TAINT_EFFECT_NO_SCHEDULE)
+    )
+    picky = pod("picky", 0)
+    picky.pod.spec.node_selector["zone"] = "b"
+    await core.served([queue(), tainted, *gang("plain", 1), group("picky", 1), picky])
+    await core.session(1)
+    plain = await explain(core, job="plain")
+    assert "1 node has taints that it does not tolerate" in plain.sentence
+    assert "n1, which has the taint gpu=yes:NoSchedule, which it does not tolerate" in (
+        plain.sentence
+    )
+    assert "fit, 1 short" not in plain.sentence
+    assert "does not have zone=b" in (await explain(core, job="picky")).sentence
+
+
+async def test_stages_before_the_one_that_held_pods_back_were_passed(core: RunningCore) -> None:
+    full = queue("full", capability=resource_pb2.ResourceList(amounts={"cpu": 2000}))
+    members = [pod("job", number) for number in range(3)]
+    adapter = await core.served(
+        [queue(), full, node("n1"), group("job", 1, queue="full"), *members]
+    )
+    assert len(await adapter.decisions()) == 2
+    await adapter.tell(node("n2"))
+    core.clock.advance(1)
+    await core.session(2)
+    found = await explain(core, job="job")
+    assert list(held(found)) == ["QUOTA"]
+    results = {stage.stage: stage.result for stage in found.stages}
+    for stage in (explanation_pb2.STAGE_ENQUEUE, explanation_pb2.STAGE_GANG):
+        assert results[stage] == explanation_pb2.STAGE_RESULT_PASSED
+
+
+def test_nodes_are_counted_in_plain_language() -> None:
+    counts = [NodeCount("Insufficient cpu", 3), NodeCount(CORDONED, 1), NodeCount(TAINTED, 2)]
+    assert counted(counts) == (
+        "3 nodes have too little cpu, 1 is cordoned, 2 have taints that it does not tolerate"
+    )
+    assert counted([NodeCount("own plugin says no", 2)]) == "2 own plugin says no"
+    missing = 'persistentvolumeclaim "a" not found'
+    everywhere = NodeCount(f"plugin VolumeZone pre-predicates failed {missing}", 5)
+    assert counted([everywhere]) == missing
+
+
+def test_what_a_node_has_against_a_pod_follows_its_name() -> None:
+    assert of_one_node(CORDONED) == "is cordoned"
+    assert of_one_node("own plugin says no") == "says: own plugin says no"
+
+
+def test_only_what_is_missing_is_named() -> None:
+    labels = {"zone": "a", "disk": "ssd"}
+    taints = (
+        Taint("gpu", "", TaintEffect.NO_SCHEDULE),
+        Taint("soft", "", TaintEffect.PREFER_NO_SCHEDULE),
+        Taint("known", "x", TaintEffect.NO_EXECUTE),
+    )
+    there = Node("u", "n1", labels=labels, taints=taints)
+    terms = (
+        NodeSelectorTerm((Requirement("disk", Operator.IN, ("ssd",)),)),
+        NodeSelectorTerm((Requirement("cores", Operator.GREATER_THAN, ("8",)),)),
+    )
+    spec = PodSpec(
+        node_selector=(("disk", "ssd"), ("zone", "b")),
+        tolerations=(Toleration("known", "x"),),
+        required_node_terms=terms,
+    )
+    assert with_particulars(TAINTED, spec, there) == f"{TAINTED}: gpu:NoSchedule"
+    assert with_particulars(UNLIKE, spec, there) == f"{UNLIKE}: zone=b"
+    lacking = PodSpec(required_node_terms=terms[1:])
+    assert with_particulars(UNLIKE, lacking, there) == f"{UNLIKE}: cores > 8"
+    assert with_particulars(UNLIKE, lacking, None) == UNLIKE

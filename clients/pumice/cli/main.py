@@ -19,10 +19,7 @@ COMMANDS: Mapping[str, Room] = {
     ),
     "conf": Room("pumice.cli.conf:conf_group", "Checks scheduler configurations."),
     "core": Room("pumice.server.commands:core_command", "Runs a core, which adapters connect to."),
-    "run": Room(
-        "pumice.adapters.kubernetes.commands:run_command",
-        "Schedules a Kubernetes cluster: core and adapter.",
-    ),
+    "run": Room("pumice.cli.run:run_command", "Schedules a Kubernetes cluster: core and adapter."),
     "demo": Room("pumice.cli.demo:demo_command", "Runs a core and a simulated cluster, live."),
     "schedule": Room(
         "pumice.cli.asking.schedule:schedule_command",

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pumice.adapters.kubernetes.commands import kubernetes_command, run_command
+from pumice.adapters.kubernetes.commands import kubernetes_command
 from pumice.adapters.kubernetes.flags import WITHOUT_EFFECT, adapter_flags
 from pumice.adapters.kubernetes.settings import AdapterSettings, settings_from
 from pumice.adapters.kubernetes.supervision import PROGRAM, Child
@@ -128,19 +128,6 @@ def test_no_kubeconfig_ends_with_code_two(tmp_path: Path) -> None:
     assert done.stderr == (
         f"Error: no kubeconfig: there is no file {none}; give --kubeconfig FILE or set KUBECONFIG\n"
     )
-
-
-def test_run_ends_when_its_input_is_bad(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*PROGRAM, "run", "--kubeconfig", str(tmp_path / "none")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert "no kubeconfig" in done.stderr
-    assert CliRunner().invoke(run_command, ["--node-selector", "x"]).exit_code == 2
 
 
 async def test_a_child_that_ends_is_started_again(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""`pumice adapter kubernetes` and `pumice run`: a real cluster."""
+"""`pumice adapter kubernetes`, and what `pumice run` does: a real cluster."""
 
 import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Coroutine
-from pathlib import Path
+from collections.abc import Coroutine, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +20,8 @@ from pumice.adapters.runtime.errors import AdapterError
 
 if TYPE_CHECKING:
     from pumice.adapters.runtime.connect import ChannelFactory
+
+__all__ = ["adapter_flags", "kubernetes_command", "run_together"]
 
 T = TypeVar("T")
 
@@ -53,31 +54,20 @@ def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
         sys.exit(1)
 
 
-class _Forwarding(click.Command):
-    """Remembers the arguments as they were given, to hand them on."""
+def run_together(
+    values: dict[str, Any], for_core: Sequence[str], for_adapter: Sequence[str], listen: str
+) -> int:
+    """A core and its adapter, each with its arguments; returns the exit code.
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta["pumice.given"] = list(args)
-        return super().parse_args(ctx, args)
-
-
-@click.command("run", cls=_Forwarding)
-@adapter_flags
-@click.pass_context
-def run_command(ctx: click.Context, /, **values: Any) -> None:
-    """Schedules a Kubernetes cluster: a core and its adapter with one command.
-
-    They are two processes that speak over a Unix socket; either is started again when it ends. Takes
-    the flags of Volcano's scheduler.
+    The core listens on a socket of its own, unless it is told where. The values are the adapter's,
+    to be checked before anything is started.
     """
     _set_up_logging(values)
     _settings(values)
     with TemporaryDirectory(prefix="pumice-") as folder:
-        given = ctx.meta["pumice.given"]
-        work = supervise(given, Path(folder), SystemClock(), values["log_level"])
-        code = _run(work)
-    if code:
-        sys.exit(code)
+        address = listen or f"unix:{folder}/core.sock"
+        core = ("--log-level", values["log_level"], *for_core)
+        return _run(supervise(address, core, for_adapter, SystemClock())) or 0
 
 
 def _settings(values: dict[str, Any]) -> AdapterSettings:

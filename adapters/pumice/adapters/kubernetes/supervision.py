@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pumice.adapters.runtime.clock import Clock
@@ -20,14 +20,21 @@ _LONGEST_WAIT_SECONDS: Final = 30.0
 # A process that ran for so long was well.
 _WELL_SECONDS: Final = 60.0
 BAD_INPUT: Final = 2
+_TOKENS: Final = ("PUMICE_TOKEN", "PUMICE_TOKEN_FILE")
 
 
 class Child:
     """One process that is kept running."""
 
-    def __init__(self, name: str, command: Sequence[str], clock: Clock) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        clock: Clock,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
-        self._command, self._clock = command, clock
+        self._command, self._clock, self._environment = command, clock, environment
         self._process: asyncio.subprocess.Process | None = None
 
     async def run(self) -> int:
@@ -35,7 +42,9 @@ class Child:
         wait = _FIRST_WAIT_SECONDS
         while True:
             began = self._clock.now()
-            self._process = await asyncio.create_subprocess_exec(*self._command)
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, env=self._environment
+            )
             code = await self._process.wait()
             if code == BAD_INPUT:
                 return code
@@ -60,13 +69,16 @@ class Child:
             await process.wait()
 
 
-async def supervise(arguments: Sequence[str], folder: Path, clock: Clock, log_level: str) -> int:
+async def supervise(
+    address: str, for_core: Sequence[str], for_adapter: Sequence[str], clock: Clock
+) -> int:
     """Runs both until one of them cannot be, or until it is cancelled."""
-    address = f"unix:{folder / 'core.sock'}"
-    listen = ("core", "--listen", address, "--log-level", log_level)
+    listen = ("core", "--listen", address, *for_core)
     core = Child("core", (*PROGRAM, *listen), clock)
-    connect = ("adapter", "kubernetes", "--core", address, *arguments)
-    adapter = Child("adapter", (*PROGRAM, *connect), clock)
+    connect = ("adapter", "kubernetes", "--core", address, *for_adapter)
+    # This core asks for no token; one in the environment is for another.
+    environment = {name: text for name, text in os.environ.items() if name not in _TOKENS}
+    adapter = Child("adapter", (*PROGRAM, *connect), clock, environment)
     tasks = [asyncio.create_task(child.run()) for child in (core, adapter)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

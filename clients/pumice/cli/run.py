@@ -1,0 +1,84 @@
+"""``pumice run``: a core and its Kubernetes adapter with one command."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from pumice.adapters.kubernetes.commands import adapter_flags, run_together
+from pumice.server.commands import keeping_options
+
+_OF_THIS_MACHINE = re.compile(r"unix:.+|(localhost|127\.0\.0\.1|\[::1\]):[1-9]\d{0,4}")
+_GIVEN = "pumice.given"
+
+
+def _check_listen(_context: click.Context, _parameter: click.Parameter, address: str) -> str:
+    if address and not _OF_THIS_MACHINE.fullmatch(address):
+        raise click.BadParameter(
+            f"{address!r} is no address of this machine; allowed: unix:/path/to/socket, or"
+            " 127.0.0.1:PORT. For others run 'pumice core' and 'pumice adapter kubernetes' apart"
+        )
+    return address
+
+
+_listen_option = click.option(
+    "--listen",
+    default="",
+    metavar="ADDRESS",
+    callback=_check_listen,
+    help="Where the core is asked: unix:/path or 127.0.0.1:PORT.  [a socket of its own]",
+)
+
+
+@click.command(
+    "core",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@_listen_option
+@keeping_options
+def _core_part(**_: Any) -> None:
+    """Never called: it tells the core's arguments from the adapter's."""
+
+
+class _Parted(click.Command):
+    """Remembers the arguments as they were given, the core's apart from the adapter's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        with _core_part.make_context("core", given) as part:
+            ctx.meta[_GIVEN] = tuple(_again(part)), tuple(part.args)
+        return rest
+
+
+def _again(part: click.Context) -> Iterator[str]:
+    """The core's options as it is given them, but for where it listens."""
+    for option in _core_part.params:
+        name = option.name or ""
+        if name == "listen" or part.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        word, value = option.opts[0], part.params[name]
+        yield word if value is True else f"{word}={value}"
+
+
+@click.command("run", cls=_Parted)
+@adapter_flags
+@_listen_option
+@keeping_options
+@click.pass_context
+def run_command(ctx: click.Context, /, listen: str, **values: Any) -> None:
+    """Schedules a Kubernetes cluster: a core and its adapter with one command.
+
+    They are two processes that speak over a Unix socket; either is started again when it ends. Takes
+    the flags of Volcano's scheduler, and those of 'pumice core' about what it keeps.
+    """
+    for_core, for_adapter = ctx.meta[_GIVEN]
+    code = run_together(values, for_core, for_adapter, listen)
+    if code:
+        sys.exit(code)

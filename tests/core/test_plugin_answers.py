@@ -52,7 +52,7 @@ NONSENSE: dict[tuple[str, ...], list[Any]] = {
         np.array(list("abc")),
     ],
     ("node_score",): [A_TEXT, None, NAN],
-    ("is_plain", "is_plain_class"): [None, 1],
+    ("is_plain", "is_plain_class", "lasts"): [None, 1],
     ("best_node",): ["elsewhere", 1],
     ("preemptable", "reclaimable", "unified_evictable"): [
         None,

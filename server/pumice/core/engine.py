@@ -31,10 +31,11 @@ from pumice.core.rest import Rest
 from pumice.core.session.accounts import QueueAccount
 from pumice.core.session.answers import time_or_none
 from pumice.core.session.breakup import break_up
-from pumice.core.session.closing import news, promises_of, waits_of
+from pumice.core.session.closing import news, note_closed, promises_of, waits_of
 from pumice.core.session.guard import HookGuard, PluginFailedError, blaming, culprit
 from pumice.core.session.session import Session
 from pumice.core.session.views import ClassViews
+from pumice.core.session.waiting import let_rest
 
 DEFAULT_CONFIGURATION = Configuration(
     actions=("enqueue", "allocate", "backfill"),
@@ -92,6 +93,7 @@ class Engine:
         if configuration != self.configuration:
             self.configuration = configuration
             self._views.clear()
+            self.cache.roster.waiting.wake_all()
             self.cache.version += 1
             self.cache.stirred += 1
 
@@ -287,6 +289,7 @@ class Engine:
                     plugin.open(session)
                     if guard is not None:
                         guard.seal(options.name)
+                        session.waiting.is_watched |= hasattr(plugin, "close")
                 plugins.append(plugin)
         return plugins
 
@@ -313,21 +316,17 @@ class Engine:
         self.cache.ledger.close(session.moves.bound)
         self._assume(decisions, session.now_ns)
         self._assume_statuses(statuses)
-        for job in concerned:
-            job.closed_errors, job.fit_errors = job.fit_errors, {}
-            job.closed_version = job.version
-            if job.id in touched:
-                job.closed_errors = None
-                for task in job.index:
-                    task.last_transaction = None
+        note_closed(concerned, touched)
         self._views.prune(self.session, _VIEWS_KEPT_SESSIONS, _MOST_VIEWS)
         self.accounts, self.waits = session.accounts, waits_of(session)
+        events = news(session)
+        let_rest(session, self.waits)
         return SessionResult(
             self.session,
             session.now_ns,
             decisions,
             tuple(statuses),
-            news(session),
+            events,
             self.waits,
             faults,
             session.work,

@@ -7,15 +7,17 @@ from typing import ClassVar
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
+from pumice.core.cache.waiting import Key
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.batch import is_plain_class
-from pumice.core.session.heap import Heap
+from pumice.core.session.heap import Heap, KeyHeap
 from pumice.core.session.placement import Placement
 from pumice.core.session.session import Session
 from pumice.core.session.statement import SavedOperation, Statement
 from pumice.core.session.topology import CLUSTER_TOP
+from pumice.core.session.waiting import WaitingLines
 from pumice.core.session.worksheet import (
     Worksheet,
     of_one_sub_job,
@@ -59,25 +61,35 @@ class _Run:
         self._jobs: dict[str, Heap[Job]] = {}
         self._tasks: dict[str, list[Task]] = {}
         self._worksheets: dict[str, Worksheet] = {}
+        self._lines = WaitingLines(session)
+        # By which the job had its turn that is being visited; None: it was compared with others.
+        self._key: Key | None = None
 
     def prepare(self) -> None:
+        for job in self._session.schedulable_jobs():
+            if job.index.pending:
+                self._admit(job)
+        for name in self._lines.queues():
+            self._open(name)
+
+    def _admit(self, job: Job) -> None:
         session = self._session
-        for job in session.schedulable_jobs():
-            if not job.index.pending:
-                continue
-            reason = session.votes.why_not_valid(job)
-            if reason is not None:
-                session.broken.pop(job.id, None)
-                session.explain(job, reason)
-                continue
-            if job.has_network_topology and not session.topology.ready:
-                continue
-            if not self._has_work(job):
-                continue
-            if job.queue not in self._jobs:
-                self._jobs[job.queue] = session.orders.waiting_jobs()
-                self._queues.push(session.queue_of(job))
-            self._jobs[job.queue].push(job)
+        reason = session.votes.why_not_valid(job)
+        if reason is not None:
+            session.broken.pop(job.id, None)
+            session.explain(job, reason)
+            return
+        if job.has_network_topology and not session.topology.ready:
+            return
+        if self._has_work(job):
+            self._open(job.queue).push(job)
+
+    def _open(self, name: str) -> Heap[Job]:
+        jobs = self._jobs.get(name)
+        if jobs is None:
+            jobs = self._jobs[name] = self._session.orders.waiting_jobs()
+            self._queues.push(self._session.queues[name])
+        return jobs
 
     def _has_work(self, job: Job) -> bool:
         """Notes what there is to place of the job, if anything."""
@@ -101,14 +113,27 @@ class _Run:
             queue = self._queues.pop()
             jobs = self._jobs[queue.name]
             if session.votes.is_overused(queue):
+                self._wake(self._lines.all_of(queue))
                 self._explain_overused(queue, jobs)
                 continue
-            if not jobs:
+            job = self._next(queue, jobs)
+            if job is None:
                 continue
-            job = jobs.pop()
             if self._visit(job):
                 jobs.push(job)
             self._queues.push(queue)
+
+    def _next(self, queue: Queue, jobs: Heap[Job]) -> Job | None:
+        """The job whose turn it is; those before it that still have no room are passed over."""
+        if isinstance(jobs, KeyHeap):
+            self._wake(self._lines.woken(queue, jobs.first_key))
+            self._key = jobs.first_key
+        return jobs.pop() if jobs else None
+
+    def _wake(self, jobs: list[Job]) -> None:
+        """Jobs that were passed over so far wait for their turn like the others."""
+        for job in jobs:
+            self._admit(job)
 
     def _explain_overused(self, queue: Queue, jobs: Heap[Job]) -> None:
         while jobs:
@@ -159,6 +184,8 @@ class _Run:
         session.count("tasks_tried")
         errors = session.feasibility.class_errors(first, view)
         job.fit_errors[first.uid] = errors
+        if self._key is not None:
+            session.waiting.hopeless[job.id] = (job, self._key)
         reasons = session.reasons.setdefault(job.id, [])
         if standing.errors is errors:
             reasons += standing.reasons

@@ -37,7 +37,7 @@ class BackfillAction:
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
         jobs: dict[str, Heap[Job]] = {}
         found: dict[str, list[Task]] = {}
-        for job in session.unsettled_jobs:
+        for job in session.awake_jobs():
             if job.is_pending:
                 continue
             tasks = self._best_effort(session, job)

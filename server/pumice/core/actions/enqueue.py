@@ -22,6 +22,9 @@ class EnqueueAction:
         self._arguments = arguments
 
     def execute(self, session: Session) -> None:
+        # Jobs that are passed over were let in long ago.
+        if not any(job.is_pending for job in session.awake_jobs()):
+            return
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
         waiting: dict[str, Heap[Job]] = {}
         for job in session.unsettled_jobs:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.totals import QueueTotals
+from pumice.core.cache.waiting import WaitingRoom
 
 
 class Roster:
@@ -21,7 +22,9 @@ class Roster:
         self._members: dict[str, Job] = {}
         # Their ids, in order.
         self._order: list[str] = []
-        self._unsettled: set[str] = set()
+        # Those that the last session had to look at, in order.
+        self._unsettled: list[Job] = []
+        self.waiting = WaitingRoom()
         # Ids of jobs that changed since somebody outside last asked; None: nobody does.
         self.unread: set[str] | None = None
 
@@ -41,10 +44,12 @@ class Roster:
                         self._order.append(id_)
                 else:
                     self._totals.forget(id_)
+                    self.waiting.wake(id_)
                     gone.add(id_)
             self.moved.clear()
             if gone:
                 self._order = [id_ for id_ in self._order if id_ not in gone]
+                self._unsettled = [job for job in self._unsettled if job.id not in gone]
             # Nearly sorted already, which is quick to sort.
             self._order.sort()
             self._members = {id_: jobs[id_] for id_ in self._order}
@@ -60,11 +65,21 @@ class Roster:
         if self.unread is not None:
             self.unread |= changed
         self._totals.refresh(members[id_] for id_ in sorted(changed) if id_ in members)
-        suspects = sorted(changed | self._unsettled)
-        found = [members[id_] for id_ in suspects if id_ in members]
-        found = [job for job in found if not job.is_settled]
-        self._unsettled = {job.id for job in found}
-        return found
+        room = self.waiting
+        for id_ in changed:
+            room.wake(id_)
+        found = {
+            job.id: job for job in self._unsettled if job.id in room.waits or not job.is_settled
+        }
+        for id_ in changed:
+            job = members.get(id_)
+            if job is not None and not job.is_settled:
+                found[id_] = job
+            else:
+                found.pop(id_, None)
+        # Nearly sorted already.
+        self._unsettled = [found[id_] for id_ in sorted(found)]
+        return self._unsettled
 
     def take_unread(self) -> set[str]:
         """The ids of jobs that changed, or are gone, since this was last asked."""

@@ -37,6 +37,7 @@ class GangPlugin:
         hooks = session.hooks
         hooks.why_not_valid[self.name] = self._why_not_valid
         hooks.job_ready[self.name] = is_gang_ready
+        hooks.lasts[self.name] = lambda _point: True
         hooks.short_of[self.name] = lambda _job, sub_job: sub_job.short
         hooks.job_pipelined[self.name] = self._pipelined
         hooks.sub_job_ready[self.name] = lambda sub_job: sub_job.is_ready

@@ -29,6 +29,7 @@ class PriorityPlugin:
         hooks.job_order_key[self.name] = lambda job: -job.priority
         hooks.job_order[self.name] = lambda left, right: right.priority - left.priority
         hooks.sub_job_order[self.name] = lambda left, right: right.priority - left.priority
+        hooks.lasts[self.name] = lambda _point: True
         hooks.preemptable[self.name] = self._lower
         hooks.preemptable_bound[self.name] = VictimBound(
             lambda job: -job.priority,

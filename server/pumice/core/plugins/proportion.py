@@ -40,6 +40,7 @@ class ProportionPlugin:
         hooks = session.hooks
         hooks.queue_order[self.name] = self._queue_order
         hooks.queue_order_key[self.name] = self._queue_key
+        hooks.lasts[self.name] = lambda point: point == "queue_order"
         hooks.overused[self.name] = self._overused
         hooks.allocatable[self.name] = lambda queue, task: self._allowed(queue, task.request)
         hooks.allocatable_count[self.name] = self._allowed_count

@@ -32,6 +32,7 @@ class SlaPlugin:
         hooks = session.hooks
         hooks.job_order[self.name] = self._earliest_due_first
         hooks.job_order_key[self.name] = self._due_or_never
+        hooks.lasts[self.name] = lambda point: point == "job_order_key"
         hooks.job_enqueueable[self.name] = self._permit_when_due
         hooks.job_pipelined[self.name] = self._permit_when_due
 

@@ -218,6 +218,7 @@ _SIMPLE: dict[str, Callable[[Any], Any]] = {
         (
             "is_plain",
             "is_plain_class",
+            "lasts",
             "job_ready",
             "sub_job_ready",
             "job_starving",

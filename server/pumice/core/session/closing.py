@@ -49,6 +49,17 @@ def close(session: Session) -> list[StatusChange]:
     return changes
 
 
+def note_closed(jobs: Iterable[Job], touched: set[str]) -> None:
+    """Remembers what the jobs were closed with, and forgets what does not outlast the session."""
+    for job in jobs:
+        job.closed_errors, job.fit_errors = job.fit_errors, {}
+        job.closed_version = job.version
+        if job.id in touched:
+            job.closed_errors = None
+            for task in job.index:
+                task.last_transaction = None
+
+
 def news(session: Session) -> tuple[Event, ...]:
     """The events of a session, without what plugins also said in the one before.
 
@@ -72,15 +83,16 @@ def news(session: Session) -> tuple[Event, ...]:
 
 def waits_of(session: Session) -> tuple[Wait, ...]:
     """Why jobs wait, those included that no session looks at because their queue is not there."""
-    found = {id_: tuple(reasons) for id_, reasons in session.reasons.items()}
+    found = {id_: Wait(id_, tuple(reasons)) for id_, reasons in session.reasons.items()}
+    found |= session.waiting.room.waits
     if len(session.jobs) < len(session.cache.jobs):
         for id_, job in session.cache.jobs.items():
             if job.group is None or job.queue in session.queues:
                 continue
             if job.index.pending or not len(job.index):
                 missing = Reason("core", ReasonCode.QUEUE_MISSING, subjects=(job.queue,))
-                found[id_] = (missing,)
-    return tuple(Wait(id_, found[id_]) for id_ in sorted(found))
+                found[id_] = Wait(id_, (missing,))
+    return tuple([found[id_] for id_ in sorted(found)])
 
 
 def is_quiet(job: Job, touched: set[str]) -> bool:

@@ -43,6 +43,11 @@ class KeyHeap(Generic[T]):
     def pop(self) -> T:
         return heappop(self._items)[1]
 
+    @property
+    def first_key(self) -> tuple[Any, ...] | None:
+        """The key of the one on top; None: nothing waits here."""
+        return self._items[0][0] if self._items else None
+
 
 class LiveHeap(Generic[T]):
     """A binary heap over a comparison that is asked anew each time."""

@@ -175,6 +175,10 @@ class Hooks:
     job_pipelined: dict[str, Callable[[Job], int]] = field(default_factory=dict)
     sub_job_pipelined: dict[str, Callable[[SubJob], int]] = field(default_factory=dict)
     job_starving: dict[str, Callable[[Job], bool]] = field(default_factory=dict)
+    # Whether what this plugin answers at a point lasts over sessions: about a job that holds nothing,
+    # as long as that job does not change; about the order of queues, as long as no task moves. The
+    # text is the point. Without it a plugin is asked about every waiting job in every session.
+    lasts: dict[str, Callable[[str], bool]] = field(default_factory=dict)
     job_enqueueable: dict[str, Callable[[Job], int]] = field(default_factory=dict)
     job_enqueued: dict[str, Callable[[Job], None]] = field(default_factory=dict)
 

@@ -35,18 +35,25 @@ class Orders:
             return left.creation_time_ns < right.creation_time_ns
         return left.id < right.id
 
-    def waiting_jobs(self) -> Heap[Job]:
-        """A heap for an action that moves the tasks of no job but the one it took out last."""
-        keys = self._chains.instead("job_order", "job_order_key")
-        if keys is None:
-            return LiveHeap(self.job_first)
+    @property
+    def has_job_keys(self) -> bool:
+        """Whether the order of jobs follows from a key of each."""
+        return self._chains.instead("job_order", "job_order_key") is not None
+
+    def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
+        """The key of a job, where all have one."""
+        keys = self._chains.instead("job_order", "job_order_key") or []
         broken = self._session.broken
 
         def key(job: Job) -> tuple[Any, ...]:
             own = [function(job) for function in keys]
             return (job.id not in broken, *own, job.creation_time_ns, job.id)
 
-        return KeyHeap(key)
+        return key
+
+    def waiting_jobs(self) -> Heap[Job]:
+        """A heap for an action that moves the tasks of no job but the one it took out last."""
+        return KeyHeap(self.job_key()) if self.has_job_keys else LiveHeap(self.job_first)
 
     def waiting_queues(self) -> Heap[Queue]:
         """The same for queues: an action that moves no task of a queue that waits here."""

@@ -28,6 +28,7 @@ from pumice.core.session.statement import Statement
 from pumice.core.session.topology import Topology
 from pumice.core.session.views import ClassView, ClassViews
 from pumice.core.session.votes import Votes
+from pumice.core.session.waiting import Waiting
 
 
 class Session:
@@ -59,8 +60,8 @@ class Session:
         self.queues: dict[str, Queue] = cache.session_queues()
         # Most jobs of a large cluster just run, and cost a session nothing.
         self.unsettled_jobs = cache.unsettled_jobs()
-        self.total = cache.session_total()
-        self.totals = cache.totals
+        self.waiting = Waiting(cache.roster.waiting)
+        self.total, self.totals = cache.session_total(), cache.totals
         self.hooks = Hooks()
         self.chains = Chains(self.hooks, self.tiers)
         self.orders = Orders(self)
@@ -126,7 +127,7 @@ class Session:
         """
         admits = not self.runs_action("enqueue")
         jobs = []
-        for job in self.unsettled_jobs:
+        for job in self.awake_jobs():
             if job.is_pending:
                 if not admits:
                     continue
@@ -134,12 +135,18 @@ class Session:
             jobs.append(job)
         return jobs
 
+    def awake_jobs(self) -> list[Job]:
+        """Unsettled jobs without those that are passed over, in the order of ids."""
+        waiting = self.waiting.room.waits
+        return [job for job in self.unsettled_jobs if job.id not in waiting]
+
     def concerned_jobs(self) -> list[Job]:
-        """Jobs that were unsettled, or that this session moved tasks of, in the order of ids."""
-        unsettled = {job.id for job in self.unsettled_jobs}
-        if unsettled.issuperset(self.moves.touched_jobs):
-            return self.unsettled_jobs
-        return [self.jobs[id_] for id_ in sorted(unsettled | self.moves.touched_jobs)]
+        """Jobs that were awake, or that this session moved tasks of, in the order of ids."""
+        awake = self.awake_jobs()
+        ids = {job.id for job in awake}
+        if ids.issuperset(self.moves.touched_jobs):
+            return awake
+        return [self.jobs[id_] for id_ in sorted(ids | self.moves.touched_jobs)]
 
     def set_phase(self, job: Job, phase: PodGroupPhase) -> None:
         self.moves.remember_phase(job)

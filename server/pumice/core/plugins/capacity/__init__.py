@@ -77,6 +77,7 @@ class CapacityPlugin:
         )
         hooks.unified_evictable[self.name] = self._unified_evictable
         hooks.preemptive[self.name] = self._may_reclaim
+        hooks.lasts[self.name] = lambda point: point == "queue_order"
         hooks.allocatable[self.name] = self._allocatable
         if self._gates is None:
             hooks.allocatable_count[self.name] = self._allocatable_count

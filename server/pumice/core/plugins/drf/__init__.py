@@ -37,6 +37,8 @@ class DrfPlugin:
         hooks = session.hooks
         hooks.job_order[self.name] = self._job_order
         hooks.job_order_key[self.name] = self._share
+        # A share of nothing is nothing, whatever the cluster has.
+        hooks.lasts[self.name] = lambda _point: True
         hooks.preemptable[self.name] = self._preemptable
         hooks.preemptable_bound[self.name] = VictimBound(
             self._share_without_one, lambda preemptor: self._share_with(preemptor) - 2 * _CLOSE

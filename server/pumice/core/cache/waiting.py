@@ -1,0 +1,102 @@
+"""Jobs that wait for room which no node has: looked at together, until something about one changes.
+
+A cluster that is full has thousands of them, and session after session would find out the same
+about each. Those of one queue whose tasks are of one class are refused for one reason: while that
+reason stands, nothing has to be asked or said about any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.decisions import Wait
+from pumice.core.model.fit import FitErrors
+
+Key = tuple[Any, ...]
+
+
+class WaitingGroup:
+    """Jobs of one queue that no node takes the first task of, all for the same reason."""
+
+    __slots__ = ("_members", "_order", "errors", "queue")
+
+    def __init__(self, queue: str, errors: FitErrors) -> None:
+        self.queue = queue
+        self.errors = errors
+        self._members: dict[str, tuple[Key, Job]] = {}
+        self._order: list[tuple[Key, Job]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def add(self, job: Job, key: Key) -> None:
+        self._members[job.id] = (key, job)
+        self._order = None
+
+    def remove(self, job_id: str) -> None:
+        del self._members[job_id]
+        self._order = None
+
+    @property
+    def first(self) -> Task:
+        """A task to ask about in the name of all."""
+        _, job = next(iter(self._members.values()))
+        assert job.standing is not None
+        return job.standing.tasks[0]
+
+    def in_order(self) -> list[tuple[Key, Job]]:
+        """Its jobs with their keys, in the order in which they would be visited."""
+        if self._order is None:
+            self._order = sorted(self._members.values())
+        return self._order
+
+
+class WaitingRoom:
+    """All such jobs; whatever may concern one of them wakes it, and then it is looked at again."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, int], WaitingGroup] = {}
+        self._group_of: dict[str, tuple[str, int]] = {}
+        # What is to be said about each of them, by id: those that are here.
+        self.waits: dict[str, Wait] = {}
+
+    def __len__(self) -> int:
+        return len(self.waits)
+
+    def groups(self) -> Iterator[WaitingGroup]:
+        return iter(self._groups.values())
+
+    def enter(self, job: Job, key: Key, wait: Wait) -> None:
+        """From here on the job is passed over; its standing says why it waits."""
+        standing = job.standing
+        assert standing is not None
+        assert standing.errors is not None
+        place = (job.queue, standing.tasks[0].class_.number)
+        group = self._groups.get(place)
+        if group is None:
+            group = self._groups[place] = WaitingGroup(job.queue, standing.errors)
+        elif group.errors is not standing.errors:
+            # Found at another moment of a session: the next one will put them together.
+            return
+        group.add(job, key)
+        self._group_of[job.id] = place
+        self.waits[job.id] = wait
+
+    def wake(self, job_id: str) -> None:
+        """The job is to be looked at again; one that is not here is awake."""
+        place = self._group_of.pop(job_id, None)
+        if place is None:
+            return
+        del self.waits[job_id]
+        group = self._groups[place]
+        group.remove(job_id)
+        if not len(group):
+            del self._groups[place]
+
+    def wake_all(self) -> None:
+        self._groups.clear()
+        self._group_of.clear()
+        self.waits.clear()

@@ -1,0 +1,160 @@
+"""Passes over jobs that wait for room which is still not there, group by group.
+
+A visit to such a job changes nothing, so it does not matter when it happens, only what it would
+find. It is asked for a whole group at once, at the moment at which the first of its jobs would have
+its turn; the jobs of a group for which something else would come out are woken and visited.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.waiting import Key, WaitingGroup, WaitingRoom
+from pumice.core.decisions import Wait
+from pumice.core.model.group import Queue
+from pumice.core.session.batch import is_plain_class
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+
+# Actions that look at waiting jobs no further than allocate does, or not at all.
+_PASSING_ACTIONS = frozenset(("enqueue", "allocate", "backfill", "shuffle"))
+_LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order_key")
+
+
+class Waiting:
+    """What a session knows of jobs that wait for room."""
+
+    __slots__ = ("hopeless", "is_watched", "may_pass_over", "room")
+
+    def __init__(self, room: WaitingRoom) -> None:
+        # Those that are passed over as long as there is none.
+        self.room = room
+        # Others may join them at the end of the session.
+        self.may_pass_over = False
+        # A plugin of others is told when all is done, and may look at any job then.
+        self.is_watched = False
+        # Jobs that were found to fit nowhere, with the keys by which they had their turn.
+        self.hopeless: dict[str, tuple[Job, Key]] = {}
+
+
+def may_pass_over(session: Session) -> bool:
+    """Whether what was found out about a waiting job can outlast the session.
+
+    That takes plugins whose answers about such a job follow from the job, and actions that leave
+    it alone. What queues have to say is asked again each time.
+    """
+    actions, chains, lasts = session.configuration.actions, session.chains, session.hooks.lasts
+    if not session.is_whole or session.waiting.is_watched:
+        return False
+    if not _PASSING_ACTIONS.issuperset(actions) or actions.count("allocate") != 1:
+        return False
+    if not session.orders.has_job_keys or not session.orders.has_task_keys:
+        return False
+    if chains.instead("allocatable", "allocatable_count") is None:
+        return False
+    points = [*_LASTING_POINTS, "queue_order"]
+    return all(
+        name in lasts and lasts[name](point) for point in points for name, _ in chains.named(point)
+    )
+
+
+class _Line:
+    """The jobs of a group in their order, and how far this session is with them."""
+
+    __slots__ = ("_done", "_order", "group")
+
+    def __init__(self, group: WaitingGroup) -> None:
+        self.group = group
+        self._order = group.in_order()
+        self._done = 0
+
+    def before(self, limit: Key | None) -> list[Job]:
+        """Those whose turn comes before that key; without one, all that are left."""
+        order, start = self._order, self._done
+        if start == len(order):
+            return []
+        end = len(order) if limit is None else bisect_left(order, limit, start, key=_key_of)
+        self._done = end
+        return [job for _, job in order[start:end]]
+
+
+def _key_of(entry: tuple[Key, Job]) -> Key:
+    return entry[0]
+
+
+class WaitingLines:
+    """The waiting jobs of one run of allocate, by queue."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lines: dict[str, list[_Line]] = {}
+        room = session.waiting.room
+        session.waiting.may_pass_over = may_pass_over(session)
+        if not session.waiting.may_pass_over:
+            room.wake_all()
+        if not len(room):
+            return
+        for job_id, _ in session.cache.assumptions.cool_downs():
+            room.wake(job_id)
+        for group in room.groups():
+            self._lines.setdefault(group.queue, []).append(_Line(group))
+
+    def queues(self) -> Iterable[str]:
+        return self._lines
+
+    def woken(self, queue: Queue, next_key: Key | None) -> list[Job]:
+        """The jobs whose turn comes before that key and that have to be visited."""
+        found: list[Job] = []
+        for line in self._lines.get(queue.name, ()):
+            jobs = line.before(next_key)
+            if jobs and not self._still_waits(queue, line.group):
+                found += self._wake(jobs)
+        return found
+
+    def all_of(self, queue: Queue) -> list[Job]:
+        """Wakes all that had no turn yet: there is something new to say about them."""
+        lines = self._lines.pop(queue.name, ())
+        return [job for line in lines for job in self._wake(line.before(None))]
+
+    def _wake(self, jobs: list[Job]) -> list[Job]:
+        for job in jobs:
+            self._session.waiting.room.wake(job.id)
+        return jobs
+
+    def _still_waits(self, queue: Queue, group: WaitingGroup) -> bool:
+        session, first = self._session, group.first
+        if not is_plain_class(session, first.class_):
+            return False
+        view = session.view(first)
+        if view.takes_any or not session.votes.is_allocatable(queue, first):
+            return False
+        return session.feasibility.class_errors(first, view) is group.errors
+
+
+def let_rest(session: Session, waits: Iterable[Wait]) -> None:
+    """At the end of a session: jobs that fit nowhere, and of which there is no more to say."""
+    waiting = session.waiting
+    if not waiting.hopeless or not waiting.may_pass_over:
+        return
+    for wait in waits:
+        found = waiting.hopeless.get(wait.job)
+        if found is not None and _is_at_rest(found[0], wait):
+            waiting.room.enter(*found, wait)
+
+
+def _is_at_rest(job: Job, wait: Wait) -> bool:
+    standing, index = job.standing, job.index
+    if standing is None or standing.errors is None or standing.version != job.version:
+        return False
+    if job.closed_version != job.version or job.said or wait.reasons != standing.reasons:
+        return False
+    # It holds nothing, and so is no broken gang; and backfill has nothing to do with it.
+    if len(index.pending) != len(index) or index.pending_best_effort:
+        return False
+    # None where the session had moved some of its tasks.
+    errors = job.closed_errors or {}
+    return len(errors) == 1 and errors.get(standing.tasks[0].uid) is standing.errors

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -224,3 +226,113 @@ def test_a_shell_gets_a_script(capsys: pytest.CaptureFixture[str], shell: str) -
 def test_a_shell_is_given_commands_to_choose_from() -> None:
     ended = process(_PUMICE_COMPLETE="bash_complete", COMP_WORDS="pumice expl", COMP_CWORD="1")
     assert "plain,explain" in ended.out
+
+
+# What a user has is not always what a scheduler needs.
+
+
+async def test_pods_that_no_session_looks_at_are_said_to_wait(
+    core: RunningCore, ask: Run, tmp_path: Path
+) -> None:
+    await core.served([running.queue(), running.node("n1")])
+
+    def pod(**spec: Any) -> dict[str, Any]:
+        metadata = {"name": "one", "namespace": "team"}
+        held = {"containers": [CONTAINER], "schedulerName": "volcano", **spec}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": held}
+
+    lost = pod()
+    lost["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "none"}
+    for manifest, why in (
+        (lost, "in the PodGroup team/none, which is not in the manifest and not in the cluster"),
+        (pod(schedulerName="other"), "for the scheduler other (spec.schedulerName), not for this"),
+        (pod(schedulingGates=[{"name": "example.com/g"}]), "gate (example.com/g)"),
+    ):
+        file = written(tmp_path, manifest)
+        ended = await ask("schedule", "-f", file)
+        assert ended.code == 1, ended
+        assert f"one: {why}" in ended.out or why in ended.out
+        told = json.loads((await ask("schedule", "-f", file, "--json")).out)
+        assert why in told["waiting"][0]["why"][0]
+
+
+async def test_pods_of_another_scheduler_are_tried_with_a_warning(
+    core: RunningCore, ask: Run, tmp_path: Path
+) -> None:
+    await core.served([running.queue(), running.node("n1")])
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "team"},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [CONTAINER]}}},
+    }
+    ended = await ask("schedule", "-f", written(tmp_path, deployment))
+    assert ended.code == 0
+    assert "Deployment web: names no schedulerName" in ended.err
+    named = job(1)
+    assert (await ask("schedule", "-f", written(tmp_path, named))).err == ""
+
+
+async def test_jobs_that_are_there_are_told_from_those_asked_about(
+    core: RunningCore, ask: Run, tmp_path: Path
+) -> None:
+    # The live one waits for the next session, which does not come while the clock stands still.
+    adapter = await core.served([running.queue(), running.node("n1")])
+    await core.session(1)
+    await adapter.tell(*running.gang("already", 1))
+    ended = await ask("schedule", "-f", written(tmp_path, job(1)))
+    rows = [line.split() for line in ended.out.splitlines() if line.startswith("team/")]
+    assert [row[0] for row in rows] == ["team/train", "team/already"]
+    assert "team/already (in the cluster)" in ended.out
+
+
+def test_files_without_nodes_are_noticed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ended = pumice(capsys, "schedule", "--inline", "-f", written(tmp_path, job(1)))
+    assert ended.code == 1
+    assert "there is no Node in the files" in ended.err
+
+
+def test_asking_a_core_does_not_load_the_engine() -> None:
+    code = "import sys, pumice.cli.asking.schedule as s; print('pumice.core' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("team/job",), "say what it is: 'pumice explain job team/job' or 'pumice explain pod te"),
+        (("job/job",), "write 'pumice explain job NAMESPACE/job'"),
+        (("jbo", "team/job"), "did you mean 'job'?"),
+        (("job", "a/b/c"), "'a/b/c' is no name; allowed: NAMESPACE/NAME"),
+        (("job", "team/"), "'team/' is no name"),
+        (("pod", ""), "'' is no name"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_comes_with_the_way_to_ask_it(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], problem: str
+) -> None:
+    ended = pumice(capsys, "explain", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert problem in ended.err
+
+
+async def test_a_pod_taken_for_a_job_is_told_apart(core: RunningCore, ask: Run) -> None:
+    await core.served([running.queue(), *running.gang("train", 1)])
+    await core.session(1)
+    ended = await ask("explain", "job", "team/train-0")
+    assert (ended.code, "team/train-0 is a pod, no job" in ended.err) == (2, True)
+    ended = await ask("explain", "pod", "team/train")
+    assert "team/train is a job, no pod: 'pumice explain job team/train'" in ended.err
+
+
+async def test_a_row_is_a_line_for_pipes(core: RunningCore, ask: Run) -> None:
+    name = "a-job-with-a-name-that-is-rather-long-for-a-column"
+    await core.served([running.queue(), running.node("n1"), *running.gang(name, 9)])
+    await core.session(1)
+    lines = (await ask("show", "jobs")).out.splitlines()
+    assert len(lines) == 3
+    assert f"team/{name}" in lines[2]
+    assert lines[2].endswith("tasks fit")

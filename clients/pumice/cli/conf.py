@@ -9,6 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from pumice.cli.composed import WordGroup
 from pumice.cli.errors import BAD_INPUT
 from pumice.cli.simulation.sources import read_text
 from pumice.cli.terminal import complain, console, json_option, say_json, warn
@@ -17,7 +18,7 @@ from pumice.v1.configuration_pb2 import Configuration, ConfigurationProblem
 from pumice.v1.inspection_service_pb2 import CheckConfigResponse, ConfigurationNote
 
 
-@click.group("conf")
+@click.group("conf", cls=WordGroup)
 def conf_group() -> None:
     """Scheduler configurations."""
 

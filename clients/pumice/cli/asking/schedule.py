@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from difflib import get_close_matches
+from collections.abc import Sequence
 from typing import Any
 
 import click
-from rich.markup import escape
 
 from pumice.cli.asking.options import core, core_options, output_options, say
-from pumice.cli.asking.tables import amount, resources_of, table
+from pumice.cli.asking.outcome import print_outcome
+from pumice.cli.asking.reading import Manifest, read
 from pumice.cli.errors import FAILED, InputProblem
-from pumice.cli.simulation.sources import furnished, named_source, read_text
-from pumice.cli.terminal import console, warn
-from pumice.client.models import ScheduleResult, Share, seconds_of
-from pumice.manifests import translate_all
-from pumice.server.local import (
-    ConfigurationRefusedError,
-    ObjectsRejectedError,
-    schedule_inline,
-)
+from pumice.cli.simulation.sources import furnished, read_text
+from pumice.cli.terminal import warn
+from pumice.client.models import ScheduleResult, Share, Waiting, seconds_of
 from pumice.v1.configuration_pb2 import Configuration
-from pumice.v1.object_pb2 import ClusterObject
-from pumice.v1.reason_pb2 import REASON_CODE_QUEUE_MISSING
 from pumice.v1.scheduling_service_pb2 import InlineSource, ObjectSet, ScheduleRequest
-
-_MOST_ROWS = 40
 
 
 @click.command("schedule")
@@ -68,46 +57,38 @@ def schedule_command(
     Volcano Jobs and Kubernetes' own workloads are written out as their controllers would. Exits
     with 1 when something of it would stay pending.
     """
-    objects = _read(files)
+    manifest = read(files)
     configuration = None if conf is None else Configuration(scheduler_conf=read_text(conf))
     if inline:
-        result = _inline(objects, configuration, sessions)
+        result = _inline(manifest, configuration, sessions)
     else:
         with core(**reached) as client:
-            result = client.schedule(objects, configuration=configuration, sessions=sessions)
-    ours = _jobs(objects)
+            result = client.schedule(
+                manifest.objects, configuration=configuration, sessions=sessions
+            )
+    waiting = manifest.waiting(result)
     if output == "table":
-        _print(result, ours)
+        print_outcome(result, manifest, waiting)
     else:
-        say(_value(result), output)
-    return FAILED if any(wait.job in ours for wait in result.waiting) else 0
-
-
-def _read(files: tuple[str, ...]) -> list[ClusterObject]:
-    translation = translate_all(*(named_source(file) for file in files), expand_workloads=True)
-    for ignored in translation.ignored:
-        warn(str(ignored))
-    if translation.errors:
-        first, *more = translation.errors
-        rest = f" (and {len(more)} more)" if more else ""
-        raise InputProblem(f"{first}{rest}")
-    if not translation.objects:
-        raise InputProblem(f"{', '.join(files)}: nothing in it that is scheduled")
-    return translation.objects
-
-
-def _jobs(objects: list[ClusterObject]) -> set[str]:
-    return {
-        f"{held.pod_group.namespace}/{held.pod_group.name}"
-        for held in objects
-        if held.HasField("pod_group")
-    }
+        say(_value(result, waiting), output)
+    return FAILED if waiting else 0
 
 
 def _inline(
-    objects: list[ClusterObject], configuration: Configuration | None, sessions: int
+    manifest: Manifest, configuration: Configuration | None, sessions: int
 ) -> ScheduleResult:
-    objects = [*objects, *furnished(objects)]
+    # The engine is needed here only, and takes its time to load.
+    from pumice.server.local import (  # noqa: PLC0415
+        ConfigurationRefusedError,
+        ObjectsRejectedError,
+        schedule_inline,
+    )
+
+    if not manifest.has_nodes:
+        warn(
+            "there is no Node in the files, so nothing can be placed; without --inline a core is asked"
+        )
+    objects = [*manifest.objects, *furnished(manifest.objects)]
     request = ScheduleRequest(
         request_id="inline",
         inline=InlineSource(objects=ObjectSet(other_objects=objects)),
@@ -120,7 +101,9 @@ def _inline(
         raise InputProblem(str(error)) from None
 
 
-def _value(result: ScheduleResult) -> dict[str, object]:
+def _value(result: ScheduleResult, ours: Sequence[Waiting]) -> dict[str, object]:
+    listed = {wait.job for wait in result.waiting}
+    waiting = [*result.waiting, *(wait for wait in ours if wait.job not in listed)]
     return {
         "basedOnSeq": result.based_on_seq,
         "binds": [{"pod": b.pod, "node": b.node, "job": b.job} for b in result.binds],
@@ -128,7 +111,7 @@ def _value(result: ScheduleResult) -> dict[str, object]:
             {"pod": e.pod, "node": e.node, "reason": e.reason, "forJob": e.for_job}
             for e in result.evictions
         ],
-        "waiting": [{"job": w.job, "why": list(w.why)} for w in result.waiting],
+        "waiting": [{"job": w.job, "why": list(w.why)} for w in waiting],
         "queuesBefore": [_share(share) for share in result.queues_before],
         "queuesAfter": [_share(share) for share in result.queues_after],
         "sessions": [
@@ -153,73 +136,3 @@ def _share(share: Share) -> dict[str, object]:
         "share": share.share,
         "overused": share.overused,
     }
-
-
-def _print(result: ScheduleResult, ours: set[str]) -> None:
-    out = console()
-    if result.evictions:
-        evicted = table("evict", "from", "for", "why")
-        for order in result.evictions[:_MOST_ROWS]:
-            evicted.add_row(*map(escape, (order.pod, order.node, order.for_job, order.reason)))
-        out.print(evicted)
-    if result.binds:
-        bound = table("bind", "pods", "to", right=("pods",))
-        places: dict[str, Counter[str]] = {}
-        for bind in result.binds:
-            places.setdefault(bind.job or bind.pod, Counter())[bind.node] += 1
-        for job, nodes in list(places.items())[:_MOST_ROWS]:
-            shown = [f"{node} x{n}" if n > 1 else node for node, n in sorted(nodes.items())]
-            more = f" and {len(shown) - 5} more nodes" if len(shown) > 5 else ""
-            bound.add_row(
-                f"[green]{escape(job)}[/]", str(sum(nodes.values())), ", ".join(shown[:5]) + more
-            )
-        out.print(bound)
-    waiting = [wait for wait in result.waiting if not ours or wait.job in ours]
-    if waiting:
-        pending = table("would wait", "why")
-        for wait in waiting[:_MOST_ROWS]:
-            why = "; ".join((*wait.why, *_near_queues(result, wait.job)))
-            pending.add_row(f"[yellow]{escape(wait.job)}[/]", escape(why))
-        out.print(pending)
-    _print_shares(result)
-    if not result.binds and not result.evictions and not waiting:
-        out.print("Nothing would be decided.")
-    spent = sum(map(seconds_of, result.message.sessions)) * 1000
-    many = len(result.message.sessions)
-    told = f"{many} sessions" if many > 1 else "1 session"
-    told += f", {spent:.1f} ms"
-    if result.based_on_seq:
-        told += f", as of op {result.based_on_seq} of the live cluster"
-    out.print(f"[dim]{told}[/]")
-
-
-def _near_queues(result: ScheduleResult, job: str) -> list[str]:
-    """A queue that does not exist may be one that was misspelt."""
-    there = [share.queue for share in result.queues_after]
-    missing = [
-        name
-        for wait in result.message.waits
-        if wait.job == job
-        for reason in wait.reasons
-        if reason.code == REASON_CODE_QUEUE_MISSING
-        for name in reason.subjects
-    ]
-    near = [name for each in missing for name in get_close_matches(each, there, n=1)]
-    return [f"did you mean {name}?" for name in near]
-
-
-def _print_shares(result: ScheduleResult) -> None:
-    before = {share.queue: share for share in result.queues_before}
-    changed = [
-        (before[share.queue], share)
-        for share in result.queues_after
-        if share.queue in before and before[share.queue].allocated != share.allocated
-    ]
-    if not changed:
-        return
-    shares = table("queue", "resource", "before", "after", "deserved")
-    for old, new in changed:
-        for name in resources_of(old.allocated, new.allocated):
-            values = (old.allocated, new.allocated, new.deserved)
-            shares.add_row(new.queue, name, *(amount(name, v.get(name, 0)) for v in values))
-    console().print(shares)

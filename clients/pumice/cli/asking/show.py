@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -12,16 +13,19 @@ from google.protobuf.message import Message
 from rich.markup import escape
 
 from pumice.cli.asking.options import core, core_options, output_options, say
-from pumice.cli.asking.tables import amount, resources_of, table
+from pumice.cli.asking.tables import amount, print_table, resources_of, table
 from pumice.cli.asking.top import by_parent
 from pumice.cli.asking.watch import session_lines, session_value
-from pumice.cli.terminal import console
+from pumice.cli.composed import WordGroup
+from pumice.cli.terminal import console, warn
+from pumice.client import Client
 from pumice.client.models import phase_of, seconds_of, time_of
 from pumice.client.reasons import summarized, told
 from pumice.v1.group_pb2 import PodGroupPhase, QueueState
 from pumice.v1.inspection_service_pb2 import GetConfigResponse, JobInfo, NodeInfo, QueueInfo
 from pumice.v1.session_pb2 import SessionSummary
 
+_NEAR = 3
 _PHASES = [
     name.removeprefix("POD_GROUP_PHASE_").lower()
     for name in PodGroupPhase.keys()  # noqa: SIM118
@@ -29,13 +33,15 @@ _PHASES = [
 ]
 
 
-@click.group("show")
+@click.group("show", cls=WordGroup)
 def show_group() -> None:
     """Shows what a core holds: queues, jobs, nodes, sessions, the configuration."""
 
 
 def _say(items: Sequence[Message], output: str, show: Callable[[Any], None]) -> int:
-    if output == "table":
+    if output == "table" and not items:
+        click.echo("There are none.", err=True)
+    elif output == "table":
         show(items)
     else:
         say([MessageToDict(item) for item in items], output)
@@ -77,7 +83,7 @@ def _queues(queues: list[QueueInfo]) -> None:
             values = [amount(name, each[name]) if name in each else "-" for each in held]
             first = number == 0
             made.add_row(*(head if first else [""] * 4), name, *values, str(sum(jobs)) * first)
-    console().print(made)
+    print_table(made)
 
 
 @show_group.command("jobs")
@@ -90,14 +96,30 @@ def jobs_command(namespace: str, queue: str, phase: str | None, output: str, **r
     """Jobs, how far they are, and why they wait."""
     with core(**reached) as client:
         jobs = client.jobs(namespace, queue)
+        if not jobs:
+            _hint(client, namespace, queue)
     if phase is not None:
         jobs = [job for job in jobs if phase_of(job.phase).lower() == phase]
     return _say(jobs, output, _jobs)
 
 
+def _hint(client: Client, namespace: str, queue: str) -> None:
+    """None of a queue that is there is an answer; of one that is not, perhaps a slip of the pen."""
+    if queue:
+        _hint_at("queue", queue, [each.share.name for each in client.queues()])
+    if namespace:
+        _hint_at("namespace with jobs", namespace, sorted({j.namespace for j in client.jobs()}))
+
+
+def _hint_at(what: str, name: str, there: list[str]) -> None:
+    if name not in there:
+        near = get_close_matches(name, there, n=_NEAR) or there[:_NEAR]
+        warn(f"no {what} {name!r}" + (f"; there is {', '.join(near)}" if near else ""))
+
+
 def _jobs(jobs: list[JobInfo]) -> None:
     numbers = ("min", "waiting", "placed", "running", "done", "age")
-    made = table("job", "queue", "phase", *numbers, "why it waits", right=numbers)
+    made = table("job", "queue", "phase", *numbers, "why", right=numbers, wide="why")
     now = datetime.now(UTC)
     for job in jobs:
         counts = (
@@ -116,7 +138,7 @@ def _jobs(jobs: list[JobInfo]) -> None:
             _age((now - time_of(job.creation_time)).total_seconds()),
             escape(why),
         )
-    console().print(made)
+    print_table(made)
 
 
 def _age(seconds: float) -> str:
@@ -146,7 +168,7 @@ def _nodes(nodes: list[NodeInfo]) -> None:
             first = number == 0
             head = [escape(node.name) + mark, str(node.pod_count)] if first else ["", ""]
             made.add_row(*head, name, *values)
-    console().print(made)
+    print_table(made)
 
 
 @show_group.command("sessions")
@@ -172,11 +194,11 @@ def _sessions(sessions: list[SessionSummary]) -> None:
             *map(str, counts),
             str(each.based_on_seq),
         )
-    console().print(made)
+    print_table(made)
 
 
 @show_group.command("session")
-@click.argument("number", type=click.IntRange(0), default=0, metavar="[N]")
+@click.argument("number", type=click.IntRange(0), default=0, metavar="N")
 @core_options
 @output_options
 def session_command(number: int, output: str, **reached: Any) -> int:

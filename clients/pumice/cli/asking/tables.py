@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rich import box
+from rich.measure import Measurement
 from rich.table import Table
 
+from pumice.cli.terminal import console
+
+# Of a column that breaks its lines, and of any table.
+_NARROWEST, _WIDEST = 24, 10_000
 _GIB, _MIB = 2**30, 2**20
+_RULE = "─"
+# Spaces at the end of a line, be they in colour.
+_PADDING = re.compile(r" +(?=(?:\x1b\[[0-9;]*m| )*$)")
 
 
-def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+def table(*columns: str, right: tuple[str, ...] = (), wide: str = "") -> Table:
+    """Only the wide column breaks its lines; in the others a name stays one that can be copied."""
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            no_wrap=column != wide,
+            min_width=_NARROWEST if column == wide else None,
+        )
     return made
+
+
+def print_table(made: Table) -> None:
+    """Fitted to the terminal; one line a row where it is too narrow for that, and for pipes."""
+    out = console()
+    width = out.width
+    size = Measurement.get(out, out.options.update(width=_WIDEST), made)
+    if out.is_terminal and size.minimum <= width:
+        out.print(made)
+        return
+    out.width = max(size.maximum, 1)
+    with out.capture() as captured:
+        out.print(made, crop=False)
+    for line in captured.get().splitlines():
+        is_rule = set(line) <= {_RULE}
+        out.out(line[:width] if is_rule else _PADDING.sub("", line), highlight=False)
 
 
 def amount(resource: str, value: int) -> str:

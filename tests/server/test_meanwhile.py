@@ -57,7 +57,7 @@ async def test_a_job_is_explained_while_a_session_runs(core: RunningCore, hold: 
     assert late.explanation.nearest_nodes
     assert late.explanation.blocking_pod == "job-5"
     assert "no node takes job-5" in late.explanation.sentence
-    assert "By itself job-5 would fit on n1" in late.explanation.sentence
+    assert "the nearest node for job-5 is n1, which lacks 1 cpu" in late.explanation.sentence
 
 
 async def explained_pod(core: RunningCore, name: str, **fields: Any) -> ExplainResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from pumice.client.amounts import amount
 from pumice.v1 import reason_pb2
 from pumice.v1.reason_pb2 import Reason, ReasonCode
 
@@ -53,6 +54,16 @@ def _queue(reason: Reason) -> str:
     return f"queue {_names(reason)}" if reason.subjects else "the queue"
 
 
+def _queue_quota(reason: Reason) -> str:
+    over = (
+        f"{limit.resource} of queue {limit.queue}: {amount(limit.resource, limit.asked)} asked,"
+        f" {amount(limit.resource, limit.used)} of {amount(limit.resource, limit.allowed)} used"
+        for limit in reason.limits
+    )
+    about = f" ({'; '.join(over)})" if reason.limits else _about(reason)
+    return _task(reason, f"above the queue's limit{about}")
+
+
 def _gang_invalid(reason: Reason) -> str:
     if reason.need:
         return f"{reason.have} of {reason.need} needed pods exist{_about(reason)}"
@@ -73,7 +84,7 @@ _TEXTS: Mapping[int, Callable[[Reason], str]] = {
     reason_pb2.REASON_CODE_QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
     reason_pb2.REASON_CODE_QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open",
     reason_pb2.REASON_CODE_QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",
-    reason_pb2.REASON_CODE_QUEUE_QUOTA: lambda r: _task(r, f"above the queue's limit{_about(r)}"),
+    reason_pb2.REASON_CODE_QUEUE_QUOTA: _queue_quota,
     reason_pb2.REASON_CODE_CLUSTER_OVERCOMMITTED: lambda r: (
         f"more is let in than the cluster holds{_about(r)}"
     ),

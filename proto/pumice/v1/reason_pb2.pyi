@@ -122,6 +122,45 @@ class NodeCount(_message.Message):
 Global___NodeCount: _TypeAlias = NodeCount  # noqa: Y015
 
 @_typing.final
+class QueueLimit(_message.Message):
+    """A limit of a queue that is in the way; units: see resource.proto."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    ALLOWED_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    """The job's own queue, or one above it."""
+    resource: _builtins.str
+    asked: _builtins.int
+    """What the job or task asks for."""
+    used: _builtins.int
+    """What the queue's jobs hold; for a job that is to be let in, also what others that were let in
+    are promised.
+    """
+    allowed: _builtins.int
+    """What the queue may have at most, or for a task what it deserves, where that is its limit."""
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        asked: _builtins.int = ...,
+        used: _builtins.int = ...,
+        allowed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "asked", b"asked", "queue", b"queue", "resource", b"resource", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueLimit: _TypeAlias = QueueLimit  # noqa: Y015
+
+@_typing.final
 class Reason(_message.Message):
     """One stage at which a job or task was held back."""
 
@@ -134,6 +173,7 @@ class Reason(_message.Message):
     NEED_FIELD_NUMBER: _builtins.int
     SUBJECTS_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
     author: _builtins.str
     """The action or plugin that said so."""
     code: Global___ReasonCode.ValueType
@@ -148,6 +188,12 @@ class Reason(_message.Message):
 
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeCount]: ...
+    @_builtins.property
+    def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueLimit]:
+        """Of REASON_CODE_QUEUE_QUOTA, as the cluster stands; filled in by Explain where nodes were
+        looked at, and empty where there is room by now.
+        """
+
     def __init__(
         self,
         *,
@@ -158,10 +204,11 @@ class Reason(_message.Message):
         need: _builtins.int = ...,
         subjects: _abc.Iterable[_builtins.str] | None = ...,
         nodes: _abc.Iterable[Global___NodeCount] | None = ...,
+        limits: _abc.Iterable[Global___QueueLimit] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "code", b"code", "have", b"have", "need", b"need", "nodes", b"nodes", "subjects", b"subjects", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "code", b"code", "have", b"have", "limits", b"limits", "need", b"need", "nodes", b"nodes", "subjects", b"subjects", "task", b"task"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -37,6 +37,18 @@ class NodeCount:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLimit:
+    """A limit of a queue that is in the way, in the units of its resource."""
+
+    # The job's own queue, or one above it.
+    queue: str
+    resource: str
+    asked: int
+    used: int
+    allowed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reason:
     """One stage at which a job or task was held back."""
 
@@ -50,3 +62,4 @@ class Reason:
     # Resource names, roles or whatever else the code is about.
     subjects: tuple[str, ...] = ()
     nodes: tuple[NodeCount, ...] = ()
+    limits: tuple[QueueLimit, ...] = ()

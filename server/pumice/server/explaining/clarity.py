@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pumice.core.model.group import QueueState
-from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
 from pumice.server.explaining.sight import Sight
+
+# Who may refuse to let a job in for its queue, and who asks for a pod that others be evicted.
+_QUEUE_PLUGINS = frozenset({"proportion", "capacity"})
+_RECLAIMING = frozenset({"reclaim", "gangreclaim"})
 
 
 def clarified(sight: Sight, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
-    """The same reasons; pods behind gates are named, and a closed queue is called closed."""
-    found = [_queue_as_it_is(sight, reason) for reason in reasons]
+    """The same reasons; pods behind gates are named, a closed queue is called closed, and of a
+    full one it is said what it is full of.
+    """
+    found = [_with_limits(sight, _queue_as_it_is(sight, reason)) for reason in reasons]
     if sight.gated and not any(reason.code is ReasonCode.GATED for reason in found):
         found.append(Reason("core", ReasonCode.GATED, task=sight.gated, subjects=sight.gates))
     return tuple(dict.fromkeys(found))
@@ -21,3 +29,15 @@ def _queue_as_it_is(sight: Sight, reason: Reason) -> Reason:
     if reason.code is not ReasonCode.QUEUE_QUOTA or reason.subjects or not shut:
         return reason
     return Reason(reason.author, ReasonCode.QUEUE_NOT_OPEN, subjects=(sight.queue,))
+
+
+def _with_limits(sight: Sight, reason: Reason) -> Reason:
+    if reason.code is not ReasonCode.QUEUE_QUOTA or reason.limits:
+        return reason
+    limits: tuple[QueueLimit, ...] = ()
+    if reason.author in _QUEUE_PLUGINS:
+        limits = sight.limits.let_in
+    elif reason.task and reason.task == sight.blocking:
+        reclaims = reason.author in _RECLAIMING
+        limits = sight.limits.reclaim if reclaims else sight.limits.place
+    return replace(reason, limits=limits) if limits else reason

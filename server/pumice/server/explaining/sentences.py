@@ -113,8 +113,11 @@ def _why(sight: Sight, reasons: tuple[Reason, ...]) -> str:
 
 
 def _telling(reasons: tuple[Reason, ...]) -> list[Reason]:
-    """Without that a gang of one is short by one, where another reason says why."""
+    """Those that say more: not that a gang of one is short by one, and each limit once."""
     said = [r for r in reasons if r.code is not ReasonCode.GANG_SHORT or r.need > 1]
+    if any(reason.limits for reason in said):
+        # The others of the gang run into the same limit.
+        said = [r for r in said if r.code is not ReasonCode.QUEUE_QUOTA or r.limits]
     return said or list(reasons)
 
 
@@ -186,6 +189,21 @@ def _queue(reason: Reason) -> str:
     return f"queue {reason.subjects[0]}" if reason.subjects else "its queue"
 
 
+def _queue_quota(reason: Reason) -> str:
+    if not reason.limits:
+        return f"it is above what its queue may have{_about(reason)}"
+    allowed, used, asked = (
+        " and ".join(amount(limit.resource, getattr(limit, part)) for limit in reason.limits)
+        for part in ("allowed", "used", "asked")
+    )
+    # A job that is let in is promised what it asks for before it holds it.
+    taken = "taken" if reason.task else "taken or promised"
+    return (
+        f"queue {reason.limits[0].queue} may have {allowed}, of which {used} is {taken},"
+        f" and {reason.task or 'it'} asks for {asked}"
+    )
+
+
 def _gang_invalid(reason: Reason) -> str:
     if reason.need:
         return f"only {reason.have} of the {reason.need} pods it needs exist"
@@ -209,7 +227,7 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
     ReasonCode.QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open, so nothing in it starts",
     ReasonCode.QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",
-    ReasonCode.QUEUE_QUOTA: lambda r: f"it is above what its queue may have{_about(r)}",
+    ReasonCode.QUEUE_QUOTA: _queue_quota,
     ReasonCode.NAMESPACE_QUOTA: lambda r: f"it is above its namespace's quota{_about(r)}",
     ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: (
         f"more was let in than the cluster can hold{_about(r)}"

@@ -16,6 +16,7 @@ from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
 from pumice.server.board import View
 from pumice.server.explaining.ahead import place_those_ahead
+from pumice.server.explaining.limits import LimitsMet, limits_met
 from pumice.server.explaining.nearest import nearest_nodes, placement_of
 from pumice.server.state import ClusterState
 from pumice.server.wire.groups import write_pod_group_status
@@ -59,6 +60,8 @@ class Sight:
     gates: tuple[str, ...] = ()
     # Members of the gang that are imagined on their nodes before the blocking pod is looked at.
     ahead: int = 0
+    # What the job, and the blocking pod after those ahead, would run into.
+    limits: LimitsMet = field(default_factory=LimitsMet)
     # None: nobody looked.
     node_count: int | None = None
     nearest: list[explanation_pb2.NearestNode] = field(default_factory=list)
@@ -250,14 +253,19 @@ def _look_closer(
     elif job is not None and waiting is None:
         placed = [t for s in _PLACED for t in job.index.in_order(s)][:_MOST_PLACEMENTS]
     sight.placed_uids = {each.name: each.uid for each in placed}
-    if (waiting is None and not placed) or not len(engine.cache.table):
+    queued = job if job is not None and job.group is not None else None
+    asks = waiting is not None or placed or (queued is not None and queued.is_pending)
+    if not asks or not len(engine.cache.table):
         return
 
     def look(session: Session) -> None:
+        known = queued if queued is not None and queued.queue in session.queues else None
         if waiting is not None and not waiting.gated:
-            if job is not None and job.group is not None and job.queue in session.queues:
-                sight.ahead = place_those_ahead(session, job, waiting)
+            if known is not None:
+                sight.ahead = place_those_ahead(session, known, waiting)
             sight.nearest = nearest_nodes(session, waiting, subject.nodes)
+        if known is not None:
+            sight.limits = limits_met(session.accounts, known, waiting)
         sight.placements = [placement_of(session, each, subject.nodes) for each in placed]
 
     engine.look(look, now_ns)

@@ -14,7 +14,7 @@ from pumice.core.decisions import (
     StatusChange,
     Wait,
 )
-from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
 from pumice.server.wire.decisions import BATCH_BYTES
 from pumice.server.wire.groups import write_pod_group_status
 from pumice.server.wire.objects import kind_number
@@ -76,6 +76,17 @@ def write_reason(reason: Reason) -> reason_pb2.Reason:
         need=reason.need,
         subjects=reason.subjects,
         nodes=[reason_pb2.NodeCount(reason=n.reason, nodes=n.nodes) for n in reason.nodes],
+        limits=map(_write_limit, reason.limits),
+    )
+
+
+def _write_limit(limit: QueueLimit) -> reason_pb2.QueueLimit:
+    return reason_pb2.QueueLimit(
+        queue=limit.queue,
+        resource=limit.resource,
+        asked=limit.asked,
+        used=limit.used,
+        allowed=limit.allowed,
     )
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from pumice.cli.replay.whatif import Changes, pace_of
+from pumice.cli.replay.whatif import Changes, what_if
 from pumice.recordings import Recording, pace
 from pumice.recordings.closed_loop import ClosedLoop
 from pumice.recordings.figures import ALL, Figures, figures
 from pumice.recordings.history import History, OutsideEvent
-from pumice.recordings.pace import Pace
-from pumice.server import pacing
-from pumice.server.local import LocalCore, LocalSession
+from pumice.recordings.pace import Pace, pacing
+from pumice.server import pacing as server_pacing
+from pumice.server.local import LocalSession, leave_recording
 from pumice.testing import recordings_in
 from pumice.v1 import delta_pb2, object_pb2
 from pumice.v1.configuration_pb2 import Configuration
@@ -47,14 +47,23 @@ def read(path: Path) -> History:
 
 
 def both(path: Path, conf: str | None = None, **changes: Any) -> tuple[Figures, Figures]:
-    history = read(path)
-    configuration = Changes(conf, **changes).applied_to(history.configuration)
-    return played(history, configuration, pace_of(history, configuration)[0])
+    with Recording(path) as held:
+        found = what_if([held], Changes(conf, **changes), None)
+    return found.old, found.new
 
 
-def played(history: History, configuration: Configuration, pace: Pace) -> tuple[Figures, Figures]:
-    loop = ClosedLoop(history, LocalCore(configuration), pace)
-    loop.run()
+def simulated(path: Path, leaves: int, *, as_recorded: bool = True) -> tuple[Figures, Figures]:
+    """Simulated from a session on, although it decides as recorded."""
+    with Recording(path) as held:
+        history = History.read(held.entries())
+        past = History.read(held.entries(), sessions=leaves)
+        left = leave_recording(held.entries(), at=leaves)
+    assert left is not None
+    period_ns, eager = pacing(left.core.configuration)
+    ticks = history.ticks[leaves:]
+    pace = Pace(ticks, period_ns, eager=eager, as_recorded=as_recorded)
+    loop = ClosedLoop(history, left.core, pace, past=past)
+    loop.run(leaving=left.session)
     return (
         figures(history, history.pods, history.evictions),
         figures(history, loop.lives, loop.evictions),
@@ -62,8 +71,19 @@ def played(history: History, configuration: Configuration, pace: Pace) -> tuple[
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-def test_the_recorded_configuration_reproduces_the_recorded_waiting_times(path: Path) -> None:
-    check_alike(*both(path))
+def test_the_recorded_configuration_reproduces_what_was_recorded(path: Path) -> None:
+    old, new = both(path)
+    assert new == old
+    with Recording(path) as held:
+        text = History.read(held.entries()).configuration.scheduler_conf
+    assert both(path, text) == (old, old)
+
+
+@pytest.mark.parametrize("leaves", [0, 7, 20])
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_a_simulated_world_reproduces_the_recorded_waiting_times(path: Path, leaves: int) -> None:
+    """Also from the middle, with all that is on its way there."""
+    check_alike(*simulated(path, leaves))
 
 
 @pytest.mark.parametrize("path", FROM_PROCESSES, ids=lambda path: path.stem)
@@ -74,9 +94,7 @@ def test_recordings_of_processes_hold_sessions_long_before_the_period_was_over(p
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_so_does_a_pace_that_knows_the_first_session_only(path: Path) -> None:
-    history = read(path)
-    pace = Pace(history.ticks, PERIOD_NS, eager=True, as_recorded=False)
-    check_alike(*played(history, history.configuration, pace))
+    check_alike(*simulated(path, 0, as_recorded=False))
 
 
 def check_alike(old: Figures, new: Figures) -> None:
@@ -127,6 +145,7 @@ class Sessions:
     def __init__(self) -> None:
         self.times: list[int] = []
         self.stirred = 0
+        self.configuration = Configuration()
 
     def apply(self, ops: Sequence[delta_pb2.Op], now_ns: int) -> None:
         self.stirred += 1
@@ -174,4 +193,4 @@ def test_a_recorded_session_is_the_one_that_a_change_called_for() -> None:
 
 
 def test_eager_means_the_same_as_in_a_core() -> None:
-    assert pace.QUIET_NS == pacing.QUIET_NS
+    assert pace.QUIET_NS == server_pacing.QUIET_NS

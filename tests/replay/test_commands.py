@@ -136,7 +136,12 @@ def test_a_redacted_copy_is_written(tmp_path: Path) -> None:
             ["replay", str(GOLDEN[0]), "--closed", "--until", "2020-01-01T00:00:00Z"],
             "no session is in it until then",
         ),
-        (["replay", *map(str, GOLDEN), "--closed"], "one recording at a time"),
+        (["replay", *map(str, GOLDEN), "--closed"], "of several clusters: demo, sim, walk"),
+        (["replay", *map(str, GOLDEN), "--session", "3"], "takes one recording at a time"),
+        (["replay", "{}/empty"], "no file in this folder ends in .pumice"),
+        (["replay", str(GOLDEN[0]), "--diff", "--closed"], "does not go with --closed"),
+        (["replay", str(GOLDEN[0]), "--plot", "{}/x.svg"], "--plot goes with --conf"),
+        (["replay", str(GOLDEN[0]), "--diff", "--conf", "{}/fly"], "unknown action 'fly'"),
         (["replay", str(GOLDEN[0]), "--export-scenario", "{}/x"], "needs --session"),
         (["replay", str(GOLDEN[0]), "--conf", "{}/text.pumice"], "--conf: configuration"),
         (["record", "{}/x.rec", "--core", "unix:{}/none"], "ends in .pumice"),
@@ -151,6 +156,8 @@ def test_what_cannot_be_done_is_said_in_a_line(
     tmp_path: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "text.pumice").write_text("no: recording\n")
+    (tmp_path / "fly").write_text("actions: fly\n")
+    (tmp_path / "empty").mkdir()
     assert run([word.format(tmp_path) for word in arguments]) == 2
     problem = capsys.readouterr().err
     assert said in problem

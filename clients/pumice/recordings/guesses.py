@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from statistics import median_low
 
 from pumice.recordings.history import History
-from pumice.recordings.lives import PodLife
+from pumice.recordings.lives import BY_CLEANUP, BY_USER, PodLife
 
 _SECOND_NS = 1_000_000_000
 
@@ -25,8 +25,9 @@ class Guesses:
             (history.pods[p.replaced_by].created_ns - p.gone_ns for p in lives if p.replaced_by),
             _SECOND_NS,
         )
-        # From a session's end until pods show what it said about them.
-        self.echo_ns = _median(history.echoes_ns, 0)
+        # How far the cluster's clock is ahead of the core's.
+        self._ahead_ns = _median((_ahead(p) for p in lives if p.start_time_ns), 0)
+        self._echo = _median(history.echoes_ns.values(), 0)
         finished = [p for p in lives if p.finished_ns]
         self._by_job = _medians(finished, lambda p: p.job)
         self._by_queue = _medians(finished, lambda p: history.jobs[p.job].queue)
@@ -41,12 +42,21 @@ class Guesses:
     def start_ns(self, life: PodLife) -> int:
         return life.running_ns - life.bound_ns if _has_started(life) else self._start
 
+    def start_time_ns(self, life: PodLife, now_ns: int) -> int:
+        """What the cluster says of a pod that starts now."""
+        return now_ns + (_ahead(life) if life.start_time_ns else self._ahead_ns)
+
+    def echo_ns(self, uid: str, now_ns: int) -> int:
+        """From a session until a pod shows what was said about it."""
+        return self._history.echoes_ns.get((uid, now_ns), self._echo)
+
     def notice_ns(self, life: PodLife) -> int:
         """From the decision to evict until the pod shows it."""
         return _notice(life) if life.evicted_ns and _end(life) else self._notice
 
     def grace_ns(self, life: PodLife) -> int:
-        if life.evicted_ns and life.gone_ns:
+        """From when a pod shows that it shall end until it is gone."""
+        if life.gone_ns and (life.evicted_ns or life.terminating_ns):
             return life.gone_ns - _end(life)
         return self._grace
 
@@ -62,6 +72,9 @@ class Guesses:
             last = self._history.pods[last.replaced_by]
         if last.finished_ns:
             return last.run_ns
+        if last.ended_by in (BY_USER, BY_CLEANUP):
+            # It ends when somebody ends it.
+            return None
         if last.running_ns:
             self.endless_runs.add(life.uid)
             return None
@@ -77,6 +90,10 @@ def _was_decided(life: PodLife) -> bool:
 
 def _has_started(life: PodLife) -> bool:
     return bool(life.bound_ns) and life.running_ns >= life.bound_ns
+
+
+def _ahead(life: PodLife) -> int:
+    return life.start_time_ns - life.running_ns
 
 
 def _end(life: PodLife) -> int:

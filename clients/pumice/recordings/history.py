@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pumice.recordings.lives import (
+    AT_ONCE_NS,
     BY_CLEANUP,
     BY_EVICTION,
     BY_NODE,
@@ -16,10 +17,17 @@ from pumice.recordings.lives import (
     PodLife,
     as_created,
 )
-from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2, recording_pb2
+from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2, recording_pb2, status_pb2
 from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.group_pb2 import PodGroupStatus
 
 _Key = tuple[int, str]
+# After these a decision is no longer on its way.
+_CAME_TO_NOTHING = (
+    decision_pb2.OUTCOME_CODE_CONFLICT,
+    decision_pb2.OUTCOME_CODE_GONE,
+    decision_pb2.OUTCOME_CODE_FAILED,
+)
 _FINISHED = (pod_pb2.POD_PHASE_SUCCEEDED, pod_pb2.POD_PHASE_FAILED)
 
 
@@ -40,8 +48,8 @@ class History:
 
     start_ns: int = 0
     end_ns: int = 0
-    configuration: Configuration = field(default_factory=Configuration)
-    configurations: int = 0
+    # Configurations and when they came; some may have been refused.
+    configured: list[tuple[int, Configuration]] = field(default_factory=list)
     # When sessions ran.
     ticks: list[int] = field(default_factory=list)
     # All but pods; of PodGroups and queues without what the scheduler writes.
@@ -52,26 +60,44 @@ class History:
     evictions: list[tuple[int, str]] = field(default_factory=list)
     # A node's end, by name.
     node_ends: dict[str, int] = field(default_factory=dict)
+    # What the scheduler last wrote about PodGroups, by uid.
+    statuses: dict[str, PodGroupStatus] = field(default_factory=dict)
 
-    # How long it took until pods showed what was said about them.
-    echoes_ns: list[int] = field(default_factory=list)
+    # How long it took until a pod showed what was said about it, by uid and time.
+    echoes_ns: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    # What there is at the end.
+    held: dict[_Key, object_pb2.ClusterObject] = field(default_factory=dict)
 
     _said: dict[str, tuple[int, str]] = field(default_factory=dict)
-    _held: dict[_Key, object_pb2.ClusterObject] = field(default_factory=dict)
+    _orders: dict[str, str] = field(default_factory=dict)
     _snapshot: tuple[frozenset[int], set[_Key]] | None = None
 
     @classmethod
     def read(
-        cls, entries: Iterable[recording_pb2.RecordingEntry], until_ns: int | None = None
+        cls,
+        entries: Iterable[recording_pb2.RecordingEntry],
+        until_ns: int | None = None,
+        sessions: int | None = None,
     ) -> History:
+        """Until a time, or only so many sessions and what came before the next one."""
         history = cls()
         for entry in entries:
             if until_ns is not None and entry.at_time_ns > until_ns:
                 break
+            begins = entry.HasField("tick") and not entry.tick.skipped
+            if begins and sessions is not None and len(history.ticks) >= sessions:
+                break
             history._take(entry)
+        history._find_stopped_jobs()
         history._find_replacements()
         history._find_whole_runs()
         return history
+
+    @property
+    def configuration(self) -> Configuration:
+        """The first one."""
+        return self.configured[0][1] if self.configured else Configuration()
 
     def _take(self, entry: recording_pb2.RecordingEntry) -> None:
         now_ns = entry.at_time_ns
@@ -93,31 +119,40 @@ class History:
             case "decision_batch":
                 self._decided(entry.decision_batch.decisions)
             case "status_batch":
-                said_ns = self.ticks[-1] if self.ticks else now_ns
-                for change in entry.status_batch.changes:
-                    if change.HasField("pod"):
-                        self._said[change.pod.uid] = (said_ns, change.pod.message)
+                self._wrote(entry.status_batch.changes, now_ns)
             case _:
                 pass
 
     # Objects.
 
     def _checkpoint(self, part: recording_pb2.RecordingCheckpoint, now_ns: int) -> None:
-        if part.HasField("configuration") and not self.configurations:
-            self._configured(part.configuration)
+        """The first one begins the history; another one tells everything again, or nothing."""
+        if part.HasField("configuration") and not self.configured:
+            self.configured.append((now_ns, part.configuration))
+        if not part.part:
+            self._snapshot = (frozenset(), set())
         is_first = not self.ticks
         for upsert in part.objects:
             self._upsert(upsert.object, now_ns, is_old=is_first)
+        if part.part + 1 >= part.part_count:
+            # A core that has just started knows nothing yet: it will be told.
+            if self._snapshot is not None and not self._snapshot[1]:
+                self._snapshot = None
+            self._end_snapshot(now_ns)
         for assumed in part.assumed:
             life = self.pods.get(assumed.pod_uid)
-            if life is not None and not assumed.evict and not life.bound_ns:
-                # On its way when the recording began: taken for bound.
-                life.decided_ns, life.bound_ns = assumed.since_time_ns, now_ns
-                life.node = assumed.node
+            if life is not None and assumed.evict:
+                life.evicted_ns = life.evicted_ns or assumed.since_time_ns
+            elif life is not None and not life.bound_ns:
+                self._on_its_way(life, assumed)
 
-    def _configured(self, configuration: Configuration) -> None:
-        self.configuration = configuration
-        self.configurations += 1
+    def _on_its_way(self, life: PodLife, assumed: recording_pb2.AssumedDecision) -> None:
+        life.decided_ns = life.decided_ns or assumed.since_time_ns
+        bind = decision_pb2.Bind(
+            uid=life.uid, namespace=life.pod.namespace, name=life.pod.name, node=assumed.node
+        )
+        life.order = decision_pb2.Decision(id=assumed.decision_id, bind=bind)
+        self._orders[assumed.decision_id] = life.uid
 
     def _op(self, op: delta_pb2.Op, now_ns: int) -> None:
         match op.WhichOneof("op"):
@@ -126,7 +161,12 @@ class History:
             case "tombstone":
                 self._gone((op.tombstone.kind, op.tombstone.uid), now_ns)
             case "configuration":
-                self._configured(op.configuration)
+                self.configured.append((now_ns, op.configuration))
+            case "outcome" if op.outcome.code in _CAME_TO_NOTHING:
+                life = self.pods.get(self._orders.pop(op.outcome.decision_id, ""))
+                order = None if life is None else life.order
+                if life is not None and order is not None and order.id == op.outcome.decision_id:
+                    life.order = None
             case _:
                 pass
 
@@ -134,7 +174,7 @@ class History:
         if self._snapshot is None:
             return
         (kinds, seen), self._snapshot = self._snapshot, None
-        for key in [k for k in self._held if k not in seen and (not kinds or k[0] in kinds)]:
+        for key in [k for k in self.held if k not in seen and (not kinds or k[0] in kinds)]:
             self._gone(key, now_ns)
 
     def _upsert(self, held: object_pb2.ClusterObject, now_ns: int, *, is_old: bool = False) -> None:
@@ -145,7 +185,7 @@ class History:
         key = (number, getattr(held, field_name).uid)
         if self._snapshot is not None:
             self._snapshot[1].add(key)
-        old, self._held[key] = self._held.get(key), held
+        old, self.held[key] = self.held.get(key), held
         if field_name == "pod":
             self._pod(held.pod, now_ns, is_old=is_old)
             return
@@ -158,7 +198,7 @@ class History:
             self.outside.append(OutsideEvent(now_ns, held, *key))
 
     def _gone(self, key: _Key, now_ns: int) -> None:
-        held = self._held.pop(key, None)
+        held = self.held.pop(key, None)
         if held is None:
             return
         if held.HasField("pod"):
@@ -166,6 +206,9 @@ class History:
             return
         if held.HasField("node"):
             self.node_ends[held.node.name] = now_ns
+        elif held.HasField("pod_group"):
+            name = f"{held.pod_group.namespace}/{held.pod_group.name}"
+            self.jobs[name].group_end_ns = now_ns
         self.outside.append(OutsideEvent(now_ns, None, *key))
 
     # Pods.
@@ -175,17 +218,18 @@ class History:
         if life is None:
             life = self.pods[pod.uid] = PodLife(pod.uid, as_created(pod), now_ns, is_old)
         elif not pod.node_name:
-            # Its owner may have changed it: gates, labels.
-            life.pod = as_created(pod)
+            made = as_created(pod)
+            if made != (life.changes[-1][1] if life.changes else life.pod):
+                life.changes.append((now_ns, made))
         self._listen(pod, now_ns)
         job = self.jobs.setdefault(life.job, JobLife(life.job, "", now_ns))
         if pod.node_name and not life.bound_ns:
-            life.bound_ns, life.node = now_ns, pod.node_name
+            life.bound_ns, life.node, life.order = now_ns, pod.node_name, None
         if pod.terminating and not life.terminating_ns:
             life.terminating_ns = now_ns
             job.stops(life.uid)
         elif pod.phase == pod_pb2.POD_PHASE_RUNNING and not life.running_ns:
-            life.running_ns = now_ns
+            life.running_ns, life.start_time_ns = now_ns, pod.start_time_ns
             job.runs(life.uid, now_ns)
         if pod.phase in _FINISHED and not life.finished_ns:
             life.finished_ns, life.final_phase = now_ns, pod.phase
@@ -197,7 +241,7 @@ class History:
     def _listen(self, pod: pod_pb2.Pod, now_ns: int) -> None:
         said = self._said.get(pod.uid)
         if said is not None and any(c.message == said[1] for c in pod.conditions):
-            self.echoes_ns.append(max(now_ns - said[0], 0))
+            self.echoes_ns[pod.uid, said[0]] = max(now_ns - said[0], 0)
             del self._said[pod.uid]
 
     def _pod_gone(self, life: PodLife, now_ns: int) -> None:
@@ -211,7 +255,7 @@ class History:
             life.ended_by = BY_EVICTION
         elif node_end and now_ns - node_end <= SOON_NS:
             life.ended_by = BY_NODE
-        elif self.jobs[life.job].finished_ns:
+        elif now_ns - max(self.jobs[life.job].finished_ns, default=-SOON_NS) <= SOON_NS:
             life.ended_by = BY_CLEANUP
         else:
             life.ended_by = BY_USER
@@ -225,9 +269,36 @@ class History:
                 continue
             if bind.uid:
                 life.decided_ns = life.decided_ns or now_ns
+                life.order = None if life.bound_ns else decision
+                self._orders[decision.id] = life.uid
             else:
                 life.evicted_ns = life.evicted_ns or now_ns
                 self.evictions.append((now_ns, life.uid))
+
+    def _wrote(self, changes: Iterable[status_pb2.StatusChange], now_ns: int) -> None:
+        said_ns = self.ticks[-1] if self.ticks else now_ns
+        for change in changes:
+            if change.HasField("pod"):
+                self._said[change.pod.uid] = (said_ns, change.pod.message)
+            elif change.HasField("pod_group"):
+                self.statuses[change.pod_group.uid] = change.pod_group.status
+
+    def _find_stopped_jobs(self) -> None:
+        """Pods that were deleted with their PodGroup while they ran: somebody stopped the job.
+
+        Where the PodGroup stays, the job's end took them with it.
+        """
+        for life in self.pods.values():
+            if life.ended_by != BY_CLEANUP:
+                continue
+            job, end_ns = self.jobs[life.job], life.terminating_ns or life.gone_ns
+            if life.running_ns and 0 < job.group_end_ns <= end_ns + AT_ONCE_NS:
+                life.ended_by = BY_USER
+                continue
+            finished = [time for time in job.finished_ns if time <= life.gone_ns]
+            if not job.cleaned_after or len(finished) < job.cleaned_after:
+                job.cleaned_after = len(finished)
+                job.cleanup_ns = life.gone_ns - max(finished)
 
     def _find_replacements(self) -> None:
         """Pods that were made because another one was lost: by name, or else by job and role."""

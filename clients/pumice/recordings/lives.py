@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pumice.v1.decision_pb2 import Decision
 from pumice.v1.pod_pb2 import POD_PHASE_PENDING, Pod
 
 # Who ended a pod that did not end by itself.
@@ -15,6 +16,8 @@ TOGETHER_NS = 1_000_000_000
 # A pod that is gone so soon after its node went with it, or comes so soon after one like it went
 # instead of that one.
 SOON_NS = 60 * 1_000_000_000
+# What is deleted within such a time is deleted with one command.
+AT_ONCE_NS = 2 * 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -27,10 +30,16 @@ class PodLife:
     created_ns: int
     # It was there when the recording began.
     is_old: bool = False
+    # What its owner made of it while it waited, and when: gates, labels.
+    changes: list[tuple[int, Pod]] = field(default_factory=list)
     decided_ns: int = 0
+    # The decision to bind it, while it is on its way.
+    order: Decision | None = None
     bound_ns: int = 0
     node: str = ""
     running_ns: int = 0
+    # What the cluster says to that, by its own clock.
+    start_time_ns: int = 0
     finished_ns: int = 0
     final_phase: int = 0
     # How long it ran once enough of its job did; and how long enough of its job had run by then.
@@ -71,6 +80,11 @@ class JobLife:
     finished_ns: list[int] = field(default_factory=list)
     # Of a job whose pods finish together: how long it runs as a whole. 0: they do not.
     run_ns: int = 0
+    # Of a job whose other pods are deleted when some have finished: how many, and how long after.
+    cleaned_after: int = 0
+    cleanup_ns: int = 0
+    # When its PodGroup was deleted.
+    group_end_ns: int = 0
 
     def runs(self, uid: str, now_ns: int) -> None:
         self.running.add(uid)

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pumice.v1.configuration_pb2 import Configuration
+
+_SECOND_NS = 1_000_000_000
 # As cores do: so long after the last change that matters.
 QUIET_NS = 50_000_000
 # A recorded session so soon after one was due is that one: cores are busy, and clocks jitter.
 _MOST_LATE_NS = 250_000_000
+
+
+def pacing(configuration: Configuration) -> tuple[int, bool]:
+    """The period, and whether sessions run before it is over."""
+    period_ns = configuration.schedule_period.ToNanoseconds() or _SECOND_NS
+    return period_ns, configuration.eager if configuration.HasField("eager") else True
 
 
 class Pace:
@@ -23,11 +32,19 @@ class Pace:
     ) -> None:
         self._ticks = list(recorded if as_recorded else recorded[:1])
         self._next = 0
-        self._period_ns = period_ns
-        self._late_ns = min(_MOST_LATE_NS, period_ns // 4) if as_recorded else 0
-        self._eager = eager
+        self._as_recorded = as_recorded
+        self._set(period_ns, eager=eager)
         self._last_ns = self._ticks[0]
         self._stirred_ns: int | None = None
+
+    def _set(self, period_ns: int, *, eager: bool) -> None:
+        self._period_ns, self._eager = period_ns, eager
+        self._late_ns = min(_MOST_LATE_NS, period_ns // 4) if self._as_recorded else 0
+
+    def configured(self, configuration: Configuration) -> None:
+        """Another configuration counts from now on."""
+        period_ns, eager = pacing(configuration)
+        self._set(period_ns, eager=eager)
 
     def stirred(self, now_ns: int) -> None:
         """Something came that could let a job be placed."""

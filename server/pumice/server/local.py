@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from pumice.core.decisions import SessionResult
 from pumice.core.registry import Registry
@@ -14,6 +15,7 @@ from pumice.server.errors import ObjectsRejectedError
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.replaying.comparison import Comparison, compare
+from pumice.server.replaying.departure import depart
 from pumice.server.replaying.differences import Difference
 from pumice.server.replaying.excerpt import Excerpt, cut_session
 from pumice.server.state import ClusterState
@@ -33,6 +35,7 @@ from pumice.v1 import (
     inspection_service_pb2,
     object_pb2,
     reason_pb2,
+    recording_pb2,
     scheduling_service_pb2,
     status_pb2,
 )
@@ -42,12 +45,14 @@ __all__ = [
     "ConfigurationRefusedError",
     "Difference",
     "Excerpt",
+    "Left",
     "LocalCore",
     "LocalSession",
     "ObjectsRejectedError",
     "check_configuration",
     "compare_recording",
     "excerpt",
+    "leave_recording",
     "schedule_inline",
 ]
 
@@ -132,6 +137,19 @@ class LocalCore:
         if not result.accepted:
             raise ConfigurationRefusedError(tuple(result.problems))
 
+    @classmethod
+    def of(cls, state: ClusterState) -> Self:
+        """A core that goes on with a state, which is its own from now on."""
+        core = cls()
+        core._state, core._seq = state, state.applied_seq
+        return core
+
+    @property
+    def configuration(self) -> configuration_pb2.Configuration:
+        """The one that counts now."""
+        effective = self._state.effective
+        return configuration_pb2.Configuration() if effective is None else effective.message
+
     def configure(
         self, configuration: configuration_pb2.Configuration
     ) -> cluster_service_pb2.ConfigurationResult:
@@ -194,3 +212,30 @@ def _written(result: SessionResult) -> LocalSession:
         [write_fault(fault) for fault in result.faults],
         dict(result.work),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A core that has left a recording, at the first session that decided otherwise."""
+
+    # How many sessions were recorded before that one.
+    before: int
+    session: LocalSession
+    core: LocalCore
+
+
+def leave_recording(
+    entries: Iterable[recording_pb2.RecordingEntry],
+    *,
+    scheduler_conf: str | None = None,
+    at: int | None = None,
+) -> Left | None:
+    """Plays a recording until something is decided otherwise; None: nothing is.
+
+    With a configuration text, that one is used instead of the recorded ones. ``at``: leaves after
+    so many sessions, even if nothing is decided otherwise.
+    """
+    found = depart(entries, installed_registry(), scheduler_conf, at=at)
+    if found is None:
+        return None
+    return Left(found.before, _written(found.result), LocalCore.of(found.state))

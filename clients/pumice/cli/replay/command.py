@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,27 @@ from pumice.cli.replay.comparing import comparison_json, print_comparison
 from pumice.cli.replay.export import export_scenario
 from pumice.cli.replay.plot import svg_plot
 from pumice.cli.replay.redacting import write_redacted
-from pumice.cli.replay.whatif import Changes, print_what_if, what_if, what_if_json
+from pumice.cli.replay.whatif import (
+    Changes,
+    check_configuration_text,
+    in_order,
+    print_what_if,
+    what_if,
+    what_if_json,
+)
 from pumice.cli.simulate import Moment
 from pumice.cli.simulation.reports import clock
 from pumice.cli.simulation.sources import read_text
 from pumice.cli.terminal import console, json_option, say_json, warn
-from pumice.recordings import Recording, RecordingError
+from pumice.recordings import SUFFIX, Recording, RecordingError
 from pumice.server.local import compare_recording
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_FILE_OR_FOLDER = click.Path(path_type=Path)
 
 
 @click.command("replay")
-@click.argument("recordings", metavar="REC...", type=_FILE, nargs=-1, required=True)
+@click.argument("recordings", metavar="REC...", type=_FILE_OR_FOLDER, nargs=-1, required=True)
 @click.option(
     "--diff",
     is_flag=True,
@@ -92,36 +100,76 @@ def replay_command(
     redacted: Path | None,
     as_json: bool,
 ) -> int:
-    """Replays a recording at full speed; several are compared one after another.
+    """Replays a recording at full speed. A folder is all recordings in it.
+
+    Several are compared one after another; what would have happened is told of all of them as one,
+    if they are of one cluster and follow each other.
 
     Exits with 0 when everything is identical, with 1 when something differs, and with 2 when the
     file is no recording. A file that is damaged is replayed as far as it is whole.
     """
     paced = schedule_period is not None or eager is not None
     compares = diff or not (conf or closed or paced)
-    if len(recordings) > 1 and (not compares or scenario or redacted or session):
-        raise click.UsageError("one recording at a time, unless all of them are compared whole")
-    recording = recordings[0]
+    paths = _files(recordings)
+    _check_options(
+        several=len(paths) > 1,
+        compares=compares,
+        paced_or_closed=paced or closed,
+        **{
+            "--plot": plot,
+            "--session": session,
+            "--export-scenario": scenario,
+            "--redact": redacted,
+        },
+    )
     text = None if conf is None else read_text(conf)
-    if scenario is not None and session is None:
-        raise click.UsageError("--export-scenario needs --session: which one?")
     if redacted is not None:
-        write_redacted(recording, redacted)
-        click.echo(f"{redacted}: {recording} with other names; it replays like the original")
+        write_redacted(paths[0], redacted)
+        click.echo(f"{redacted}: {paths[0]} with other names; it replays like the original")
         return 0
     try:
-        if compares and scenario is None:
-            asked = (text, session, until_ns, not decisions_only, as_json)
-            return max(_diff_file(path, *asked, named=len(recordings) > 1) for path in recordings)
-        with Recording(recording) as held:
-            if scenario is not None and session is not None:
+        if scenario is not None and session is not None:
+            with Recording(paths[0]) as held:
                 return _export(held, session, scenario)
-            if session is not None:
-                raise click.UsageError("--session goes with --diff or --export-scenario")
-            changes = Changes(text, schedule_period, eager)
-            return _what_if(held, changes, until_ns, plot, as_json)
+        if compares:
+            if text is not None:
+                check_configuration_text(text)
+            asked = (text, session, until_ns, not decisions_only, as_json)
+            return max(_diff_file(path, *asked, named=len(paths) > 1) for path in paths)
+        changes = Changes(text, schedule_period, eager)
+        return _what_if(paths, changes, until_ns, plot, as_json)
     except RecordingError as error:
         raise InputProblem(str(error)) from None
+
+
+def _files(given: tuple[Path, ...]) -> list[Path]:
+    found: list[Path] = []
+    for path in given:
+        inside = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+        if not inside:
+            raise InputProblem(f"{path}: no file in this folder ends in {SUFFIX}")
+        found += inside
+    return found
+
+
+def _check_options(
+    *, several: bool, compares: bool, paced_or_closed: bool, **given: object
+) -> None:
+    """Raises UsageError for options that would have no effect beside each other."""
+    set_ = {name for name, value in given.items() if value is not None}
+    if several and (alone := set_ - {"--plot"}):
+        raise click.UsageError(f"{min(alone)} takes one recording at a time")
+    if compares and paced_or_closed:
+        raise click.UsageError(
+            "--diff compares each session as it was; it does not go with --closed, "
+            "--schedule-period or --eager"
+        )
+    if "--export-scenario" in set_ and "--session" not in set_:
+        raise click.UsageError("--export-scenario needs --session: which one?")
+    if not compares and "--session" in set_:
+        raise click.UsageError("--session goes with --diff or --export-scenario")
+    if compares and "--plot" in set_:
+        raise click.UsageError("--plot goes with --conf or --closed: nothing else is drawn")
 
 
 def _diff_file(path: Path, *asked: Any, named: bool) -> int:
@@ -178,13 +226,17 @@ def _say_what_there_is(held: Recording, session: int | None, until_ns: int | Non
 
 
 def _what_if(
-    held: Recording, changes: Changes, until_ns: int | None, plot: Path | None, as_json: bool
+    paths: list[Path], changes: Changes, until_ns: int | None, plot: Path | None, as_json: bool
 ) -> int:
-    with _progress("replaying") as progress:
-        found = what_if(held, changes, until_ns, progress)
+    with ExitStack() as opened:
+        held = [opened.enter_context(Recording(path)) for path in paths]
+        held = in_order(held)
+        with _progress("replaying") as progress:
+            found = what_if(held, changes, until_ns, progress)
+    name = paths[0].name if len(paths) == 1 else f"{paths[0].name} to {paths[-1].name}"
     if plot is not None:
         plot.write_text(
-            svg_plot(found.old, found.new, f"{held.path.name}: {found.seconds:.0f} s"),
+            svg_plot(found.old, found.new, f"{name}: {found.seconds:.0f} s"),
             encoding="utf-8",
         )
     if as_json:

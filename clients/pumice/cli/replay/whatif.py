@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from itertools import chain, takewhile
+from typing import Any, Final
 
 from rich import box
 from rich.markup import escape
@@ -12,16 +13,19 @@ from rich.table import Table
 
 from pumice.cli.errors import InputProblem
 from pumice.cli.replay.plot import text_plot
+from pumice.cli.simulation.reports import clock
 from pumice.cli.simulation.runs import problems_text
 from pumice.cli.terminal import console
 from pumice.recordings import Recording
 from pumice.recordings.closed_loop import ClosedLoop
 from pumice.recordings.figures import ALL, Figures, JobFigures, QueueFigures, figures
 from pumice.recordings.history import History
-from pumice.recordings.pace import Pace
-from pumice.server.local import ConfigurationRefusedError, LocalCore
+from pumice.recordings.pace import Pace, pacing
+from pumice.server.local import ConfigurationRefusedError, Left, LocalCore, leave_recording
 from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.recording_pb2 import RecordingEntry
 
+_CLAIM: Final = "persistent_volume_claim"
 _SECOND_NS = 1_000_000_000
 _MOST_JOBS = 10
 
@@ -33,6 +37,11 @@ class Changes:
     scheduler_conf: str | None = None
     period_seconds: float | None = None
     eager: bool | None = None
+
+    @property
+    def paces(self) -> bool:
+        """Sessions shall run at other times than recorded."""
+        return self.period_seconds is not None or self.eager is not None
 
     def applied_to(self, recorded: Configuration) -> Configuration:
         changed = Configuration()
@@ -46,16 +55,14 @@ class Changes:
         return changed
 
 
-def pace_of(history: History, configuration: Configuration) -> tuple[Pace, bool]:
-    """The pace of a configuration, and whether it is the recorded one."""
-
-    def pacing(held: Configuration) -> tuple[int, bool]:
-        period_ns = held.schedule_period.ToNanoseconds() or _SECOND_NS
-        return period_ns, held.eager if held.HasField("eager") else True
-
+def pace_of(
+    history: History, recorded: Configuration, configuration: Configuration, before: int = 0
+) -> tuple[Pace, bool]:
+    """The pace of a configuration from a session on, and whether it is the recorded one."""
     period_ns, eager = pacing(configuration)
-    same = (period_ns, eager) == pacing(history.configuration)
-    return Pace(history.ticks, period_ns, eager=eager, as_recorded=same), same
+    same = (period_ns, eager) == pacing(recorded)
+    ticks = history.ticks[before:]
+    return Pace(ticks, period_ns, eager=eager, as_recorded=same), same
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,35 +78,74 @@ class WhatIf:
 
 
 def what_if(
-    recording: Recording,
+    recordings: Sequence[Recording],
     changes: Changes,
     until_ns: int | None,
     progress: Callable[[int], None] | None = None,
 ) -> WhatIf:
-    """Closed loop. What is not changed is as recorded."""
-    history = History.read(recording.entries(), until_ns)
+    """Closed loop, over recordings that follow each other. What is not changed is as recorded."""
+    history = History.read(_entries(recordings), until_ns)
     if not history.ticks:
         then = "" if until_ns is None else " until then"
-        raise InputProblem(f"{recording.path}: no session is in it{then}; nothing can be replayed")
-    configuration = changes.applied_to(history.configuration)
+        path = recordings[0].path
+        raise InputProblem(f"{path}: no session is in it{then}; nothing can be replayed")
+    _check(changes.applied_to(history.configuration))
+    left = leave_recording(
+        _until(_entries(recordings), until_ns),
+        scheduler_conf=changes.scheduler_conf,
+        # At other times nothing can come as it came.
+        at=0 if changes.paces else None,
+    )
+    old = figures(history, history.pods, history.evictions)
+    seconds = (history.end_ns - history.start_ns) / _SECOND_NS
+    ending = "; ".join(f"{held.path}: {held.ending}" for held in recordings if held.ending)
+    if left is None:
+        same = ("every session decides as recorded, so all comes as it came",)
+        return WhatIf(old, old, same, seconds, len(history.ticks), ending)
+    past = History.read(_entries(recordings), sessions=left.before)
+    configuration = changes.applied_to(left.core.configuration)
+    pace, same_pace = pace_of(history, left.core.configuration, configuration, left.before)
+    loop = ClosedLoop(history, left.core, pace, past=past, changed=changes.applied_to)
+    loop.run(progress, left.session)
+    new = figures(history, loop.lives, loop.evictions)
+    said = _assumptions(history, loop, left, same_pace=same_pace)
+    return WhatIf(old, new, said, seconds, loop.sessions, ending)
+
+
+def _entries(recordings: Sequence[Recording]) -> Iterator[RecordingEntry]:
+    return chain.from_iterable(held.entries() for held in recordings)
+
+
+def _until(entries: Iterator[RecordingEntry], until_ns: int | None) -> Iterator[RecordingEntry]:
+    if until_ns is None:
+        return entries
+    return takewhile(lambda entry: entry.at_time_ns <= until_ns, entries)
+
+
+def in_order(recordings: Sequence[Recording]) -> list[Recording]:
+    """By time. Raises InputProblem where they are not of one cluster."""
+    names = sorted({held.header.cluster for held in recordings})
+    if len(names) > 1:
+        said = ", ".join(names)
+        raise InputProblem(f"{recordings[0].path}: the recordings are of several clusters: {said}")
+    return sorted(recordings, key=lambda held: held.header.creation_time.ToNanoseconds())
+
+
+def check_configuration_text(text: str) -> None:
+    """Raises InputProblem for a configuration that no core would use."""
+    _check(Configuration(scheduler_conf=text))
+
+
+def _check(configuration: Configuration) -> None:
     try:
-        core = LocalCore(configuration)
+        LocalCore(configuration)
     except ConfigurationRefusedError as error:
         raise InputProblem(f"--conf: {problems_text(error.told)}") from None
-    pace, same_pace = pace_of(history, configuration)
-    loop = ClosedLoop(history, core, pace)
-    loop.run(progress)
-    return WhatIf(
-        figures(history, history.pods, history.evictions),
-        figures(history, loop.lives, loop.evictions),
-        _assumptions(history, loop, same_pace=same_pace),
-        (history.end_ns - history.start_ns) / _SECOND_NS,
-        loop.sessions,
-        str(recording.ending or ""),
-    )
 
 
-def _assumptions(history: History, loop: ClosedLoop, *, same_pace: bool) -> tuple[str, ...]:
+def _assumptions(
+    history: History, loop: ClosedLoop, left: Left, *, same_pace: bool
+) -> tuple[str, ...]:
     guesses = loop.guesses
     paced = "sessions run at their recorded times, and besides whenever the core would run one"
     if not same_pace:
@@ -112,14 +158,22 @@ def _assumptions(history: History, loop: ClosedLoop, *, same_pace: bool) -> tupl
         "pods that are evicted or lose their node are made again, as recorded or after the median",
         f"{paced}; they take no time",
     ]
+    if left.before:
+        time = clock(history.ticks[left.before])
+        said.insert(0, f"until {time} every session decides as recorded, so all comes as it came")
     if guesses.guessed_runs:
         count = len(guesses.guessed_runs)
         said.append(f"{count} pods never ran in the recording: they run as long as their like do")
     if guesses.endless_runs:
         count = len(guesses.endless_runs)
         said.append(f"{count} pods were still running at the recording's end: they never end here")
-    if history.configurations > 1:
-        said.append("the configuration changed while it was recorded: the last one counts")
+    if any(e.object is not None and e.object.HasField(_CLAIM) for e in history.outside):
+        said.append("volumes are bound to claims as recorded, whatever is decided now")
+    if len(history.configured) > 1:
+        said.append(
+            "the configuration changed while it was recorded: so it does here, but for what "
+            "is asked for"
+        )
     return tuple(said)
 
 

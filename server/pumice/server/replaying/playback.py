@@ -20,13 +20,14 @@ from pumice.core.decisions import (
     SessionResult,
 )
 from pumice.core.errors import InputError
+from pumice.core.model.group import PodGroup
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Registry
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.recording import checkpoints
 from pumice.server.state import ClusterState
 from pumice.server.wire import ObjectReader, read_decision, read_gang
-from pumice.server.wire.groups import read_pod_group_status
+from pumice.server.wire.groups import PHASE_NUMBERS, read_pod_group_status
 from pumice.v1 import (
     cluster_service_pb2,
     configuration_pb2,
@@ -59,15 +60,24 @@ class PlayedSession:
 
     recorded: RecordedSession
     replayed: SessionResult
+    # What came out has other consequences than what was recorded.
+    departs: bool = False
 
 
 class Playback:
     """One pass over a recording. Ask for ``sessions`` once."""
 
-    def __init__(self, registry: Registry, scheduler_conf: str | None = None) -> None:
-        """With a configuration text, it takes the place of every one in the recording."""
+    def __init__(
+        self, registry: Registry, scheduler_conf: str | None = None, *, adopts: bool = True
+    ) -> None:
+        """With a configuration text, it takes the place of every one in the recording.
+
+        ``adopts``: what was recorded counts where something else came out. Otherwise what came out
+        counts, and what follows in the recording has nothing to do with it any more.
+        """
         self._registry = registry
         self._scheduler_conf = scheduler_conf
+        self._adopts = adopts
         self._objects = ObjectReader()
         self._reader = OpReader()
         self._prefix = ""
@@ -91,7 +101,7 @@ class Playback:
         now_ns = entry.at_time_ns
         match entry.WhichOneof("entry"):
             case "header":
-                self._prefix = f"{entry.header.core_id}-"
+                self._header(entry.header)
             case "checkpoint":
                 self._checkpoint(entry.checkpoint)
             case "connection":
@@ -121,6 +131,11 @@ class Playback:
         return None
 
     # What comes in.
+
+    def _header(self, header: recording_pb2.RecordingHeader) -> None:
+        """A core starts. What one that crashed has left half said is not gone on with."""
+        self._parts, self._snapshot, self._running = [], None, None
+        self._prefix = f"{header.core_id}-"
 
     def _checkpoint(self, part: recording_pb2.RecordingCheckpoint) -> None:
         self._parts.append(part)
@@ -202,7 +217,10 @@ class Playback:
         engine.session = recorded.number - 1
         groups, queues = engine.cache.groups.by_key(), engine.cache.queues.by_key()
         result = self.state.session(recorded.now_ns)
-        if not self._agrees(recorded, result):
+        departs = _effects(recorded, groups) != _effects_of(result, groups)
+        if departs and not self._adopts:
+            return PlayedSession(recorded, result, departs)
+        if departs or [d.id for d in result.decisions] != [d.id for d in recorded.decisions]:
             for change in result.statuses:
                 match change:
                     case PodGroupStatusChanged():
@@ -211,20 +229,7 @@ class Playback:
                     case QueueStatusChanged():
                         engine.cache.assume_queue(change.name, queues[change.name].allocated)
             self._adopt(recorded, result)
-        return PlayedSession(recorded, result)
-
-    def _agrees(self, recorded: RecordedSession, result: SessionResult) -> bool:
-        """Whether the same pods go the same way; what else differs has no consequences."""
-        mine = [(d.uid, d.node, isinstance(d, Bind)) for d in result.decisions]
-        theirs = [
-            (d.bind.uid, d.bind.node, True)
-            if d.HasField("bind")
-            else (d.evict.uid, d.evict.node, False)
-            for d in recorded.decisions
-        ]
-        return mine == theirs and [d.id for d in result.decisions] == [
-            d.id for d in recorded.decisions
-        ]
+        return PlayedSession(recorded, result, departs)
 
     def _adopt(self, recorded: RecordedSession, result: SessionResult) -> None:
         """Undoes what came out now, and takes for done what was recorded."""
@@ -273,3 +278,37 @@ class Playback:
                 given.append(TakenVolume(choice.volume_name, key, claim.uid))
         cache.ledger.take(decision.uid, given, made, decision.node)
         cache.ledger.close({decision.uid})
+
+
+# Pods that go somewhere, and jobs that are let in or not; nothing else has consequences.
+_Effects = tuple[set[tuple[str, str, bool]], dict[str, int]]
+
+
+def _effects(recorded: RecordedSession, before: dict[str, PodGroup]) -> _Effects:
+    orders = {
+        (d.bind.uid, d.bind.node, True)
+        if d.HasField("bind")
+        else (d.evict.uid, d.evict.node, False)
+        for d in recorded.decisions
+    }
+    groups = (change.pod_group for change in recorded.statuses if change.HasField("pod_group"))
+    phases = {f"{group.namespace}/{group.name}": int(group.status.phase) for group in groups}
+    return orders, _changed(phases, before)
+
+
+def _effects_of(result: SessionResult, before: dict[str, PodGroup]) -> _Effects:
+    phases = {
+        f"{change.namespace}/{change.name}": int(PHASE_NUMBERS[change.status.phase])
+        for change in result.statuses
+        if isinstance(change, PodGroupStatusChanged)
+    }
+    orders = {(d.uid, d.node, isinstance(d, Bind)) for d in result.decisions}
+    return orders, _changed(phases, before)
+
+
+def _changed(phases: dict[str, int], before: dict[str, PodGroup]) -> dict[str, int]:
+    return {
+        key: phase
+        for key, phase in phases.items()
+        if key not in before or phase != PHASE_NUMBERS[before[key].status.phase]
+    }

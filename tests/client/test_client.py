@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -20,9 +21,17 @@ from pumice.client import (
 )
 from pumice.client.calling import is_worth_repeating
 from pumice.client.errors import ClientError
+from pumice.server.limits import Limits
 from pumice.v1 import error_pb2
 from pumice.v1.configuration_pb2 import Configuration
-from tests.server.running import RunningCore, configuration, gang, node, queue
+from tests.server.running import (
+    RunningCore,
+    configuration,
+    gang,
+    node,
+    queue,
+    running_core,
+)
 
 Ask = Callable[..., Awaitable[Any]]
 
@@ -203,3 +212,14 @@ def test_a_busy_core_is_asked_again_and_a_too_large_request_is_not() -> None:
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
     assert is_worth_repeating(LimitExceededError(code, "", busy))
     assert not is_worth_repeating(LimitExceededError(code, "", large))
+
+
+async def test_a_busy_core_is_asked_as_long_as_a_call_may_take(socket_folder: Path) -> None:
+    """More at once than the core takes: all of them are answered, in time."""
+    limits = Limits(trials_at_once=1, trials_waiting=1)
+    async with running_core(socket_folder, limits) as core:
+        settings = ClientSettings(address=core.server.address, attempts=1, timeout_seconds=60)
+        async with AsyncClient(settings) as client:
+            objects = [queue(), node("n1"), *gang("job", 1)]
+            found = await asyncio.gather(*(client.schedule_inline(objects) for _ in range(8)))
+    assert all(len(result.binds) == 1 for result in found)

@@ -1,5 +1,6 @@
 """What people see of a core."""
 
+import asyncio
 from typing import Any
 
 import grpc
@@ -147,6 +148,22 @@ async def test_sessions_are_watched(core: RunningCore) -> None:
     seen = await watching.read()
     assert (seen.session.summary.session, seen.skipped_count) == (3, 1)
     assert [d.bind.name for d in seen.session.decisions] == ["other-0"]
+    watching.cancel()
+
+
+async def test_a_watcher_that_knew_an_earlier_core_gets_what_comes(core: RunningCore) -> None:
+    adapter = await core.served(OBJECTS)
+    await core.session(1)
+    watching = core.inspection().WatchSessions(pb.WatchSessionsRequest(after_session=900))
+    reading = asyncio.ensure_future(watching.read())
+    number = 0
+    while not reading.done():
+        # Sessions run before the watcher is there, too.
+        number += 1
+        await adapter.tell(node(f"m{number}"))
+        core.clock.advance(1)
+        await asyncio.sleep(0.01)
+    assert 1 < (await reading).session.summary.session < 900
     watching.cancel()
 
 

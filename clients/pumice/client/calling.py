@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import grpc
-from tenacity import retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import RetryCallState, retry_if_exception, wait_random_exponential
 
 from pumice.client.errors import ClientError, CoreUnavailableError, LimitExceededError
 from pumice.client.settings import ClientSettings, SettingsError
@@ -28,9 +29,25 @@ def is_worth_repeating(error: BaseException) -> bool:
     Only what may be over soon is: a core that is away or not complete, and too many at once; not
     a request that is too large, which stays too large.
     """
-    if isinstance(error, LimitExceededError):
-        return error.detail.limit_name in {"requests at once", "watchers"}
-    return isinstance(error, CoreUnavailableError)
+    return isinstance(error, CoreUnavailableError) or _is_busy(error)
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    if not isinstance(error, LimitExceededError):
+        return False
+    return error.detail.limit_name in {"requests at once", "watchers"}
+
+
+def _is_enough(settings: ClientSettings) -> Callable[[RetryCallState], bool]:
+    """A core that is away is tried so often; one that is busy as long as a call may take."""
+
+    def stop(state: RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if _is_busy(error):
+            return (state.seconds_since_start or 0.0) >= settings.timeout_seconds
+        return state.attempt_number >= settings.attempts
+
+    return stop
 
 
 def retries(settings: ClientSettings) -> dict[str, Any]:
@@ -38,7 +55,7 @@ def retries(settings: ClientSettings) -> dict[str, Any]:
     return {
         "retry": retry_if_exception(is_worth_repeating),
         "wait": wait_random_exponential(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS),
-        "stop": stop_after_attempt(settings.attempts),
+        "stop": _is_enough(settings),
         "reraise": True,
     }
 

@@ -152,6 +152,12 @@ class LimitError(ServiceError):
         self.given = given
 
 
+class BusyError(LimitError):
+    """More at once than a limit allows, for now."""
+
+    advice = "ask again in a moment"
+
+
 # Who may do what.
 
 

@@ -199,6 +199,9 @@ async def _watch(
     watcher = cluster.watchers.add()
     try:
         last, skipped = request.after_session, 0
+        if last > cluster.history.bounds[1]:
+            # Of a core that ran before this one, which counts from one again.
+            last = 0
         early = cluster.history.after(last) if last else []
         for record in early:
             watcher_sees = record.decided or not request.decided_only

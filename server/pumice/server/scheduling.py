@@ -84,7 +84,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         limits = self._around.limits
         most = limits.trials_at_once + limits.trials_waiting
         if self._trials >= most:
-            raise errors.LimitError("requests at once", most, self._trials + 1)
+            raise errors.BusyError("requests at once", most, self._trials + 1)
         self._trials += 1
         try:
             async with asyncio.timeout(seconds), self._turns:

@@ -45,6 +45,7 @@ CODES: dict[type[PumiceError], grpc.StatusCode] = {
     errors.EpochTakenError: grpc.StatusCode.ALREADY_EXISTS,
     errors.ProtocolVersionError: grpc.StatusCode.UNIMPLEMENTED,
     errors.LimitError: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.BusyError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.UnauthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
     errors.ClusterDeniedError: grpc.StatusCode.PERMISSION_DENIED,
     errors.ShuttingDownError: grpc.StatusCode.UNAVAILABLE,

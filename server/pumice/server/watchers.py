@@ -27,7 +27,7 @@ class Watchers:
     def add(self) -> Watcher:
         if len(self._watchers) >= self._limits.watchers:
             limit = self._limits.watchers
-            raise errors.LimitError("watchers", limit, len(self._watchers) + 1)
+            raise errors.BusyError("watchers", limit, len(self._watchers) + 1)
         # One place more for the end.
         watcher = Watcher(self._limits.watcher_sessions + 1)
         self._watchers.append(watcher)

@@ -10,12 +10,13 @@ import click
 from google.protobuf.json_format import MessageToDict
 from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from pumice.cli.asking.options import core, core_options, output_options, say
 from pumice.cli.asking.tables import resources_of, table, used_of
 from pumice.cli.terminal import console
-from pumice.client import Client
+from pumice.client import Client, CoreUnavailableError, NotFoundError, TimeOverError
 from pumice.v1.group_pb2 import QueueState
 from pumice.v1.inspection_service_pb2 import NodeInfo, QueueInfo
 
@@ -46,11 +47,17 @@ def top_command(node_count: int, interval: float, once: bool, output: str, **rea
 
 
 def _stay(client: Client, node_count: int, interval: float) -> None:
+    # The first look may fail like that of any other command; later ones wait for the core.
+    picture = _picture(client, node_count)
     try:
-        with Live(_picture(client, node_count), console=console(), screen=True) as live:
+        with Live(picture, console=console(), screen=True) as live:
             while True:
                 time.sleep(interval)
-                live.update(_picture(client, node_count))
+                try:
+                    picture, trouble = _picture(client, node_count), ""
+                except (CoreUnavailableError, NotFoundError, TimeOverError) as error:
+                    trouble = f"[yellow]{escape(str(error))}; trying again[/]"
+                live.update(Group(trouble, picture) if trouble else picture)
     except KeyboardInterrupt:
         return
 
@@ -76,7 +83,7 @@ def _queues(queues: list[QueueInfo]) -> Table:
     for queue, depth in by_parent(queues):
         share = queue.share
         made.add_row(
-            "  " * depth + share.name,
+            "  " * depth + escape(share.name),
             QueueState.Name(queue.state).removeprefix("QUEUE_STATE_").lower(),
             f"[{_colour(share.share)}]{share.share:.0%}[/]",
             *(used_of(share.allocated, share.deserved, name) for name in names),
@@ -120,7 +127,7 @@ def _nodes(nodes: list[NodeInfo], count: int) -> Table:
         marks = " [red]missing[/]" if node.missing else " [dim]cordoned[/]"
         full = _fullness(node)
         made.add_row(
-            node.name + (marks if node.missing or node.unschedulable else ""),
+            escape(node.name) + (marks if node.missing or node.unschedulable else ""),
             f"[{_colour(full)}]{full:.0%}[/]",
             *(used_of(node.used, node.allocatable, name) for name in names),
             str(node.pod_count),

@@ -84,3 +84,12 @@ def test_a_key_that_is_there_twice_is_a_problem_with_its_line(
 
 def test_equal_keys_of_different_mappings_are_fine() -> None:
     assert len(read(conf(CONF), Registry()).scheduler.tiers[0]) == 2
+
+
+def test_ignored_provisioners_are_added_to_those_that_always_are() -> None:
+    local = "kubernetes.io/no-provisioner"
+    always = ("rancher.io/local-path", "hostpath.csi.k8s.io")
+    assert read(conf(""), Registry()).settings.ignored_provisioners == always
+    given = configuration_pb2.Configuration(ignored_provisioners=[local, always[0]])
+    effective = read(given, Registry())
+    assert effective.settings.ignored_provisioners == (local, *always)

@@ -124,7 +124,9 @@ class Configuration(_message.Message):
 
     @_builtins.property
     def ignored_provisioners(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Volcano's flags of the same names."""
+        """Volcano's flags of the same names. Provisioners whose volumes are not counted, beside
+        `rancher.io/local-path` and `hostpath.csi.k8s.io`.
+        """
 
     @_builtins.property
     def feature_gates(self) -> _containers.ScalarMap[_builtins.str, _builtins.bool]: ...

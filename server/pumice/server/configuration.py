@@ -90,7 +90,8 @@ class _Reader:
         settings = CacheSettings(
             tuple(message.scheduler_names) or base.scheduler_names,
             message.default_queue or base.default_queue,
-            tuple(message.ignored_provisioners) or base.ignored_provisioners,
+            # As in Volcano, the flag adds to those that are always ignored.
+            tuple(dict.fromkeys((*message.ignored_provisioners, *base.ignored_provisioners))),
             compat=base.compat,
         )
         if "" in settings.scheduler_names:

@@ -11,11 +11,12 @@ from google.protobuf.json_format import MessageToDict
 from rich.markup import escape
 
 from pumice.cli.asking.options import core, core_options, output_options, say
-from pumice.cli.asking.tables import amount, print_table, table
+from pumice.cli.asking.tables import print_table, table
 from pumice.cli.composed import WordGroup
 from pumice.cli.errors import InputProblem
 from pumice.cli.terminal import console
 from pumice.client import ClientError, NotFoundError
+from pumice.client.amounts import amount
 from pumice.client.models import ExplanationView
 
 # A person would rather wait for the running session than hear nothing of nodes.

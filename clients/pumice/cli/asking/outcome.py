@@ -9,8 +9,9 @@ from difflib import get_close_matches
 from rich.markup import escape
 
 from pumice.cli.asking.reading import Manifest
-from pumice.cli.asking.tables import amount, print_table, resources_of, table
+from pumice.cli.asking.tables import print_table, resources_of, table
 from pumice.cli.terminal import console
+from pumice.client.amounts import amount
 from pumice.client.models import BindOrder, EvictOrder, ScheduleResult, Waiting, seconds_of
 from pumice.v1.reason_pb2 import REASON_CODE_QUEUE_MISSING
 

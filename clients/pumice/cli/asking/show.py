@@ -13,12 +13,13 @@ from google.protobuf.message import Message
 from rich.markup import escape
 
 from pumice.cli.asking.options import core, core_options, output_options, say
-from pumice.cli.asking.tables import amount, print_table, resources_of, table
+from pumice.cli.asking.tables import print_table, resources_of, table
 from pumice.cli.asking.top import by_parent
 from pumice.cli.asking.watch import session_lines, session_value
 from pumice.cli.composed import WordGroup
 from pumice.cli.terminal import console, warn
 from pumice.client import Client
+from pumice.client.amounts import amount
 from pumice.client.models import phase_of, seconds_of, time_of
 from pumice.client.reasons import summarized, told
 from pumice.v1.group_pb2 import PodGroupPhase, QueueState

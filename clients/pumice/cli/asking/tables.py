@@ -10,10 +10,10 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from pumice.cli.terminal import console
+from pumice.client.amounts import amount
 
 # Of a column that breaks its lines, and of any table.
 _NARROWEST, _WIDEST = 24, 10_000
-_GIB, _MIB = 2**30, 2**20
 _RULE = "─"
 # Spaces at the end of a line, be they in colour.
 _PADDING = re.compile(r" +(?=(?:\x1b\[[0-9;]*m| )*$)")
@@ -47,15 +47,6 @@ def print_table(made: Table) -> None:
     for line in captured.get().splitlines():
         is_rule = set(line) <= {_RULE}
         out.out(line[:width] if is_rule else _PADDING.sub("", line), highlight=False)
-
-
-def amount(resource: str, value: int) -> str:
-    """An amount of the wire: cpu and extended resources are in thousandths."""
-    if resource == "memory":
-        return f"{value / _GIB:.1f}Gi" if abs(value) >= _GIB else f"{value / _MIB:.0f}Mi"
-    if resource == "cpu" or "/" in resource:
-        return f"{value / 1000:g}"
-    return str(value)
 
 
 def used_of(held: Mapping[str, int], whole: Mapping[str, int], resource: str) -> str:

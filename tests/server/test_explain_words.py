@@ -1,5 +1,7 @@
 """Explanations as a user reads them: is it true, and does it name the one thing to change?"""
 
+from typing import Any
+
 import pytest
 
 from pumice.core.model.node import Node
@@ -15,9 +17,16 @@ from pumice.core.model.selectors import (
 )
 from pumice.server.explaining.particulars import with_particulars
 from pumice.server.explaining.words import counted, of_one_node
-from pumice.v1 import explanation_pb2, group_pb2, resource_pb2, selector_pb2
-from tests.server.running import RunningCore, gang, group, node, pod, queue
-from tests.server.test_explain import SHORT, explain, held
+from pumice.v1 import (
+    explanation_pb2,
+    group_pb2,
+    object_pb2,
+    pod_pb2,
+    resource_pb2,
+    selector_pb2,
+)
+from tests.server.running import RunningCore, gang, group, node, pod, queue, tombstone
+from tests.server.test_explain import PREEMPTING, SHORT, explain, held
 
 CORDONED = "node(s) were unschedulable"
 TAINTED = "node(s) had untolerated taint(s)"
@@ -106,6 +115,56 @@ async def test_stages_before_the_one_that_held_pods_back_were_passed(core: Runni
     results = {stage.stage: stage.result for stage in found.stages}
     for stage in (explanation_pb2.STAGE_ENQUEUE, explanation_pb2.STAGE_GANG):
         assert results[stage] == explanation_pb2.STAGE_RESULT_PASSED
+
+
+async def test_a_pod_that_no_node_could_ever_hold_is_said_to_be_too_large(
+    core: RunningCore,
+) -> None:
+    exotic = pod("exotic", 0)
+    exotic.pod.spec.requests["example.com/tpu"] = 1000
+    objects = [queue(), node("n1"), node("n2"), *gang("huge", 2, cpu=5000)]
+    await core.served([*objects, group("exotic", 1), exotic])
+    await core.session(1)
+    assert (await explain(core, job="huge")).sentence == (
+        "team/huge waits: huge-0 asks for 5 cpu, and no node has more than 4 cpu."
+    )
+    assert (await explain(core, pod_="exotic-0")).sentence == (
+        "pod exotic-0 waits: exotic-0 asks for 1 example.com/tpu, and no node has any "
+        "example.com/tpu."
+    )
+
+
+async def test_members_that_the_queue_holds_back_are_not_imagined_anywhere(
+    core: RunningCore,
+) -> None:
+    limit = resource_pb2.ResourceList(amounts={"cpu": 1000})
+    objects = [queue(), queue("full", capability=limit), node("n1"), group("job", 3, queue="full")]
+    await core.served([*objects, *(pod("job", number) for number in range(3))])
+    await core.session(1)
+    found = await explain(core, pod_="job-2")
+    assert "queue full may have 1 cpu, of which 1 cpu is taken, and job-2 asks" in found.sentence
+
+
+async def test_a_job_that_goes_on_says_that_pods_were_taken_from_it(core: RunningCore) -> None:
+    low = [group("low", 1, priority_class_name="low")]
+    state: dict[str, Any] = {
+        "phase": pod_pb2.POD_PHASE_RUNNING,
+        "node_name": "n1",
+        "preemptable": True,
+    }
+    low += [pod("low", number, **state) for number in range(4)]
+    classes = [
+        object_pb2.ClusterObject(
+            priority_class=group_pb2.PriorityClass(uid=name, name=name, value=value)
+        )
+        for name, value in (("low", 1), ("high", 100))
+    ]
+    high = [group("high", 1, priority_class_name="high"), pod("high", 0, task_priority=100)]
+    adapter = await core.served([queue(), node("n1"), *classes, *low, *high], PREEMPTING)
+    (decision,) = await adapter.decisions()
+    await adapter.tell(tombstone(object_pb2.KIND_POD, decision.evict.uid))
+    told = "1 pod of it was evicted, in session 1 to make room for team/high."
+    assert told in (await explain(core, job="low")).sentence
 
 
 def test_nodes_are_counted_in_plain_language() -> None:

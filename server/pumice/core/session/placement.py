@@ -11,6 +11,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import FitErrors, Mask
+from pumice.core.model.group import QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.batch import best_rows, is_plain, is_plain_class
 from pumice.core.session.statement import Statement
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pumice.core.session.views import ClassView
 
 
+_OPEN = QueueState.OPEN
 # Fewer tasks than this are looked at one by one.
 _FEWEST_TOGETHER = 1
 
@@ -126,9 +128,13 @@ class Placement:
         return together
 
     def _is_worth_trying(self, job: Job, sub_job: SubJob, task: Task) -> bool:
-        session = self._session
-        if not session.votes.is_allocatable(session.queue_of(job), task):
+        session, queue = self._session, self._session.queue_of(job)
+        if not session.votes.is_allocatable(queue, task):
             reason = Reason(self._author, ReasonCode.QUEUE_QUOTA, task=task.name)
+            if queue.state is not _OPEN:
+                # Whatever it may have, it takes nobody.
+                about = (queue.name,)
+                reason = Reason(self._author, ReasonCode.QUEUE_NOT_OPEN, task.name, subjects=about)
             session.explain(job, reason)
             return False
         if task.gated:

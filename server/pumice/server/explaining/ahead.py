@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
+from pumice.core.model.group import Queue
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.batch import best_rows, is_plain
 from pumice.core.session.session import Session
+from pumice.core.session.statement import Statement
 
 # A look must not take long; a larger gang is looked at as if it were alone.
 _MOST_ONE_BY_ONE = 200
@@ -22,10 +24,10 @@ def place_those_ahead(session: Session, job: Job, pod: Task) -> int:
         if task is pod:
             break
         ahead.append(task)
-    return _place(session, ahead)
+    return _place(session, session.queue_of(job), ahead)
 
 
-def _place(session: Session, tasks: list[Task]) -> int:
+def _place(session: Session, queue: Queue, tasks: list[Task]) -> int:
     statement, placed, tried = session.statement(), 0, 0
     start = 0
     while start < len(tasks):
@@ -33,8 +35,9 @@ def _place(session: Session, tasks: list[Task]) -> int:
         while end < len(tasks) and tasks[end].class_ is first.class_:
             end += 1
         alike, start = tasks[start:end], end
-        if session.moves.can_place_many() and all(is_plain(session, task) for task in alike):
-            rows = best_rows(session, session.view(first), None, len(alike))
+        count = session.votes.allocatable_count(queue, first, len(alike))
+        if count and session.moves.can_place_many() and all(is_plain(session, t) for t in alike):
+            rows = best_rows(session, session.view(first), None, count)
             if rows:
                 statement.allocate_many(alike[: len(rows)], rows)
             placed += len(rows)
@@ -42,9 +45,14 @@ def _place(session: Session, tasks: list[Task]) -> int:
         tried += len(alike)
         if tried > _MOST_ONE_BY_ONE:
             return placed
-        for task in alike:
-            view = session.view(task)
-            free = session.feasibility.allows(task, view) & view.fits_idle
-            row = session.choice.best(task, view, free)
-            placed += row is not None and statement.allocate(task, session.table.names[row])
+        placed += sum(_place_one(session, queue, statement, task) for task in alike)
     return placed
+
+
+def _place_one(session: Session, queue: Queue, statement: Statement, task: Task) -> bool:
+    if not session.votes.is_allocatable(queue, task):
+        return False
+    view = session.view(task)
+    free = session.feasibility.allows(task, view) & view.fits_idle
+    row = session.choice.best(task, view, free)
+    return row is not None and statement.allocate(task, session.table.names[row])

@@ -44,6 +44,21 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
     return found
 
 
+def too_large(session: Session, task: Task) -> list[explanation_pb2.ResourceShortage]:
+    """What it asks for more of than any node has, were it empty; ``have`` is the most there is."""
+    table = session.table
+    found = []
+    for column, need in session.view(task).needs:
+        most = float(table.allocatable[column].max(initial=0.0))
+        if most < need:
+            found.append(
+                explanation_pb2.ResourceShortage(
+                    resource=table.columns[column], need=int(need), have=int(most)
+                )
+            )
+    return found
+
+
 def placement_of(session: Session, task: Task, count: int) -> explanation_pb2.Placement:
     """How the nodes compare for a pod now, it itself being imagined away from its node."""
     placement = explanation_pb2.Placement(pod=task.name)

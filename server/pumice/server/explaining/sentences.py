@@ -39,6 +39,16 @@ _WEIGHT = {
     )
 }
 
+# What a pod that is too large for any node runs into one after the other.
+_OF_SIZE = frozenset(
+    {
+        ReasonCode.QUEUE_QUOTA,
+        ReasonCode.GANG_SHORT,
+        ReasonCode.NO_NODE_FITS,
+        ReasonCode.NO_VICTIMS,
+    }
+)
+
 
 def sentence_of(sight: Sight, explanation: pb.Explanation) -> str:
     """Two or three sentences: where it stands, why, and what is nearest."""
@@ -65,7 +75,8 @@ def _job(sight: Sight, explanation: pb.Explanation) -> str:
     if pending:
         return f"{sight.job} has {_pods(pending)} that no session has looked at yet."
     if placed:
-        return f"{sight.job} runs: {placed} of {sum(counts.values())} pods are placed.{_node(explanation)}"
+        text = f"{sight.job} runs: {placed} of {sum(counts.values())} pods are placed."
+        return f"{text}{_node(explanation)}{_lost(explanation)}"
     done = sum(counts.get(status, 0) for status in _DONE)
     if done:
         return f"{sight.job} is done: all of its {done} pods have ended."
@@ -103,13 +114,27 @@ def _why(sight: Sight, reasons: tuple[Reason, ...]) -> str:
     if sight.node_count == 0:
         return "the cluster has no nodes"
     texts: list[str] = []
-    for reason in sorted(_telling(reasons), key=lambda each: _WEIGHT[each.code]):
+    telling = _telling(reasons)
+    if sight.too_large and any(reason.code in _OF_SIZE for reason in telling):
+        texts.append(_too_large(sight))
+        telling = [reason for reason in telling if reason.code not in _OF_SIZE]
+    for reason in sorted(telling, key=lambda each: _WEIGHT[each.code]):
         text = _TEXTS[reason.code](reason)
         if text not in texts:
             texts.append(text)
     specific = [text for text in texts if text != _NOT_IN] or texts
     more = len(specific) - 3
     return "; ".join(specific[:3]) + (f" (and {more} more)" if more > 0 else "")
+
+
+def _too_large(sight: Sight) -> str:
+    """Whatever queues and other pods do, this one cannot start."""
+    asked = " and ".join(amount(lack.resource, lack.need) for lack in sight.too_large)
+    there = " and ".join(
+        f"more than {amount(lack.resource, lack.have)}" if lack.have > 0 else f"any {lack.resource}"
+        for lack in sight.too_large
+    )
+    return f"{sight.blocking} asks for {asked}, and no node has {there}"
 
 
 def _telling(reasons: tuple[Reason, ...]) -> list[Reason]:
@@ -127,7 +152,9 @@ def _meant(sight: Sight) -> str:
 
 
 def _nearest(sight: Sight, explanation: pb.Explanation) -> str:
-    if not explanation.nearest_nodes or any(is_about_no_node(r.nodes) for r in sight.reasons):
+    if not explanation.nearest_nodes or sight.too_large:
+        return ""
+    if any(is_about_no_node(reason.nodes) for reason in sight.reasons):
         return ""
     nearest = explanation.nearest_nodes[0]
     lacks = [f"{amount(s.resource, s.need - max(s.have, 0))}" for s in nearest.shortages]
@@ -179,6 +206,17 @@ def _evicted(explanation: pb.Explanation) -> str:
         f"pod {last.pod} was evicted from {last.node} in session {last.session}"
         f" ({last.reason}){whom}."
     )
+
+
+def _lost(explanation: pb.Explanation) -> str:
+    """Of a job that goes on, how many pods were taken from it."""
+    many = len(explanation.evictions)
+    if not many:
+        return ""
+    last = explanation.evictions[-1]
+    head = f"{_pods(many)} of it {'was' if many == 1 else 'were'} evicted"
+    whom = f" to make room for {last.for_job}" if last.for_job else f" ({last.reason})"
+    return f" {head}, {'' if many == 1 else 'the last '}in session {last.session}{whom}."
 
 
 def _about(reason: Reason) -> str:

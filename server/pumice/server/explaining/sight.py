@@ -17,7 +17,7 @@ from pumice.core.session.session import Session
 from pumice.server.board import View
 from pumice.server.explaining.ahead import place_those_ahead
 from pumice.server.explaining.limits import LimitsMet, limits_met
-from pumice.server.explaining.nearest import nearest_nodes, placement_of
+from pumice.server.explaining.nearest import nearest_nodes, placement_of, too_large
 from pumice.server.state import ClusterState
 from pumice.server.wire.groups import write_pod_group_status
 from pumice.v1 import explanation_pb2, group_pb2
@@ -64,6 +64,8 @@ class Sight:
     limits: LimitsMet = field(default_factory=LimitsMet)
     # None: nobody looked.
     node_count: int | None = None
+    # What the blocking pod asks for more of than any node has.
+    too_large: list[explanation_pb2.ResourceShortage] = field(default_factory=list)
     nearest: list[explanation_pb2.NearestNode] = field(default_factory=list)
     placements: list[explanation_pb2.Placement] = field(default_factory=list)
     # By pod name, for finding the decision.
@@ -161,6 +163,8 @@ def _glimpse_pod(view: View, subject: Subject, sight: Sight) -> bool:
         _glimpse_job(view, pod.job, sight)
     if pod.status is TaskStatus.PENDING:
         sight.blocking = pod.name
+        if pod.gates:
+            sight.gated, sight.gates = pod.name, pod.gates
     elif pod.status in _PLACED:
         sight.placed_uids = {pod.name: pod.uid}
         where = explanation_pb2.ScoredNode(node=pod.node_name)
@@ -263,6 +267,7 @@ def _look_closer(
         if waiting is not None and not waiting.gated:
             if known is not None:
                 sight.ahead = place_those_ahead(session, known, waiting)
+            sight.too_large = too_large(session, waiting)
             sight.nearest = nearest_nodes(session, waiting, subject.nodes)
         if known is not None:
             sight.limits = limits_met(session.accounts, known, waiting)

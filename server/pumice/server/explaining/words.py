@@ -60,6 +60,18 @@ _PHRASES = {
         "has too little free storage",
         "have too little free storage",
     ),
+    "node(s) that no eviction could open": (
+        "would not take it whatever is evicted",
+        "would not take it whatever is evicted",
+    ),
+    "node(s) with too little to evict": (
+        "has too little that may be evicted for it",
+        "have too little that may be evicted for it",
+    ),
+    "node(s) where evictions were not enough": (
+        "would not have room even then",
+        "would not have room even then",
+    ),
     "node(s) were out of sync": (
         "holds more than it has",
         "hold more than they have",

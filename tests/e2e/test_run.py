@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from pumice.client import AsyncClient
+from pumice.recordings import Recording
 from tests.controlplane.client import Object, RefusedError
 from tests.controlplane.credentials import ADMIN
 from tests.e2e.cluster import Cluster
@@ -25,6 +29,24 @@ async def test_one_command_schedules_a_cluster_and_ends_when_asked(cluster: Clus
         "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases/volcano"
     )
     assert not lease["spec"].get("holderIdentity")
+
+
+async def test_its_core_can_be_asked_and_records(cluster: Cluster) -> None:
+    await cluster.add_nodes(2)
+    await cluster.add_gang("train", 2)
+    # Paths of sockets are short.
+    with TemporaryDirectory(prefix="pumice") as folder:
+        address, recordings = f"unix:{folder}/core.sock", Path(folder, "recordings")
+        options = (f"--listen={address}", "--record", str(recordings), "--follow-at-once")
+        run = cluster.scheduler.start_both(cluster.kubeconfig(), *options)
+        await cluster.until_placed({"train": 2})
+        async with AsyncClient(address=address) as core:
+            found = await core.explain_job(f"{NAMESPACE}/train", patience_seconds=10)
+            assert "2 of 2 pods are placed" in found.sentence
+        assert await asyncio.to_thread(run.stop) == 0
+        (path,) = recordings.rglob("*.pumice")
+        with Recording(path) as recording:
+            assert recording.header.cluster == "kubernetes"
 
 
 async def test_a_configuration_is_taken_over_while_it_runs(cluster: Cluster) -> None:

@@ -68,14 +68,17 @@ async def explained_pod(core: RunningCore, name: str, **fields: Any) -> ExplainR
 
 async def test_pods_are_explained_while_a_session_runs(core: RunningCore, hold: Hold) -> None:
     waits = [group("waits", 1), pod("waits", 0, 9000), pod("lost", 0)]
-    adapter = await core.served([queue(), node("n1"), *gang("job", 2), *waits], WAITING)
+    shut = pod("shut", 0)
+    shut.pod.spec.scheduling_gates.append("example.com/quota")
+    objects = [queue(), node("n1"), *gang("job", 2), *waits, group("shut", 1), shut]
+    adapter = await core.served(objects, WAITING)
     await core.session(1)
     await hold_a_session(core, hold, adapter, node("n2", 1000))
-    placed, pending, lost = [
-        await explained_pod(core, name) for name in ("job-0", "waits-0", "lost-0")
+    placed, pending, lost, gated = [
+        await explained_pod(core, name) for name in ("job-0", "waits-0", "lost-0", "shut-0")
     ]
     assert not hold.let_go.is_set()
-    for early in (placed, pending, lost):
+    for early in (placed, pending, lost, gated):
         assert early.without_nodes
         assert (early.session, early.based_on_seq) == (1, adapter.seq)
     told = placed.explanation
@@ -87,6 +90,7 @@ async def test_pods_are_explained_while_a_session_runs(core: RunningCore, hold: 
     assert told.history
     assert not told.nearest_nodes
     assert lost.explanation.sentence == "pod lost-0 waits: its PodGroup team/lost does not exist."
+    assert "shut-0 has a scheduling gate (example.com/quota)" in gated.explanation.sentence
     # One with patience gets all of it when the session ends.
     asking = asyncio.ensure_future(explained_pod(core, "waits-0", patience=Duration(seconds=30)))
     hold.let_go.set()

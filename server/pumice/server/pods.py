@@ -22,6 +22,8 @@ class StandingPod:
     job: str = ""
     status: TaskStatus | None = None
     node_name: str = ""
+    # Scheduling gates of others than us.
+    gates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +61,5 @@ class StandingPods:
         for decided in self._decided:
             if decided.pod_uid == pod.uid:
                 status, node_name = decided.status, decided.node_name
-        return StandingPod(pod.uid, pod.name, task.job_id, status, node_name)
+        gates = () if task.only_volcano_gate else pod.spec.scheduling_gates
+        return StandingPod(pod.uid, pod.name, task.job_id, status, node_name, gates)

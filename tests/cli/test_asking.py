@@ -336,3 +336,27 @@ async def test_a_row_is_a_line_for_pipes(core: RunningCore, ask: Run) -> None:
     assert len(lines) == 3
     assert f"team/{name}" in lines[2]
     assert lines[2].endswith("tasks fit")
+
+
+def test_a_file_may_be_named_without_its_option(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ended = pumice(capsys, "schedule", "--inline", written(tmp_path, NODE, job(1)))
+    assert ended.code == 0
+    ended = pumice(capsys, "schedule", "--inline")
+    assert ended.code == 2
+    assert "name a manifest with -f FILE" in ended.err
+
+
+async def test_a_mistake_that_many_pods_share_is_told_once(
+    core: RunningCore, ask: Run, tmp_path: Path
+) -> None:
+    await core.served([running.queue(), running.node("n1")])
+    absurd = job(9)
+    template = absurd["spec"]["tasks"][0]["template"]["spec"]
+    requests = {"cpu": "1", "memory": "100Ei"}
+    template["containers"] = [{**CONTAINER, "resources": {"requests": requests}}]
+    ended = await ask("schedule", "-f", written(tmp_path, absurd))
+    assert ended.code == 2
+    assert ended.err.count("spec.requests[memory]") == 1
+    assert "(and 8 more objects)" in ended.err

@@ -23,6 +23,8 @@ from pumice.client.errors import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("table", "json", "yaml")
+# Mistakes that are told at once; many objects may share one.
+_MOST_REJECTED = 3
 _FILE = click.Path(exists=True, dir_okay=False)
 
 
@@ -99,8 +101,14 @@ def _told(error: InvalidRequestError, text: str) -> str:
     if problems:
         lines = (f"line {bad.line}: {bad.path}: {bad.problem}" for bad in problems)
         return f"configuration {'; '.join(lines)}"
-    more = [f"{bad.key}: {bad.field} {bad.reason}" for bad in error.detail.rejected]
-    return "; ".join([text, *(each for each in more if each not in text)])
+    alike: dict[str, list[str]] = {}
+    for bad in error.detail.rejected:
+        alike.setdefault(f"{bad.field} {bad.reason}", []).append(bad.key)
+    told = []
+    for what, keys in list(alike.items())[:_MOST_REJECTED]:
+        others = f" (and {len(keys) - 1} more objects)" if len(keys) > 1 else ""
+        told.append(f"{keys[0]}: {what}{others}")
+    return "; ".join(told) or text
 
 
 def _problem(error: ClientError) -> click.ClickException:

@@ -20,12 +20,12 @@ from pumice.v1.scheduling_service_pb2 import InlineSource, ObjectSet, ScheduleRe
 
 
 @click.command("schedule")
+@click.argument("named", metavar="[FILE]…", nargs=-1)
 @click.option(
     "-f",
     "--file",
     "files",
     multiple=True,
-    required=True,
     metavar="FILE",
     help='A manifest: Jobs, Deployments, PodGroups, Pods … "-" reads standard input.',
 )
@@ -45,6 +45,7 @@ from pumice.v1.scheduling_service_pb2 import InlineSource, ObjectSet, ScheduleRe
 @core_options
 @output_options
 def schedule_command(
+    named: tuple[str, ...],
     files: tuple[str, ...],
     inline: bool,
     conf: str | None,
@@ -57,7 +58,9 @@ def schedule_command(
     Volcano Jobs and Kubernetes' own workloads are written out as their controllers would. Exits
     with 1 when something of it would stay pending.
     """
-    manifest = read(files)
+    if not (files or named):
+        raise click.UsageError("there is nothing to try; name a manifest with -f FILE")
+    manifest = read((*files, *named))
     configuration = None if conf is None else Configuration(scheduler_conf=read_text(conf))
     if inline:
         result = _inline(manifest, configuration, sessions)

@@ -140,6 +140,9 @@ def _too_large(sight: Sight) -> str:
 def _telling(reasons: tuple[Reason, ...]) -> list[Reason]:
     """Those that say more: not that a gang of one is short by one, and each limit once."""
     said = [r for r in reasons if r.code is not ReasonCode.GANG_SHORT or r.need > 1]
+    if any(is_about_no_node(reason.nodes) for reason in said):
+        # Nothing that is evicted changes the pod itself.
+        said = [r for r in said if r.code is not ReasonCode.NO_VICTIMS]
     if any(reason.limits for reason in said):
         # The others of the gang run into the same limit.
         said = [r for r in said if r.code is not ReasonCode.QUEUE_QUOTA or r.limits]
@@ -268,7 +271,7 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.QUEUE_QUOTA: _queue_quota,
     ReasonCode.NAMESPACE_QUOTA: lambda r: f"it is above its namespace's quota{_about(r)}",
     ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: (
-        f"more was let in than the cluster can hold{_about(r)}"
+        f"with it more would be let in than the cluster can hold{_about(r)}"
     ),
     ReasonCode.NOT_ENQUEUED: lambda _: _NOT_IN,
     ReasonCode.GANG_INVALID: _gang_invalid,

@@ -69,8 +69,8 @@ _PHRASES = {
         "have too little that may be evicted for it",
     ),
     "node(s) where evictions were not enough": (
-        "would not have room even then",
-        "would not have room even then",
+        "would not take it even then",
+        "would not take it even then",
     ),
     "node(s) were out of sync": (
         "holds more than it has",

@@ -8,13 +8,17 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from pumice.server.built_in import written
+from pumice.server.configuration import read
 from pumice.server.status import read_detail
+from pumice.server.surroundings import Surroundings
 from pumice.v1 import (
     configuration_pb2,
     group_pb2,
     inspection_service_pb2,
     object_pb2,
 )
+from pumice.v1.configuration_pb2 import Configuration
 from tests.server.running import RunningCore, configuration, gang, node, queue, tombstone
 
 pb = inspection_service_pb2
@@ -165,6 +169,20 @@ async def test_a_watcher_that_knew_an_earlier_core_gets_what_comes(core: Running
         await asyncio.sleep(0.01)
     assert 1 < (await reading).session.summary.session < 900
     watching.cancel()
+
+
+@pytest.mark.parametrize("compat", [[], ["kube-batch"]])
+def test_the_built_in_configuration_is_written_as_it_is_read(compat: list[str]) -> None:
+    registry = Surroundings().registry
+    built_in = read(Configuration(compat=compat), registry).scheduler
+    text = written(built_in)
+    assert read(Configuration(scheduler_conf=text, compat=compat), registry).scheduler == built_in
+
+
+async def test_a_configuration_that_nobody_wrote_is_spelt_out(core: RunningCore) -> None:
+    await core.served(OBJECTS)
+    answer = await core.inspection().GetConfig(pb.GetConfigRequest(cluster="c1"))
+    assert 'actions: "enqueue, allocate, backfill"' in answer.configuration.scheduler_conf
 
 
 async def test_the_configuration_in_use_is_shown(core: RunningCore) -> None:

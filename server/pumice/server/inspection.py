@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pumice.server import errors
 from pumice.server.board import JobRow
+from pumice.server.built_in import written
 from pumice.server.checking import check
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.conf_text import MAX_TEXT_BYTES
@@ -237,6 +238,8 @@ def _config(served: ServedCluster) -> pb.GetConfigResponse:
     if effective is not None:
         response.effective_config_hash = effective.hash
         response.configuration.CopyFrom(effective.message)
+        if not effective.message.scheduler_conf.strip():
+            response.configuration.scheduler_conf = written(effective.scheduler)
         response.accepted_time.CopyFrom(timestamp(served.configured_ns))
     if refused is not None:
         response.rejected.CopyFrom(refused)

@@ -234,7 +234,7 @@ def _config(held: GetConfigResponse) -> None:
     period = used.schedule_period.ToMilliseconds() / 1000
     eager = ", eager" if used.eager else ""
     out.print(f"[dim]# {held.effective_config_hash}, a session every {period:g} s{eager}[/]")
-    out.print(escape(used.scheduler_conf.rstrip("\n") or "# Volcano's default"))
+    click.echo(used.scheduler_conf.rstrip("\n"))
     if held.HasField("rejected"):
         out.print("[red]# another one was refused:[/]")
         for problem in held.problems:

@@ -1,0 +1,13 @@
+"""The built-in configuration as somebody would have written it."""
+
+from __future__ import annotations
+
+from pumice.core.configuration import Configuration
+
+
+def written(configuration: Configuration) -> str:
+    """For configurations that name actions and plugins, and say no more about them."""
+    lines = ["# built in", f'actions: "{", ".join(configuration.actions)}"', "tiers:"]
+    for tier in configuration.tiers:
+        lines += ["- plugins:", *(f"  - name: {options.name}" for options in tier)]
+    return "\n".join(lines) + "\n"

@@ -223,3 +223,20 @@ async def test_a_busy_core_is_asked_as_long_as_a_call_may_take(socket_folder: Pa
             objects = [queue(), node("n1"), *gang("job", 1)]
             found = await asyncio.gather(*(client.schedule_inline(objects) for _ in range(8)))
     assert all(len(result.binds) == 1 for result in found)
+
+
+async def test_jobs_are_chosen_by_phase(core: RunningCore, ask: Ask) -> None:
+    adapter = await core.served([queue(), node("n1"), *gang("fits", 1), *gang("large", 9)])
+    await adapter.decisions()
+    waiting = await ask("jobs", phases=["Inqueue", "pending"])
+    assert {held.name for held in waiting} <= {"fits", "large"}
+    assert await ask("jobs", phases=["Completed"]) == []
+    with pytest.raises(ValueError, match="'asleep' is no phase; allowed: Pending"):
+        await ask("jobs", phases=["asleep"])
+
+
+async def test_a_call_may_have_a_time_of_its_own(core: RunningCore) -> None:
+    settings = ClientSettings(address=core.server.address, timeout_seconds=1e-6, attempts=1)
+    async with AsyncClient(settings) as client:
+        result = await client.schedule_inline([queue()], timeout_seconds=20)
+    assert not result.binds

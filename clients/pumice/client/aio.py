@@ -117,8 +117,11 @@ class AsyncClient:
     async def queues(self) -> list[QueueInfo]:
         return await self.run(operations.queues(self.settings.cluster))
 
-    async def jobs(self, namespace: str = "", queue: str = "") -> list[JobInfo]:
-        return await self.run(operations.jobs(self.settings.cluster, namespace, queue))
+    async def jobs(
+        self, namespace: str = "", queue: str = "", phases: Iterable[str] = ()
+    ) -> list[JobInfo]:
+        """Those of the namespace, the queue and the phases (such as ``Inqueue``) that are named."""
+        return await self.run(operations.jobs(self.settings.cluster, namespace, queue, phases))
 
     async def nodes(self) -> list[NodeInfo]:
         return await self.run(operations.nodes(self.settings.cluster))
@@ -198,11 +201,12 @@ class AsyncClient:
             request_serializer=type(call.request).SerializeToString,
             response_deserializer=call.response.FromString,
         )
+        seconds = call.timeout_seconds or self.settings.timeout_seconds
         try:
             return await method(
                 call.request,
-                timeout=self.settings.timeout_seconds,
+                timeout=seconds,
                 metadata=calling.metadata(self.settings),
             )
         except grpc.aio.AioRpcError as failed:
-            raise error_of(failed, self.settings) from None
+            raise error_of(failed, self.settings, seconds) from None

@@ -101,15 +101,15 @@ _CLASSES: dict[grpc.StatusCode, type[ClientError]] = {
 }
 
 
-def error_of(failed: Any, settings: ClientSettings) -> ClientError:
-    """The error that a failed call of either kind of channel stands for."""
+def error_of(failed: Any, settings: ClientSettings, seconds: float = 0.0) -> ClientError:
+    """The error that a failed call of either kind of channel stands for; it had so much time."""
     code = failed.code()
     text = failed.details() or "the call failed"
     detail = read_detail(failed.trailing_metadata() or ())
     if not detail.reason and code is grpc.StatusCode.UNAVAILABLE:
         return _no_connection(code, text, settings)
     if not detail.reason and code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        text = f"no answer from {settings.address} within {settings.timeout_seconds:g} s"
+        text = f"no answer from {settings.address} within {seconds:g} s"
         detail.advice = "give it more time (timeout_seconds), or ask for less"
     if not detail.reason and (
         code is grpc.StatusCode.UNIMPLEMENTED or "http2 header with status" in text

@@ -27,6 +27,15 @@ def phase_of(phase: group_pb2.PodGroupPhase.ValueType) -> str:
     return "" if word == "UNSPECIFIED" else word.capitalize()
 
 
+def phase_named(word: str) -> group_pb2.PodGroupPhase.ValueType:
+    """The phase that Volcano spells so; raises ValueError for a word that is none."""
+    known = {phase_of(phase).lower(): phase for phase in group_pb2.PodGroupPhase.values() if phase}
+    if word.lower() not in known:
+        there = ", ".join(phase_of(phase) for phase in known.values())
+        raise ValueError(f"{word!r} is no phase; allowed: {there}")
+    return known[word.lower()]
+
+
 @dataclass(frozen=True, slots=True)
 class BindOrder:
     """A pod and the node it goes to."""

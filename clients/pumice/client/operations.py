@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
-from pumice.client.models import ExplanationView, ScheduleResult, SessionView
+from pumice.client.models import ExplanationView, ScheduleResult, SessionView, phase_named
 from pumice.v1 import inspection_service_pb2 as inspection
 from pumice.v1 import scheduling_service_pb2 as scheduling
 from pumice.v1.configuration_pb2 import Configuration
@@ -23,6 +23,7 @@ from pumice.v1.session_pb2 import SessionSummary
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 _PAGE = 2000
+_GRACE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Call:
     method: str
     request: Message
     response: type[Message]
+    # How long it may take; None: as the settings say.
+    timeout_seconds: float | None = None
 
 
 Operation = Generator[Call, Any, T]
@@ -42,8 +45,11 @@ def _inspect(method: str, request: Message) -> Call:
     return Call("InspectionService", method, request, getattr(inspection, f"{method}Response"))
 
 
-def _ask(method: str, request: Message) -> Call:
-    return Call("SchedulingService", method, request, getattr(scheduling, f"{method}Response"))
+def _ask(method: str, request: Message, timeout_seconds: float | None = None) -> Call:
+    """With a little more time than the core is given, so that its own words come first."""
+    response = getattr(scheduling, f"{method}Response")
+    limit = None if timeout_seconds is None else timeout_seconds + _GRACE_SECONDS
+    return Call("SchedulingService", method, request, response, limit)
 
 
 def fill(held: scheduling.ObjectSet, objects: Iterable[ClusterObject]) -> None:
@@ -82,7 +88,7 @@ def _schedule(
         request.configuration.CopyFrom(configuration)
     if timeout_seconds is not None:
         request.timeout.CopyFrom(_duration(timeout_seconds))
-    response = yield _ask("Schedule", request)
+    response = yield _ask("Schedule", request, timeout_seconds)
     return ScheduleResult.of(response)
 
 
@@ -151,8 +157,11 @@ def queues(cluster: str) -> Operation[list[inspection.QueueInfo]]:
     return _pages("ListQueues", inspection.ListQueuesRequest(cluster=cluster), "queues")
 
 
-def jobs(cluster: str, namespace: str, queue: str) -> Operation[list[inspection.JobInfo]]:
+def jobs(
+    cluster: str, namespace: str, queue: str, phases: Iterable[str]
+) -> Operation[list[inspection.JobInfo]]:
     request = inspection.ListJobsRequest(cluster=cluster, namespace=namespace, queue=queue)
+    request.phases.extend(phase_named(phase) for phase in phases)
     return _pages("ListJobs", request, "jobs")
 
 

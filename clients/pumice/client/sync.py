@@ -115,8 +115,11 @@ class Client:
     def queues(self) -> list[QueueInfo]:
         return self.run(operations.queues(self.settings.cluster))
 
-    def jobs(self, namespace: str = "", queue: str = "") -> list[JobInfo]:
-        return self.run(operations.jobs(self.settings.cluster, namespace, queue))
+    def jobs(
+        self, namespace: str = "", queue: str = "", phases: Iterable[str] = ()
+    ) -> list[JobInfo]:
+        """Those of the namespace, the queue and the phases (such as ``Inqueue``) that are named."""
+        return self.run(operations.jobs(self.settings.cluster, namespace, queue, phases))
 
     def nodes(self) -> list[NodeInfo]:
         return self.run(operations.nodes(self.settings.cluster))
@@ -183,11 +186,12 @@ class Client:
             request_serializer=type(call.request).SerializeToString,
             response_deserializer=call.response.FromString,
         )
+        seconds = call.timeout_seconds or self.settings.timeout_seconds
         try:
             return method(
                 call.request,
-                timeout=self.settings.timeout_seconds,
+                timeout=seconds,
                 metadata=calling.metadata(self.settings),
             )
         except grpc.RpcError as failed:
-            raise error_of(failed, self.settings) from None
+            raise error_of(failed, self.settings, seconds) from None

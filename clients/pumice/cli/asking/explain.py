@@ -15,7 +15,7 @@ from pumice.cli.asking.tables import print_table, table
 from pumice.cli.composed import WordGroup
 from pumice.cli.errors import InputProblem
 from pumice.cli.terminal import console
-from pumice.client import ClientError, NotFoundError
+from pumice.client import Client, ClientError, NotFoundError
 from pumice.client.amounts import amount
 from pumice.client.models import ExplanationView
 
@@ -72,7 +72,7 @@ def explain_group() -> None:
 def job_command(name: str, nearest: int, output: str, **reached: Any) -> int:
     """Explains a PodGroup, or the Volcano Job that one was made for."""
     with core(**reached) as client, _told_apart(client.explain_pod, "pod", name):
-        _tell(client.explain_job(name, nearest, _PATIENCE_SECONDS), output)
+        _tell(client.explain_job(name, nearest, _patience(client)), output)
     return 0
 
 
@@ -84,8 +84,13 @@ def job_command(name: str, nearest: int, output: str, **reached: Any) -> int:
 def pod_command(name: str, nearest: int, output: str, **reached: Any) -> int:
     """Explains a pod: why it waits, why it is on its node, or for whom it had to go."""
     with core(**reached) as client, _told_apart(client.explain_job, "job", name):
-        _tell(client.explain_pod(name, nearest, _PATIENCE_SECONDS), output)
+        _tell(client.explain_pod(name, nearest, _patience(client)), output)
     return 0
+
+
+def _patience(client: Client) -> float:
+    """No more than half of the time that there is: an answer without nodes is one, too."""
+    return min(_PATIENCE_SECONDS, client.settings.timeout_seconds / 2)
 
 
 @contextmanager

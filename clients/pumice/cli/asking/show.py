@@ -96,11 +96,9 @@ def _queues(queues: list[QueueInfo]) -> None:
 def jobs_command(namespace: str, queue: str, phase: str | None, output: str, **reached: Any) -> int:
     """Jobs, how far they are, and why they wait."""
     with core(**reached) as client:
-        jobs = client.jobs(namespace, queue)
+        jobs = client.jobs(namespace, queue, [phase] if phase else [])
         if not jobs:
             _hint(client, namespace, queue)
-    if phase is not None:
-        jobs = [job for job in jobs if phase_of(job.phase).lower() == phase]
     return _say(jobs, output, _jobs)
 
 

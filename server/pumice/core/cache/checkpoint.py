@@ -80,13 +80,15 @@ def _hyper_nodes(job: Job) -> Iterator[tuple[str, str]]:
 
 def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     """Fills an empty cache."""
+    # Before the pods come in, which are then taken at once for what was decided about them. Of an
+    # expired decision any word of the pod would be the end.
+    opened = [replace(assumed, expired=False) for assumed in checkpoint.assumptions]
+    for assumed in opened:
+        cache.assumptions.open(assumed)
     for item in checkpoint.objects:
         cache.upsert(item)
-    for assumed in checkpoint.assumptions:
-        cache.assumptions.open(replace(assumed))
-        task = cache.tasks.get(assumed.pod_uid)
-        if task is not None:
-            cache.assume(task, assumed.status, assumed.node_name)
+    for assumed, taken in zip(opened, checkpoint.assumptions, strict=True):
+        assumed.expired = taken.expired
     for job_id, state in checkpoint.cool_downs:
         cache.assumptions.set_cool_down(job_id, replace(state))
     cache.broken.remember(checkpoint.broken, scanned=checkpoint.broken_scanned)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pumice.core.actions.preempt.attempt import Attempt
+from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Evict, SessionResult
 from pumice.core.deltas import ClusterObject
@@ -21,8 +22,10 @@ from pumice.core.engine import Engine
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import HostPort, Pod, PodPhase
 from pumice.core.model.selectors import Taint, TaintEffect
+from pumice.core.session.feasibility import Feasibility
 from pumice.core.session.session import Session
 from pumice.core.session.statement import Statement
+from pumice.core.session.victim_order import VictimOrder
 from pumice.core.session.victims import VictimSearch
 from pumice.core.session.votes import Votes
 from tests.core.builders import node, pod, pod_group, priority_class, queue
@@ -100,14 +103,29 @@ class _Forgetful(dict[Any, int]):
         return default
 
 
+def _walked(search: VictimSearch, row: int) -> list[tuple[Task, Job]]:
+    """Who is on a node, looked up each time."""
+    session = search._session
+    tasks = session.table.rows[row].tasks_in_order()
+    return [
+        (task, session.jobs[task.job_id])
+        for task in tasks
+        if task.pod.preemptable and task.job_id in session.jobs
+    ]
+
+
 @contextmanager
 def exhaustive() -> Iterator[None]:
-    """Every node is looked at for every task."""
+    """Every node is looked at for every task, and nothing is remembered or taken together."""
     with pytest.MonkeyPatch.context() as patch:
         everywhere = lambda self, *_: np.ones(len(self._session.table), dtype=np.bool_)  # noqa: E731
         patch.setattr(VictimSearch, "promising", everywhere)
         patch.setattr(VictimSearch, "holders", everywhere)
         patch.setattr(Attempt, "_rows_of", everywhere)
+        patch.setattr(VictimSearch, "residents", _walked)
+        patch.setattr(VictimOrder, "waiting", lambda self, *of: self._session.orders.victims(*of))
+        patch.setattr(Feasibility, "is_refused", lambda self, *of: bool(self.refused_by(*of)))
+        patch.setattr(Feasibility, "_asks_for_pods_only", lambda *_: False)
         start = Attempt.__init__
 
         def forgetful(self: Attempt, *arguments: Any) -> None:

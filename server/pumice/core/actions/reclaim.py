@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
@@ -16,6 +14,7 @@ from pumice.core.session.candidates import EvictionNodes, frees_enough
 from pumice.core.session.heap import LiveHeap
 from pumice.core.session.session import Session
 from pumice.core.session.statement import Statement
+from pumice.core.session.victim_order import VictimOrder
 from pumice.core.session.victims import VictimSearch
 from pumice.core.session.views import ClassView
 
@@ -76,6 +75,7 @@ class _Run:
         if not self._tasks:
             return
         self._search = VictimSearch(self._session, "reclaimable")
+        self._order = VictimOrder(self._session)
         while self._queues:
             queue = self._queues.pop()
             jobs = self._jobs[queue.name]
@@ -133,39 +133,33 @@ class _Run:
         if roomy.any():
             # Room that is free anyway counts only beside a candidate.
             roomy &= self._search.holders(wanted)
-        guess = self._search.guess(task, view, wanted)
-        if guess is None:
-            hopeful = nodes & self._search.promising(task, view, wanted) | roomy
-        else:
-            hopeful = nodes & guess | roomy
-        row = int(np.argmax(hopeful))
+        prospects = self._search.prospects(task, view, wanted)
+        hopeful = nodes & prospects.rows | roomy
+        row = int(hopeful.argmax())
         while hopeful[row]:
-            if self._try_node(statement, job, task, view, row):
+            candidates = self._candidates_on(row, job)
+            if self._try_node(statement, candidates, task, view, row):
                 return True
-            if guess is not None:
-                # Too hopeful: from here on only where it is sure to be worth it.
-                session.count("wrong_guesses")
-                hopeful &= self._search.promising(task, view, wanted) | roomy
-                guess = None
             hopeful[row] = False
-            row = int(np.argmax(hopeful))
+            if prospects.narrow(row, candidates):
+                hopeful &= prospects.rows | roomy
+            row = int(hopeful.argmax())
         if self._search.is_predictable and len(session.moves.log) == before:
             self._failed[key] = before
         return False
 
     def _try_node(
-        self, statement: Statement, job: Job, task: Task, view: ClassView, row: int
+        self, statement: Statement, candidates: list[Task], task: Task, view: ClassView, row: int
     ) -> bool:
         session = self._session
         session.count("nodes_tried_for_victims")
-        candidates = self._candidates_on(row, job)
         if not candidates:
             return False
         victims = session.votes.reclaimable(task, candidates)
         if not frees_enough(session, view, row, victims):
             return False
         trial = session.statement()
-        waiting = session.orders.victims(victims, task)
+        waiting = self._order.waiting(victims, task)
         # Predicates and quota are not asked about again: the reference looks at room alone.
         while waiting and not frees_enough(session, view, row, ()):
             trial.evict(waiting.pop(), self._author)
@@ -177,17 +171,12 @@ class _Run:
         return False
 
     def _candidates_on(self, row: int, job: Job) -> list[Task]:
-        session = self._session
-        found = []
-        for task in session.table.rows[row].tasks_in_order():
-            if task.status is not _RUNNING or not task.pod.preemptable:
-                continue
-            other = session.jobs.get(task.job_id)
-            if other is None or other.queue == job.queue:
-                continue
-            if session.queues[other.queue].lets_go:
-                found.append(task)
-        return found
+        queue, queues = job.queue, self._session.queues
+        return [
+            task
+            for task, other in self._search.residents(row)
+            if task.status is _RUNNING and other.queue != queue and queues[other.queue].lets_go
+        ]
 
     def _explain(
         self, job: Job, task: Task | None, code: ReasonCode, subjects: tuple[str, ...] = ()

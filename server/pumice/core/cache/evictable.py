@@ -6,7 +6,6 @@ follow the node table's changes; a task that was not there when they were made h
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,32 +49,39 @@ class EvictableTasks:
         self._position = table.changes
 
     def _make(self) -> None:
-        table = self._table
+        table, codes = self._table, _CODES
         self.tasks: list[Task] = []
         self.job_ids: dict[str, int] = {}
         starts, jobs, states = [0], [], []
+        tasks, job_ids = self.tasks, self.job_ids
         for entry in table.rows:
-            found = [
-                (self.job_ids.setdefault(task.job_id, len(self.job_ids)), task)
-                for task in entry.tasks.values()
-                if task.status in _CODES and task.pod.preemptable and task.job_id
-            ]
-            found.sort(key=itemgetter(0))
-            self.tasks += [task for _, task in found]
-            jobs += [job for job, _ in found]
-            states += [_CODES[task.status] for _, task in found]
-            starts.append(len(self.tasks))
+            for task in entry.tasks.values():
+                code = codes.get(task.status)
+                if code is not None and task.job_id and task.pod.preemptable:
+                    tasks.append(task)
+                    jobs.append(job_ids.setdefault(task.job_id, len(job_ids)))
+                    states.append(code)
+            starts.append(len(tasks))
         self.starts = starts
         # The same once as a list, for those who look at single nodes.
         self.jobs = jobs
         self.job: Whole = np.array(jobs, dtype=np.int64)
         self.row: Whole = np.repeat(np.arange(len(table)), np.diff(np.array(starts)))
         self.state = np.array(states, dtype=np.int8)
-        self.best_effort = np.array([task.best_effort for task in self.tasks], dtype=np.bool_)
-        self.request = self._requests()
+        self._join_jobs()
+        self._look_up_classes()
         self._pair_up()
         self._layout, self._position = table.layout, table.changes
         self.generation += 1
+
+    def _join_jobs(self) -> None:
+        """Puts the tasks of one job on one node next to each other, as they mostly are."""
+        order = np.lexsort((self.job, self.row))
+        if (np.diff(order) == 1).all():
+            return
+        self.tasks = [self.tasks[position] for position in order.tolist()]
+        self.job, self.state = self.job[order], self.state[order]
+        self.jobs = self.job.tolist()
 
     def _pair_up(self) -> None:
         """Gathers the tasks of one job on one node, which are neighbours, under one number."""
@@ -99,20 +105,22 @@ class EvictableTasks:
         counts = np.bincount(self.pair_job, minlength=len(self.job_ids))
         self.job_starts: Whole = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
 
-    def _requests(self) -> Whole:
-        """What each task would free, by column and task; whole numbers, so sums are exact."""
-        known: dict[int, list[int]] = {}
+    def _look_up_classes(self) -> None:
+        """What each task would free, in whole numbers, so that sums are exact."""
+        numbers: dict[int, int] = {}
+        kinds = [numbers.setdefault(task.class_.number, len(numbers)) for task in self.tasks]
+        classes = {task.class_.number: task.class_ for task in self.tasks}
+        known = [classes[number] for number in numbers]
+        vectors = [[int(part) for part in self._table.vector(class_)] for class_ in known]
+        which = np.array(kinds, dtype=np.intp)
         # Task by task, shared by those of one class.
-        self.requests: list[list[int]] = []
-        for task in self.tasks:
-            vector = known.get(task.class_.number)
-            if vector is None:
-                vector = [int(amount) for amount in self._table.vector(task.class_)]
-                known[task.class_.number] = vector
-            self.requests.append(vector)
+        self.requests = [vectors[kind] for kind in kinds]
+        # The same by column and task.
         width = len(self._table.columns)
-        stacked = np.array(self.requests, dtype=np.int64).reshape(len(self.tasks), width)
-        return np.ascontiguousarray(stacked.T)
+        by_kind = np.array(vectors, dtype=np.int64).reshape(len(vectors), width)
+        self.request: Whole = by_kind.T.take(which, axis=1)
+        best_effort = np.array([class_.best_effort for class_ in known], dtype=np.bool_)
+        self.best_effort = best_effort[which]
 
     def _refresh(self, row: int) -> bool:
         """Takes over the states of a row's tasks; false when there is one not known here."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task
@@ -47,14 +47,18 @@ class EvictionNodes:
         return asked
 
 
-def frees_enough(session: Session, view: ClassView, row: int, victims: Iterable[Task]) -> bool:
+def frees_enough(session: Session, view: ClassView, row: int, victims: Sequence[Task]) -> bool:
     """Whether the task would fit the node with these victims gone."""
     table = session.table
-    future, row_victims = table.future, [table.vector(victim.class_) for victim in victims]
     for column, need in view.needs:
-        freed = float(future[column, row])
-        for vector in row_victims:
-            freed += float(vector[column])
-        if freed < need:
+        free = table.future.item(column, row)
+        if free >= need:
+            continue
+        for victim in victims:
+            # Nobody asks for less than nothing: once there is enough there will be.
+            free += table.vector(victim.class_).item(column)
+            if free >= need:
+                break
+        else:
             return False
     return True

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pumice.core.cache.nodes import PODS_COLUMN
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.session.rows import NodeRows
+from pumice.core.session.terms import PodLimit
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -25,9 +27,13 @@ class Feasibility:
         self._filters: list[tuple[str, Any, Any, Any]] | None = None
         # By class: nodes that it could get by evictions, and the refusals that follows from.
         self._curable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
+        # By class: whether rows refuse it for no other reason than too many pods.
+        self._pods_only: dict[int, bool] = {}
 
     def why_not_anywhere(self, task: Task) -> str | None:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
+        if self.plain_classes.get(task.class_.number):
+            return None
         for function in self._session.chains.flat("pre_predicate"):
             problem: str | None = function(task)
             if problem is not None:
@@ -44,7 +50,7 @@ class Feasibility:
 
     def is_static(self, task: Task) -> bool:
         """Whether its predicates depend on nothing but its class and the rows."""
-        return not self._dynamic(task)
+        return self.plain_classes.get(task.class_.number, False) or not self._dynamic(task)
 
     def _dynamic(self, task: Task) -> dict[str, list[Refusal]]:
         """Refusals beyond class and row, by plugin; plugins without any are left out."""
@@ -114,6 +120,25 @@ class Feasibility:
                 return found
         return []
 
+    def is_refused(self, task: Task, view: ClassView, row: int) -> bool:
+        """Whether one node refuses the task, or a plugin cannot tell."""
+        if len(self._predicates()) == 1 and self._asks_for_pods_only(view) and self.is_static(task):
+            table = self._session.table
+            full = table.allocatable.item(PODS_COLUMN, row) <= table.kube_pods.item(row)
+            return full or not view.static_ok.item(row)
+        return bool(self.refused_by(task, view, row))
+
+    def _asks_for_pods_only(self, view: ClassView) -> bool:
+        """Whether all row predicates are the one that an eviction cures."""
+        known = self._pods_only.get(view.class_.number)
+        if known is None:
+            say = self._session.hooks.row_term
+            names = [name for name, _ in self._session.chains.named("row_predicate")]
+            terms = [say[name](view.class_, "row_predicate") for name in names if name in say]
+            limits = [term for term in terms if isinstance(term, PodLimit)]
+            known = self._pods_only[view.class_.number] = 0 < len(names) == len(limits)
+        return known
+
     def _predicates(self) -> list[tuple[str, Any, Any, Any]]:
         """The plugins that filter, in order, with what each asks by row, task and node."""
         if self._filters is None:
@@ -159,6 +184,8 @@ class Feasibility:
             curable.setflags(write=False)
             known = self._curable[view.class_.number] = (view.static, curable)
         curable = known[1]
+        if self._asks_for_pods_only(view):
+            return curable
         for refusal in by_row(view.class_, NodeRows(self._session.table)) if by_row else ():
             if refusal.unresolvable:
                 curable = curable & ~refusal.rows

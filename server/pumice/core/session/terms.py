@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PodLimit:
-    """A row predicate: no more pods than the node takes."""
+    """A row predicate: no more pods than the node takes, which evictions can cure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,15 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.session.evictable_sums import EvictableSums
 from pumice.core.session.hooks import VictimBound
+from pumice.core.session.marks import VictimMarks
+from pumice.core.session.tiers import VictimTier, would_free
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
     from pumice.core.session.views import ClassView
+
+# After so many wrong guesses for one task all nodes are summed up again.
+_MOST_WRONG_GUESSES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +36,29 @@ class Wanted:
     """Which tasks an action takes for candidates."""
 
     queue: str
-    # The job that asks in its own queue; empty: tasks of all other queues are wanted.
+    # The job that asks in its own queue; empty where none of that queue's tasks are its own.
     job_id: str
     # By job number.
     jobs: Mask
-    running_only: bool = False
+    # Running tasks of all other queues are wanted, not those of this one.
+    elsewhere: bool = False
     best_effort_only: bool = False
 
 
 @dataclass(slots=True)
 class _Guess:
-    """Rows that were promising once, and what that followed from."""
+    """Rows that were promising once or changed since, and what that followed from."""
 
     rows: Mask
-    limits: dict[str, float]
-    marks: dict[str, Floats]
+    # Where the node table stood.
     changes: int
+    limits: list[float]
+    marks: Floats
+    # How many marks had risen when none was above what it was.
+    rises: int
+    # How many had changed when the tiers were last seen to agree, and the limits then.
+    seen: int = 0
+    agreed: list[float] | None = None
 
 
 class VictimSearch:
@@ -55,43 +67,63 @@ class VictimSearch:
     def __init__(self, session: Session, point: str) -> None:
         self._session = session
         self._tasks: EvictableTasks = session.cache.evictable
-        bounds: dict[str, VictimBound] = getattr(session.hooks, f"{point}_bound")
-        self._tiers = [names for names in session.chains.named_tiers(point) if names]
-        self._bounds = {n: bounds[n] for tier in self._tiers for n in tier if n in bounds}
+        given: dict[str, VictimBound] = getattr(session.hooks, f"{point}_bound")
+        tiers = [names for names in session.chains.named_tiers(point) if names]
+        bounds = {n: given[n] for tier in tiers for n in tier if n in given}
+        self._tiers = [VictimTier(names, bounds) for names in tiers]
         # Tiers with more than one bound, which may have to agree.
-        bounded = [[n for n in tier if n in self._bounds] for tier in self._tiers]
-        self._shared = [names for names in bounded if len(names) > 1]
+        self._shared = [tier for tier in self._tiers if len(tier.bounded) > 1]
+        self._together = {position for tier in self._shared for position in tier.bounded}
         # Equal tasks of a job get equal answers.
-        self.is_predictable = all(n in bounds for tier in self._tiers for n in tier)
+        self.is_predictable = all(name in bounds for tier in tiers for name in tier)
+        self._marks = VictimMarks(session, bounds)
         self._generation = -1
-        self._seen = 0
-        self._guesses: dict[tuple[int, str, str, bool], _Guess] = {}
+        self._guesses: dict[tuple[object, ...], _Guess] = {}
+        self._residents: dict[int, list[tuple[Task, Job]]] = {}
         self._sync()
 
     # What actions ask.
 
-    def in_queue(self, queue: str, job: Job, *, best_effort_only: bool) -> Wanted:
+    def in_queue(self, queue: str, job_id: str, *, best_effort_only: bool) -> Wanted:
         """Tasks of the other jobs of a queue."""
-        key = (queue, job.id, best_effort_only)
+        number = self._tasks.job_ids.get(job_id)
+        if number is None:
+            job_id = ""
+        key = (queue, job_id, False, best_effort_only)
         wanted = self._wanted.get(key)
         if wanted is None:
             jobs = self._queue == self._queue_numbers.get(queue, -1)
-            number = self._tasks.job_ids.get(job.id)
             if number is not None:
                 jobs[number] = False
-            wanted = Wanted(queue, job.id, jobs, best_effort_only=best_effort_only)
+            wanted = Wanted(queue, job_id, jobs, best_effort_only=best_effort_only)
             self._wanted[key] = wanted
         return wanted
 
     def in_other_queues(self, queue: str) -> Wanted:
         """Running tasks of other queues that let go of them."""
-        key = (queue, "", False)
+        key = (queue, "", True, False)
         wanted = self._wanted.get(key)
         if wanted is None:
             own = self._queue_numbers.get(queue, -1)
             jobs = self._reclaimable & (self._queue != own)
-            wanted = self._wanted[key] = Wanted(queue, "", jobs, running_only=True)
+            wanted = self._wanted[key] = Wanted(queue, "", jobs, elsewhere=True)
         return wanted
+
+    def residents(self, row: int) -> list[tuple[Task, Job]]:
+        """Tasks on a node that may be preempted, and their jobs, in the order of candidates.
+
+        Who comes to a node while the action runs is promised a place there and is nobody's
+        victim: it is enough to look once.
+        """
+        found = self._residents.get(row)
+        if found is None:
+            jobs = self._session.jobs
+            found = self._residents[row] = [
+                (task, job)
+                for task in self._session.table.rows[row].tasks_in_order()
+                if task.pod.preemptable and (job := jobs.get(task.job_id)) is not None
+            ]
+        return found
 
     def holders(self, wanted: Wanted) -> Mask:
         """Rows with candidates."""
@@ -102,15 +134,20 @@ class VictimSearch:
     def promising(self, task: Task, view: ClassView, wanted: Wanted) -> Mask:
         """Rows where victims, with what will be free anyway, might be enough for the task."""
         wanted = self._up_to_date(wanted)
-        limits = {name: bound.limit(task) for name, bound in self._bounds.items()}
+        limits = self._marks.limits(task)
         result = np.zeros(len(self._session.table), dtype=np.bool_)
-        for number, names in enumerate(self._tiers):
+        for number, tier in enumerate(self._tiers):
             # The first tier that agrees on victims decides, so any of them might.
-            rows = self._tier(f"{number}", names, limits, view, wanted)
+            rows = self._promising_to(tier, f"{number}", limits, view, wanted)
             if rows is not None:
                 result |= rows
-        marks = {name: values.copy() for name, values in self._marks.items()}
-        guess = _Guess(result, limits, marks, self._session.table.changes)
+        guess = _Guess(
+            result,
+            self._session.table.changes,
+            limits,
+            self._marks.values.copy(),
+            self._marks.rises,
+        )
         self._guesses[_key(view, wanted)] = guess
         return result.copy()
 
@@ -118,68 +155,114 @@ class VictimSearch:
         """All promising rows and perhaps some more, from what was found before; None: ask anew.
 
         As long as no plugin offers more than it did, a row that was not promising has become so
-        only if something on it moved.
+        only if something on it moved. The answer is to be looked at only.
         """
         guess = self._guesses.get(_key(view, wanted))
         if guess is None:
             return None
-        self._follow_moves()
-        limits = {name: bound.limit(task) for name, bound in self._bounds.items()}
-        for name, marks in self._marks.items():
-            if limits[name] < guess.limits[name] or (marks > guess.marks[name]).any():
-                return None
-        if not all(self._agree(names, limits, wanted) for names in self._shared):
+        self._marks.follow()
+        if not self._holds(guess, self._marks.limits(task), wanted):
             return None
-        rows = guess.rows.copy()
-        rows[self._session.table.touched_since(guess.changes)] = True
-        return rows
+        table = self._session.table
+        guess.rows |= table.stamps > guess.changes
+        guess.changes = table.changes
+        return guess.rows
 
-    def _agree(self, names: list[str], limits: dict[str, float], wanted: Wanted) -> bool:
-        """Whether one plugin of a tier offers none but jobs that all the others offer too."""
-        masks = self._masks(names, limits, wanted)
-        common = _common(masks, wanted)
-        return any(np.array_equal(mask, common) for mask in masks.values())
+    def prospects(self, task: Task, view: ClassView, wanted: Wanted) -> Prospects:
+        return Prospects(self, task, view, wanted)
 
-    # Tier by tier.
+    def rule_out(
+        self, row: int, candidates: list[Task], task: Task, view: ClassView, wanted: Wanted
+    ) -> None:
+        """The node did not do: it is not guessed again as long as the bounds say so too."""
+        guess = self._guesses.get(_key(view, wanted))
+        if guess is None:
+            return
+        self._marks.follow()
+        # For all who were guessed for, or else for those who ask for as much as this one.
+        for limits in (guess.limits, self._marks.limits(task)):
+            if not self._might_do(row, candidates, limits, view):
+                guess.rows[row] = False
+                guess.limits, guess.marks = limits, self._marks.values.copy()
+                guess.rises = self._marks.rises
+                return
 
-    def _masks(self, names: list[str], limits: dict[str, float], wanted: Wanted) -> dict[str, Mask]:
-        """The jobs that each plugin with a bound might offer tasks of."""
-        return {
-            name: wanted.jobs & (self._marks[name] > limits[name])
-            for name in names
-            if name in self._bounds
-        }
+    def _might_do(
+        self, row: int, candidates: list[Task], limits: list[float], view: ClassView
+    ) -> bool:
+        """What ``promising`` says, of the candidates of one node."""
+        by_job: dict[int, list[Task]] = {}
+        for task in candidates:
+            number = self._tasks.job_ids.get(task.job_id)
+            if number is None:
+                return True
+            by_job.setdefault(number, []).append(task)
+        numbers = list(by_job)
+        above = self._marks.values[:, numbers] - np.array(limits)[:, None]
+        surplus = dict(zip(numbers, above.T.tolist(), strict=True))
+        for tier in self._tiers:
+            offers = tier.offers(by_job, surplus)
+            if offers and would_free(self._session.table, row, offers, view.needs):
+                return True
+        return False
 
-    def _tier(
-        self,
-        key: str,
-        names: list[str],
-        limits: dict[str, float],
-        view: ClassView,
-        wanted: Wanted,
+    def _holds(self, guess: _Guess, limits: list[float], wanted: Wanted) -> bool:
+        """Whether a row that was ruled out still is, unless something on it moved."""
+        marks = self._marks
+        for limit, before in zip(limits, guess.limits, strict=True):
+            if limit < before:
+                return False
+        if guess.rises != marks.rises:
+            if (marks.values > guess.marks).any():
+                return False
+            guess.rises = marks.rises
+        return not self._shared or self._still_agree(guess, limits, wanted)
+
+    def _still_agree(self, guess: _Guess, limits: list[float], wanted: Wanted) -> bool:
+        """Whether in each shared tier one plugin offers none but jobs that the others offer too."""
+        marks = self._marks
+        same = guess.agreed is not None and all(
+            guess.agreed[position] == limits[position] for position in self._together
+        )
+        for position, before, after in marks.changes[guess.seen :] if same else ():
+            limit = limits[position]
+            if position in self._together and (before > limit) != (after > limit):
+                same = False
+        if not same:
+            offers = (marks.values > np.array(limits)[:, None]) & wanted.jobs
+            if not all(_agree(offers[tier.bounded]) for tier in self._shared):
+                return False
+        guess.seen, guess.agreed = len(marks.changes), limits
+        return True
+
+    # All nodes, tier by tier.
+
+    def _promising_to(
+        self, tier: VictimTier, key: str, limits: list[float], view: ClassView, wanted: Wanted
     ) -> Mask | None:
         """Rows where the plugins of a tier might agree on enough victims.
 
         Each of them must offer someone. Where they might all offer the same job, and each but
         the last keeps a job's first candidate, they agree; elsewhere the last one's word stands.
         """
-        masks = self._masks(names, limits, wanted)
-        if not all(mask.any() for mask in masks.values()):
+        marks = self._marks.values
+        least = np.array(limits)
+        # The jobs that each plugin with a bound might offer tasks of.
+        offers = wanted.jobs & (marks[tier.bounded] > least[tier.bounded, None])
+        if not offers.any(axis=1).all():
             return None
-        common = _common(masks, wanted)
+        common = wanted.jobs & offers.all(axis=0)
         caps: Whole | None = None
-        for name in masks:
-            if self._bounds[name].counts:
-                caps = self._caps(self._marks[name] - limits[name], caps)
-        orderly = all(name in masks and self._bounds[name].keeps_first for name in names[:-1])
-        agreed = self._sums(key, common, wanted, caps if orderly else None)
+        for position in tier.counting:
+            caps = self._caps(marks[position] - limits[position], caps)
+        agreed = self._sums(key, common, wanted, caps if tier.orderly else None)
         rows = agreed.count > 0
-        freed = agreed if orderly else self._sums("", wanted.jobs, wanted)
+        freed = agreed if tier.orderly else self._sums("", wanted.jobs, wanted)
         possible = rows & self._fits(view, freed)
-        if len(masks) > 1 and not any(np.array_equal(mask, common) for mask in masks.values()):
+        if len(offers) > 1 and not _agree(offers):
             apart = ~rows
-            for name, mask in masks.items():
-                apart &= self._sums(f"{key}/{name}", mask, wanted).count > 0
+            for number, mask in enumerate(offers):
+                apart &= self._sums(f"{key}/{number}", mask, wanted).count > 0
             if apart.any():
                 possible |= apart & self._fits(view, self._sums("", wanted.jobs, wanted))
         return possible
@@ -199,16 +282,25 @@ class VictimSearch:
         assert mask is not None
         return mask
 
-    # Marks by job, and sums by row for a set of jobs; both follow what moved.
+    # Job numbers, and sums by row for a set of jobs; both follow what moved.
 
     def _sync(self) -> None:
         self._tasks.sync()
-        if self._generation != self._tasks.generation:
-            self._generation = self._tasks.generation
-            self._seen = len(self._session.moves.log)
-            self._start()
-        else:
-            self._follow_moves()
+        if self._generation == self._tasks.generation:
+            self._marks.follow()
+            return
+        self._generation = self._tasks.generation
+        session = self._session
+        self._guesses.clear()
+        self._kept: dict[tuple[str, bool, bool], EvictableSums] = {}
+        self._wanted: dict[tuple[str, str, bool, bool], Wanted] = {}
+        self._queue_numbers = {name: number for number, name in enumerate(session.queues)}
+        jobs = [session.jobs.get(id_) for id_ in self._tasks.job_ids]
+        numbers = [-2 if job is None else self._queue_numbers[job.queue] for job in jobs]
+        gives = [queue.lets_go for queue in session.queues.values()]
+        self._queue: Whole = np.array(numbers, dtype=np.int64)
+        self._reclaimable: Mask = np.array([n >= 0 and gives[n] for n in numbers], dtype=np.bool_)
+        self._marks.start(self._tasks.job_ids)
 
     def _up_to_date(self, wanted: Wanted) -> Wanted:
         """The same tasks, by the numbers that jobs have now."""
@@ -216,80 +308,56 @@ class VictimSearch:
         self._sync()
         if self._generation == before:
             return wanted
-        if not wanted.job_id:
+        if wanted.elsewhere:
             return self.in_other_queues(wanted.queue)
-        job = self._session.jobs[wanted.job_id]
-        return self.in_queue(wanted.queue, job, best_effort_only=wanted.best_effort_only)
-
-    def _start(self) -> None:
-        session = self._session
-        self._guesses.clear()
-        self._queue_marks: dict[tuple[str, str], float] = {}
-        self._kept: dict[tuple[str, bool, bool], EvictableSums] = {}
-        self._wanted: dict[tuple[str, str, bool], Wanted] = {}
-        self._queue_numbers = {name: number for number, name in enumerate(session.queues)}
-        jobs = [session.jobs.get(id_) for id_ in self._tasks.job_ids]
-        self._queue: Whole = np.array(
-            [-2 if job is None else self._queue_numbers[job.queue] for job in jobs], dtype=np.int64
-        )
-        gives = [queue.lets_go for queue in session.queues.values()]
-        self._reclaimable: Mask = np.array(
-            [number >= 0 and gives[number] for number in self._queue], dtype=np.bool_
-        )
-        self._marks = {
-            name: np.array(
-                [0 if job is None else bound.mark(job) for job in jobs], dtype=np.float64
-            )
-            for name, bound in self._bounds.items()
-        }
-
-    def _follow_moves(self) -> None:
-        log = self._session.moves.log
-        if self._seen < len(log):
-            self._follow(log[self._seen :])
-            self._seen = len(log)
-
-    def _follow(self, moved: list[Task]) -> None:
-        """Marks again what a moved task may have changed."""
-        session = self._session
-        for id_ in dict.fromkeys(task.job_id for task in moved):
-            job, number = session.jobs.get(id_), self._tasks.job_ids.get(id_)
-            if job is None:
-                continue
-            for name, bound in self._bounds.items():
-                if bound.by_queue:
-                    self._mark_queue(name, job.queue, bound.mark(job))
-                elif number is not None:
-                    self._marks[name][number] = bound.mark(job)
-
-    def _mark_queue(self, name: str, queue: str, mark: float) -> None:
-        """One mark for all jobs of a queue; it seldom changes."""
-        if self._queue_marks.get((name, queue)) != mark:
-            self._queue_marks[name, queue] = mark
-            self._marks[name][self._queue == self._queue_numbers[queue]] = mark
+        return self.in_queue(wanted.queue, wanted.job_id, best_effort_only=wanted.best_effort_only)
 
     def _sums(
         self, key: str, jobs: Mask, wanted: Wanted, caps: Whole | None = None
     ) -> EvictableSums:
-        kind = (key, wanted.running_only, wanted.best_effort_only)
+        kind = (key, wanted.elsewhere, wanted.best_effort_only)
         sums = self._kept.get(kind)
         if sums is None:
             sums = self._kept[kind] = EvictableSums(
                 self._session.table,
                 self._tasks,
-                running_only=wanted.running_only,
+                running_only=wanted.elsewhere,
                 best_effort_only=wanted.best_effort_only,
             )
         sums.update(jobs, caps)
         return sums
 
 
-def _key(view: ClassView, wanted: Wanted) -> tuple[int, str, str, bool]:
-    return (view.class_.number, wanted.queue, wanted.job_id, wanted.best_effort_only)
+class Prospects:
+    """The rows that are worth a try for one task; fewer, when tries show that too many are."""
+
+    def __init__(self, search: VictimSearch, task: Task, view: ClassView, wanted: Wanted) -> None:
+        self._search = search
+        self._question = (task, view, wanted)
+        guess = search.guess(*self._question)
+        # To be looked at only.
+        self.rows = search.promising(*self._question) if guess is None else guess
+        self._wrong = 0 if guess is not None else _MOST_WRONG_GUESSES
+
+    def narrow(self, row: int, candidates: list[Task]) -> bool:
+        """A try failed. True: there are fewer rows now."""
+        if self._wrong == _MOST_WRONG_GUESSES:
+            return False
+        self._search._session.count("wrong_guesses")
+        self._wrong += 1
+        if self._wrong < _MOST_WRONG_GUESSES:
+            self._search.rule_out(row, candidates, *self._question)
+            return False
+        # Too hopeful: from here on only where it is sure to be worth it.
+        self.rows = self._search.promising(*self._question)
+        return True
 
 
-def _common(masks: dict[str, Mask], wanted: Wanted) -> Mask:
-    common = wanted.jobs
-    for mask in masks.values():
-        common = common & mask
-    return common
+def _key(view: ClassView, wanted: Wanted) -> tuple[object, ...]:
+    chosen = (wanted.queue, wanted.job_id, wanted.elsewhere, wanted.best_effort_only)
+    return (view.class_.number, *chosen)
+
+
+def _agree(offers: Mask) -> bool:
+    """Whether one plugin offers none but jobs that all the others offer too."""
+    return bool((offers == offers.all(axis=0)).all(axis=1).any())

@@ -18,7 +18,8 @@ from pumice.core.model.status import EVICTABLE
 from pumice.core.session.candidates import EvictionNodes, frees_enough
 from pumice.core.session.session import Session
 from pumice.core.session.statement import Statement
-from pumice.core.session.victims import VictimSearch
+from pumice.core.session.victim_order import VictimOrder
+from pumice.core.session.victims import Prospects, VictimSearch, Wanted
 from pumice.core.session.views import ClassView
 
 
@@ -50,6 +51,7 @@ class Attempt:
         self._settings = settings
         self._nodes = EvictionNodes(session, remembers_errors=settings.remembers_errors)
         self._search = VictimSearch(session, "preemptable")
+        self._order = VictimOrder(session)
         self._explained: set[str] = set()
         # What failed, by all that the outcome depends on, and where the log of moves stood then.
         self._failed: dict[tuple[object, ...], int] = {}
@@ -95,27 +97,21 @@ class Attempt:
 
     # Who could go, and where that might be enough.
 
+    def _wanted(self, question: _Question) -> Wanted:
+        job, best_effort = question.job, question.task.best_effort
+        return self._search.in_queue(job.queue, job.id, best_effort_only=best_effort)
+
     def _promising(self, question: _Question) -> Mask:
         """Nodes where evictions might free enough."""
         job, task, view = question.job, question.task, question.view
         if question.rivals is Rivals.OTHER_JOBS:
-            wanted = self._search.in_queue(job.queue, job, best_effort_only=task.best_effort)
-            rows = self._search.promising(task, view, wanted)
+            rows = self._search.promising(task, view, self._wanted(question))
         else:
             rows = self._rows_of(job, task)
         if not self._settings.topology_aware:
             # Where there will be room anyway nobody has to go.
             rows |= view.fits_future
         return rows
-
-    def _guessed(self, question: _Question) -> Mask | None:
-        """The same nodes and perhaps some more, if they can be told from an earlier answer."""
-        job, task, view = question.job, question.task, question.view
-        if question.rivals is not Rivals.OTHER_JOBS:
-            return None
-        wanted = self._search.in_queue(job.queue, job, best_effort_only=task.best_effort)
-        rows = self._search.guess(task, view, wanted)
-        return None if rows is None else rows | view.fits_future
 
     def _rows_of(self, job: Job, task: Task) -> Mask:
         """Nodes with rivals within the job."""
@@ -140,42 +136,48 @@ class Attempt:
 
     def _rivals_on(self, row: int, question: _Question) -> list[Task]:
         job, task, rivals = question.job, question.task, question.rivals
-        tasks = self._session.table.rows[row].tasks_in_order()
-        return [other for other in tasks if self._is_rival(job, task, other, rivals)]
+        residents = self._search.residents(row)
+        return [other for other, _ in residents if self._is_rival(job, task, other, rivals)]
 
     # The usual way: nodes by score, the first on which it works out.
 
     def _by_score(self, statement: Statement, question: _Question) -> bool:
-        guess = self._guessed(question)
-        hopeful = question.nodes & (self._promising(question) if guess is None else guess)
+        prospects: Prospects | None = None
+        view = question.view
+        if question.rivals is Rivals.OTHER_JOBS:
+            prospects = self._search.prospects(question.task, view, self._wanted(question))
+            hopeful = question.nodes & (prospects.rows | view.fits_future)
+        else:
+            hopeful = question.nodes & self._promising(question)
         if not hopeful.any():
             return False
         rows = np.flatnonzero(question.nodes)
         # Scores are normalised over all candidates, the hopeless ones among them.
-        scores = self._session.choice.scores(question.task, question.view, rows)
+        scores = self._session.choice.scores(question.task, view, rows)
         left = np.where(hopeful[rows], scores, -np.inf)
-        while left[best := int(np.argmax(left))] != -np.inf:
+        while left[best := int(left.argmax())] != -np.inf:
             left[best] = -np.inf
-            if self._try_node(statement, question, int(rows[best])):
+            row = int(rows[best])
+            rivals = self._rivals_on(row, question)
+            if self._try_node(statement, question, row, rivals):
                 return True
-            if guess is not None:
-                # Too hopeful: from here on only where it is sure to be worth it.
-                self._session.count("wrong_guesses")
-                left[~self._promising(question)[rows]] = -np.inf
-                guess = None
+            if prospects is not None and prospects.narrow(row, rivals):
+                left[~(prospects.rows | view.fits_future)[rows]] = -np.inf
         return False
 
-    def _try_node(self, statement: Statement, question: _Question, row: int) -> bool:
+    def _try_node(
+        self, statement: Statement, question: _Question, row: int, rivals: list[Task]
+    ) -> bool:
         session, task = self._session, question.task
         session.count("nodes_tried_for_victims")
-        victims = session.votes.preemptable(task, self._rivals_on(row, question))
+        victims = session.votes.preemptable(task, rivals)
         if not frees_enough(session, question.view, row, victims):
             return False
         trial = session.statement()
         occurred = False
         fits = self._fits(question, row)
         if not fits:
-            waiting = session.orders.victims(victims, task)
+            waiting = self._order.waiting(victims, task)
             while waiting and not fits:
                 victim = waiting.pop()
                 trial.evict(victim, self._author)
@@ -194,7 +196,7 @@ class Attempt:
         return (
             session.votes.is_allocatable(session.queue_of(question.job), task)
             and frees_enough(session, view, row, ())
-            and not session.feasibility.refused_by(task, view, row)
+            and not session.feasibility.is_refused(task, view, row)
         )
 
     # The way of Kubernetes' own scheduler: try nodes out first, then choose among them.

@@ -25,8 +25,8 @@ class Reclaiming:
         self._session = session
         self._accounts = accounts
         self._levels = levels
-        # By job: whether it has tasks that use nothing its queue deserves.
-        self._immediate: dict[str, bool] = {}
+        # By queue; does not change in a session.
+        self._uses: dict[str, tuple[Resources, bool]] = {}
 
     def may_reclaim(self, account: CapacityAccount, tasks: Sequence[Task]) -> bool:
         """Whether the queue stays within what it deserves in one requested dimension at least.
@@ -92,16 +92,25 @@ class Reclaiming:
         return victims, PERMIT
 
     def may_yield(self, job: Job) -> bool:
-        """False: no task of the job can be a victim, whoever asks, as its queue stands."""
+        """False: no task of the job's queue can be a victim, whoever asks, as the queue stands."""
         account = self._accounts.get(job.queue)
         if account is None:
             return False
-        if account.allocated.some_above(account.deserved, job.index.total_request):
-            return True
-        if job.id not in self._immediate:
-            classes = {task.class_.number: task for task in job.index}
-            self._immediate[job.id] = any(_is_immediate(t, account) for t in classes.values())
-        return self._immediate[job.id]
+        known = self._uses.get(job.queue)
+        if known is None:
+            known = self._uses[job.queue] = self._uses_of(account)
+        requested, immediate = known
+        return immediate or account.allocated.some_above(account.deserved, requested)
+
+    def _uses_of(self, account: CapacityAccount) -> tuple[Resources, bool]:
+        """All that a queue's tasks ask for, and whether some use nothing that it deserves."""
+        requested = Resources()
+        classes: dict[int, Task] = {}
+        for job in self._session.jobs.values():
+            if job.queue == account.name:
+                requested.add(job.index.total_request)
+                classes.update((task.class_.number, task) for task in job.index)
+        return requested, any(_is_immediate(task, account) for task in classes.values())
 
     def _account_of(self, task: Task) -> CapacityAccount | None:
         job = self._session.jobs.get(task.job_id)

@@ -1,0 +1,132 @@
+"""Which of several victims goes first, from keys where every plugin has one.
+
+Nearly always one victim is enough, so that only the first has to be found. Where more are needed,
+shares have shifted by then, and who comes next follows from the exact way in which the heap of all
+victims was built before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.session.heap import LiveHeap
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
+
+Key = tuple[Any, ...]
+
+
+class Waiting(Protocol):
+    """Victims that wait, the one to evict first on top."""
+
+    def __len__(self) -> int: ...
+
+    def pop(self) -> Task: ...
+
+
+class VictimOrder:
+    """The order of ``Orders.victims`` in one action's run; of two keys the larger one goes first."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        chains = session.chains
+        self._task_keys = chains.instead("task_order", "task_order_key")
+        self._job_keys = chains.instead("job_order", "job_order_key")
+        self._queue_keys = chains.instead("queue_order", "queue_order_key")
+        keys = (self._task_keys, self._job_keys, self._queue_keys)
+        self._has_keys = None not in keys and not chains.flat("victim_queue_order")
+        # The keys of tasks never change. Numbers in names count between tasks that both have one:
+        # of these there are keys with and without them.
+        self._known: tuple[dict[str, Key], dict[str, Key]] = ({}, {})
+
+    def waiting(self, victims: list[Task], preemptor: Task) -> Waiting:
+        """Victims, the one to evict first on top."""
+        keys = None
+        if self._has_keys and victims and preemptor.job_id in self._session.jobs:
+            keys = self._keys(victims)
+        if keys is None:
+            return self._session.orders.victims(victims, preemptor)
+        return _FirstByKey(victims, keys, self._key)
+
+    def _keys(self, victims: list[Task]) -> list[Key] | None:
+        """None: mixed tasks, and tasks without a job, have no keys."""
+        known = self._known[victims[0].pod_index is not None]
+        keys = [known.get(task.uid) for task in victims]
+        if None in keys:
+            for task in victims:
+                self._look_up(task)
+            keys = [known.get(task.uid) for task in victims]
+        found = [key for key in keys if key is not None]
+        if len(found) < len(victims):
+            return None
+        jobs = {task.job_id: () for task in victims}
+        if len(jobs) == 1:
+            return found
+        ranks = {id_: self._rank(self._session.jobs[id_]) for id_ in jobs}
+        return [(ranks[task.job_id], key) for task, key in zip(victims, found, strict=True)]
+
+    def _look_up(self, task: Task) -> None:
+        if task.job_id in self._session.jobs:
+            own = [function(task) for function in self._task_keys or ()]
+            index = task.pod_index
+            key = (*own, index or 0, task.pod.creation_time_ns, task.uid)
+            self._known[index is not None][task.uid] = key
+
+    def _key(self, task: Task) -> Key:
+        """As it is now."""
+        rank = self._rank(self._session.jobs[task.job_id])
+        return (rank, self._known[task.pod_index is not None][task.uid])
+
+    def _rank(self, job: Job) -> Key:
+        queue, broken = self._session.queues[job.queue], self._session.broken
+        whole = not broken or queue.name not in broken.values()
+        return (
+            whole,
+            *[function(queue) for function in self._queue_keys or ()],
+            queue.creation_time_ns,
+            queue.name,
+            *[function(job) for function in self._job_keys or ()],
+        )
+
+
+class _FirstByKey:
+    """A heap that is not built until someone asks for a second victim."""
+
+    __slots__ = ("_before", "_heap", "_key", "_keys", "_left", "_victims")
+
+    def __init__(self, victims: list[Task], keys: list[Key], key: Callable[[Task], Key]) -> None:
+        self._victims = victims
+        # As they were when the victims were put together.
+        self._keys = keys
+        self._key = key
+        self._left = len(victims)
+        self._before: dict[str, Key] = {}
+        self._heap: LiveHeap[Task] | None = None
+
+    def __len__(self) -> int:
+        return self._left
+
+    def pop(self) -> Task:
+        self._left -= 1
+        if self._left == len(self._victims) - 1:
+            return self._victims[self._keys.index(max(self._keys))]
+        if self._heap is None:
+            self._heap = self._without_the_first()
+        return self._heap.pop()
+
+    def _without_the_first(self) -> LiveHeap[Task]:
+        uids = [task.uid for task in self._victims]
+        self._before = dict(zip(uids, self._keys, strict=True))
+        heap = LiveHeap(self._goes_first, self._victims)
+        heap.pop()
+        self._before = {}
+        return heap
+
+    def _goes_first(self, left: Task, right: Task) -> bool:
+        if self._before:
+            return self._before[left.uid] > self._before[right.uid]
+        return self._key(left) > self._key(right)

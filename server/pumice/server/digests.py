@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from struct import Struct
+
+import numpy as np
 
 from pumice.v1 import delta_pb2, object_pb2
 
-_MASK = 2**64 - 1
-_as_number = Struct(">Q").unpack
 
-
-def hash64(uid: str, revision: int) -> int:
-    digest = blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
-    number: int = _as_number(digest)[0]
-    return number
+def hash64(uid: str, revision: int) -> bytes:
+    """A number of 64 bits, the highest first."""
+    return blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
 
 
 class KindSums:
-    """The uids and hashes of every object that was told, good or set aside, of any kind."""
+    """The uids and hashes of every object that was told, good or set aside, of any kind.
+
+    Hashes are added up when somebody asks for the sum, all at once: that is seldom.
+    """
 
     def __init__(self) -> None:
-        self._hashes: dict[int, dict[str, int]] = {}
-        # Exact; only what is compared is cut to 64 bits.
+        self._hashes: dict[int, dict[str, bytes]] = {}
+        # Of kinds that have not changed since they were asked for.
         self._sums: dict[int, int] = {}
 
-    def put(self, kind: int, uid: str, revision: int) -> None:
+    def _changing(self, kind: int) -> dict[str, bytes]:
+        self._sums.pop(kind, None)
         hashes = self._hashes.get(kind)
         if hashes is None:
             hashes = self._hashes[kind] = {}
-            self._sums[kind] = 0
-        new = hash64(uid, revision)
-        self._sums[kind] += new - hashes.get(uid, 0)
-        hashes[uid] = new
+        return hashes
+
+    def put(self, kind: int, uid: str, revision: int) -> None:
+        self._changing(kind)[uid] = hash64(uid, revision)
+
+    def put_many(self, kind: int, uids: Sequence[str], revisions: Iterable[int]) -> None:
+        hashes = [
+            blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
+            for uid, revision in zip(uids, revisions, strict=True)
+        ]
+        self._changing(kind).update(zip(uids, hashes, strict=True))
 
     def drop(self, kind: int, uid: str) -> None:
-        hashes = self._hashes.get(kind, {})
-        if uid in hashes:
-            self._sums[kind] -= hashes.pop(uid)
+        if uid in self._hashes.get(kind, ()):
+            del self._changing(kind)[uid]
 
     def uids(self, kind: int) -> list[str]:
         return list(self._hashes.get(kind, ()))
@@ -57,15 +64,21 @@ class KindSums:
         )
 
     def _count_and_sum(self, kind: int) -> tuple[int, int]:
-        return len(self._hashes.get(kind, ())), self._sums.get(kind, 0) & _MASK
+        hashes = self._hashes.get(kind)
+        if not hashes:
+            return 0, 0
+        total = self._sums.get(kind)
+        if total is None:
+            numbers = np.frombuffer(b"".join(hashes.values()), dtype=">u8")
+            # Whatever is above 64 bits is lost, as it should be.
+            total = self._sums[kind] = int(numbers.astype(np.uint64).sum())
+        return len(hashes), total
 
     def write(self) -> list[delta_pb2.KindDigest]:
-        return [
-            delta_pb2.KindDigest(
-                kind=object_pb2.Kind.ValueType(kind),
-                count=len(hashes),
-                sum=self._sums[kind] & _MASK,
-            )
-            for kind, hashes in sorted(self._hashes.items())
-            if hashes
-        ]
+        written = []
+        for kind in sorted(self._hashes):
+            count, total = self._count_and_sum(kind)
+            if count:
+                number = object_pb2.Kind.ValueType(kind)
+                written.append(delta_pb2.KindDigest(kind=number, count=count, sum=total))
+        return written

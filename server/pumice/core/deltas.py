@@ -58,6 +58,13 @@ class Upserted:
     object: ClusterObject
 
 
+@dataclass(slots=True)
+class PodsUpserted:
+    """Pods are there as they are now, told one after the other: quicker than one by one."""
+
+    pods: list[Pod]
+
+
 @dataclass(frozen=True, slots=True)
 class Deleted:
     """An object is gone; unknown or superseded uids are no-ops."""
@@ -85,4 +92,4 @@ class OutcomeReported:
     reason: str = ""
 
 
-Delta = Upserted | Deleted | OutcomeReported
+Delta = Upserted | PodsUpserted | Deleted | OutcomeReported

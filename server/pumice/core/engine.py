@@ -21,7 +21,7 @@ from pumice.core.decisions import (
     StatusChange,
     Wait,
 )
-from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
+from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, PodsUpserted, Upserted
 from pumice.core.errors import InvariantError, ObjectError
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
@@ -140,6 +140,8 @@ class Engine:
             try:
                 if isinstance(delta, Upserted):
                     cache.upsert(delta.object)
+                elif isinstance(delta, PodsUpserted):
+                    rejected += [Rejection(*found) for found in cache.upsert_pods(delta.pods)]
                 elif isinstance(delta, Deleted):
                     cache.delete(delta.kind, delta.uid)
                 else:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pumice.core.deltas import Delta, Upserted
+from pumice.core.deltas import Delta, PodsUpserted, Upserted
 from pumice.core.errors import ObjectError
+from pumice.core.model.pod import Pod
 from pumice.server.wire import (
-    NO_POD,
     ObjectReader,
     object_ref,
     op_ref,
     read_outcome,
     read_tombstone,
-    shapes_of,
 )
 from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
 
@@ -38,6 +37,10 @@ class NumberedOp:
     error: ObjectError | None = None
     configuration: configuration_pb2.Configuration | None = None
 
+    def each(self) -> Iterable[NumberedOp]:
+        """The ops that are told together here, one by one."""
+        return (self,)
+
     def rejected(self, error: ObjectError) -> object_pb2.RejectedObject:
         return object_pb2.RejectedObject(
             seq=self.seq,
@@ -49,6 +52,24 @@ class NumberedOp:
         )
 
 
+@dataclass(slots=True)
+class NumberedPods(NumberedOp):
+    """Ops that follow each other and tell of pods; the first one's number stands for all."""
+
+    pods: list[Pod] = field(default_factory=list)
+    # Of each pod; none is 0.
+    revisions: list[int] = field(default_factory=list)
+
+    @property
+    def last_seq(self) -> int:
+        return self.seq + len(self.pods) - 1
+
+    def each(self) -> Iterator[NumberedOp]:
+        ops = zip(self.pods, self.revisions, strict=True)
+        for seq, (pod, revision) in enumerate(ops, self.seq):
+            yield NumberedOp(seq, _POD, pod.uid, revision, Upserted(pod))
+
+
 class OpReader:
     """Reads the ops of one cluster; it remembers the shapes and specs of pods it has seen."""
 
@@ -57,23 +78,23 @@ class OpReader:
 
     def batch(self, batch: delta_pb2.DeltaBatch) -> list[NumberedOp]:
         """The ops of a batch: pods in bulk, others one by one."""
-        read_shaped, read = self._objects.read_shaped, self._read
-        numbered = []
-        seq = batch.first_seq - 1
-        for op, shape in zip(batch.ops, shapes_of(batch), strict=True):
-            seq += 1
-            key = shape.SerializeToString()
-            if len(key) <= NO_POD:
-                numbered.append(read(seq, op))
-                continue
-            upsert = op.upsert
-            pod = read_shaped(upsert.object.pod, key)
-            if pod is None:
-                numbered.append(read(seq, op))
-            else:
-                delta = Upserted(pod)
-                numbered.append(NumberedOp(seq, _POD, pod.uid, upsert.revision, delta))
-        return numbered
+        places, revisions, pods = self._objects.read_pods(batch)
+        numbered: list[NumberedOp] = []
+        begin = taken = 0
+        while begin < len(pods):
+            # Pods that follow each other, after what is before them.
+            place = places[begin]
+            numbered += self._read_some(batch, taken, place)
+            end = begin + 1
+            while end < len(pods) and places[end] - place == end - begin:
+                end += 1
+            numbered += _together(batch.first_seq + place, pods[begin:end], revisions[begin:end])
+            begin, taken = end, place + end - begin
+        return numbered + self._read_some(batch, taken, len(batch.ops))
+
+    def _read_some(self, batch: delta_pb2.DeltaBatch, begin: int, end: int) -> list[NumberedOp]:
+        ops, first_seq = batch.ops, batch.first_seq
+        return [self._read(first_seq + place, ops[place]) for place in range(begin, end)]
 
     def number(self, first_seq: int, ops: Iterable[delta_pb2.Op]) -> Iterator[NumberedOp]:
         """Reads ops one by one, so that whoever reads many can pause in between."""
@@ -112,3 +133,9 @@ class OpReader:
         except ObjectError as error:
             numbered.error = error
         return numbered
+
+
+def _together(seq: int, pods: list[Pod], revisions: list[int]) -> Iterable[NumberedOp]:
+    op = NumberedPods(seq, _POD, delta=PodsUpserted(pods), pods=pods, revisions=revisions)
+    # Without a revision a pod is not counted as there.
+    return op.each() if 0 in revisions else (op,)

@@ -153,7 +153,7 @@ class ServedCluster:
     def _apply(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
         metrics, cache = self._around.metrics, self.state.engine.cache
         before = cache.stirred
-        self._unechoed.seen((op.kind, op.uid) for op in ops)
+        self._unechoed.seen((one.kind, one.uid) for op in ops for one in op.each())
         rejected, results = self.state.apply(ops, now_ns)
         for result in results:
             self._configured(result)

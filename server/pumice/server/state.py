@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from pumice.core.decisions import Bind, Decision, SessionResult, Wait
-from pumice.core.engine import Engine
+from pumice.core.deltas import Delta, Upserted
+from pumice.core.engine import Engine, Rejection
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.registry import Registry
 from pumice.server.configuration import ConfigurationRefusedError, Effective, read
 from pumice.server.digests import KindSums
-from pumice.server.ops import NumberedOp
+from pumice.server.ops import NumberedOp, NumberedPods
 from pumice.server.wire import read_tombstone
 from pumice.v1 import cluster_service_pb2, configuration_pb2, object_pb2
 
@@ -102,24 +103,30 @@ class ClusterState:
         rejected: list[object_pb2.RejectedObject] = []
         results = []
         waiting: list[NumberedOp] = []
-        put, drop, seq = self.sums.put, self.sums.drop, self.applied_seq
         for op in ops:
-            seq = max(seq, op.seq)
-            if op.configuration is not None:
-                rejected += self._flush(waiting, now_ns)
-                waiting = []
-                results.append(self.configure(op.configuration, op.seq))
+            if op.configuration is None:
+                waiting.append(op)
+                self._count(op)
                 continue
-            waiting.append(op)
-            if not op.uid:
-                continue
-            if op.revision:
-                put(op.kind, op.uid, op.revision)
-            else:
-                drop(op.kind, op.uid)
-        self.applied_seq = seq
+            rejected += self._flush(waiting, now_ns)
+            waiting = []
+            results.append(self.configure(op.configuration, op.seq))
+            self.applied_seq = max(self.applied_seq, op.seq)
         rejected += self._flush(waiting, now_ns)
         return rejected, results
+
+    def _count(self, op: NumberedOp) -> None:
+        """Notes that an op has come, and what is there or gone by it."""
+        seq = op.seq
+        if isinstance(op, NumberedPods):
+            seq = op.last_seq
+            self.sums.put_many(op.kind, [pod.uid for pod in op.pods], op.revisions)
+        elif op.uid:
+            if op.revision:
+                self.sums.put(op.kind, op.uid, op.revision)
+            else:
+                self.sums.drop(op.kind, op.uid)
+        self.applied_seq = max(self.applied_seq, seq)
 
     def resynced(
         self, kinds: Collection[int], ops: list[NumberedOp], now_ns: int
@@ -127,7 +134,7 @@ class ClusterState:
         """The ops of a snapshot of some kinds, and before them the ends of what is not in it."""
         if object_pb2.KIND_POD in kinds:
             self.engine.forget_all(now_ns)
-        there = {(op.kind, op.uid) for op in ops if op.revision}
+        there = {(one.kind, one.uid) for op in ops for one in op.each() if one.revision}
         gone = [
             NumberedOp(
                 0, kind, uid, delta=read_tombstone(object_pb2.ObjectRef(kind=_kind(kind), uid=uid))
@@ -143,11 +150,11 @@ class ClusterState:
         deltas = [op.delta for op in ops if op.delta is not None]
         refused = self.engine.apply(deltas, now_ns)
         if refused:
-            by_delta = {id(op.delta): op for op in ops}
-            found += [by_delta[id(r.delta)].rejected(r.error) for r in refused]
+            found += _named(refused, ops)
         if self.quarantined:
             for op in ops:
-                self.quarantined.pop((op.kind, op.uid), None)
+                for one in op.each():
+                    self.quarantined.pop((one.kind, one.uid), None)
         for rejected in found:
             if rejected.uid:
                 self.quarantined[rejected.kind, rejected.uid] = rejected
@@ -190,3 +197,16 @@ class ClusterState:
             decisions=tuple(d for d in result.decisions if d.id not in gone),
             waits=tuple(waits[job] for job in sorted(waits)),
         )
+
+
+def _named(
+    refused: Iterable[Rejection], ops: Iterable[NumberedOp]
+) -> list[object_pb2.RejectedObject]:
+    """What the engine set aside, by the ops that told of it."""
+    told = {id(_subject(one.delta)): one for op in ops for one in op.each()}
+    return [told[id(_subject(r.delta))].rejected(r.error) for r in refused]
+
+
+def _subject(delta: Delta | None) -> object:
+    """What of a delta is the same wherever it is told: the object, where it has one."""
+    return delta.object if isinstance(delta, Upserted) else delta

@@ -29,6 +29,10 @@ class ClassRegistry:
         self._made = 0
         self._prune_above = _MANY_SPECS
 
+    def knows(self, pod: Pod) -> bool:
+        """Whether its class is known by its spec alone: then it can be used."""
+        return pod.spec in self._by_spec
+
     def check(self, pod: Pod) -> TaskClass | None:
         """Refuses a pod that cannot be used; returns its class where that is known at once."""
         class_ = self._by_spec.get(pod.spec)

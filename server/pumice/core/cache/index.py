@@ -49,6 +49,20 @@ class TaskIndex:
         if status in HOLDS_RESOURCES:
             self.allocated.add(request)
 
+    def add_alike(self, tasks: dict[str, Task]) -> None:
+        """Like ``add`` for tasks of one class and status, by uid."""
+        first, count = next(iter(tasks.values())), len(tasks)
+        status, request = first.status, first.request
+        self.tasks.update(tasks)
+        self.by_status.setdefault(status, {}).update(tasks)
+        self.total_request.add_times(request, count)
+        if status in _READY:
+            self.ready_count += count
+        elif first.best_effort and status is _PENDING:
+            self.pending_best_effort += count
+        if status in HOLDS_RESOURCES:
+            self.allocated.add_times(request, count)
+
     def remove(self, task: Task) -> None:
         del self.tasks[task.uid]
         self.total_request.subtract(task.request)

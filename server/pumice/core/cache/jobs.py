@@ -114,6 +114,18 @@ class Job:
         self._assign(task)
         self.touch()
 
+    def add_alike(self, tasks: dict[str, Task]) -> None:
+        """Tasks of one class, status and priority, by uid."""
+        if self.has_policies:
+            for task in tasks.values():
+                self.add(task)
+            return
+        self.index.add_alike(tasks)
+        sub_job = self.default_sub_job()
+        sub_job.priority = max(sub_job.priority, next(iter(tasks.values())).priority)
+        self.sub_job_of.update(dict.fromkeys(tasks, sub_job))
+        self.touch()
+
     def remove(self, task: Task) -> None:
         self.index.remove(task)
         sub_job = self.sub_job_of.pop(task.uid)

@@ -58,6 +58,10 @@ class KubeBatchCache(ClusterCache):
             super().upsert(item)
         self._settle_groups()
 
+    def _can_enter_together(self, alike: list[Pod], uids: list[str]) -> bool:
+        # A pod may bring a job of its own.
+        return False
+
     def delete(self, kind: type[ClusterObject], uid: str) -> None:
         old = self.budgets.by_uid(uid) if kind is PodDisruptionBudget else None
         super().delete(kind, uid)
@@ -78,6 +82,7 @@ class KubeBatchCache(ClusterCache):
         task = self.tasks.get(pod.uid)
         if not known and task is not None and task.job_id:
             self.assumptions.job_changed(task.job_id)
+        self._settle_groups()
 
     def _is_ours(self, pod: Pod) -> bool:
         """Own pods that wait, and everybody's pods once they do not; others that are bound and

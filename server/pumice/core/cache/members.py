@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
 from operator import attrgetter
 from typing import ClassVar
 
@@ -18,12 +20,16 @@ from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.tasks import Task, TaskClass, stirs
 from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.volumes import StorageCache
+from pumice.core.deltas import Upserted
+from pumice.core.errors import ObjectError
 from pumice.core.model.pod import Pod
 from pumice.core.model.status import COMPLETED, HOLDS_RESOURCES, TaskStatus, status_of
 
 # What changes with a pod's way from creation to its end; everything else mostly stays.
 _PASSING = ("phase", "node_name", "nominated_node_name", "conditions", "start_time_ns")
 _passing = attrgetter(*_PASSING)
+# What pods share that are of one job, class and priority and, all on nodes or none, one status.
+_alike = attrgetter("group_name", "namespace", "phase", "terminating", "task_priority", "spec")
 _lasting = attrgetter(*(n for n in Pod.__slots__ if n not in _PASSING and n != "labels"))
 
 
@@ -58,6 +64,62 @@ class TaskCache(StorageCache):
         self.stirred = 0
 
     # Pods come, change and go.
+
+    def upsert_pods(self, pods: Iterable[Pod]) -> list[tuple[Upserted, ObjectError]]:
+        """Takes in pods, in order; returns those that cannot be used, and why.
+
+        New pods of a job that follow each other are taken in together.
+        """
+        refused = []
+        for _, group in groupby(pods, _alike):
+            alike = [*group]
+            uids = [pod.uid for pod in alike]
+            if self._can_enter_together(alike, uids):
+                self._enter_together(alike, uids)
+                continue
+            for pod in alike:
+                try:
+                    self._upsert_pod(pod)
+                except ObjectError as error:
+                    refused.append((Upserted(pod), error))
+        return refused
+
+    def _can_enter_together(self, alike: list[Pod], uids: list[str]) -> bool:
+        """Whether nothing is known or assumed of these pods, nor wrong with them."""
+        first = alike[0]
+        if len(uids) == 1 or len(self.assumptions) or first.spec.volumes:
+            return False
+        names, nodes = [pod.name for pod in alike], [pod.node_name for pod in alike]
+        return (
+            self.tasks.keys().isdisjoint(uids)
+            and not (self.foreign and self.foreign.keys() & uids)
+            and len(set(uids)) == len(uids)
+            and all(nodes) == any(nodes)
+            and all(uids)
+            and all(names)
+            and self._is_ours(first)
+            and self.classes.knows(first)
+        )
+
+    def _enter_together(self, pods: list[Pod], uids: list[str]) -> None:
+        """Does for new pods that are alike what ``_upsert_pod`` does for each."""
+        first = pods[0]
+        class_, job_id = self.classes.class_of(first), self._job_id_of(first)
+        job = self._job(job_id) if job_id else None
+        if job is not None:
+            # One text for all tasks of the job.
+            job_id = job.id
+        make = self.task_type
+        tasks = {uid: make(pod, class_, job_id) for uid, pod in zip(uids, pods, strict=True)}
+        self.tasks.update(tasks)
+        status = status_of(first)
+        if first.node_name and status not in COMPLETED:
+            self.table.add_alike(tasks)
+        if job is not None:
+            job.add_alike(tasks)
+        self.version += len(pods)
+        if status is TaskStatus.PENDING:
+            self.stirred += len(pods)
 
     def _upsert_pod(self, pod: Pod) -> None:
         uid = pod.uid

@@ -152,6 +152,25 @@ class NodeTable:
         elif entry.row >= 0:
             self._weigh(entry.row, task, task.status, 1)
 
+    def add_alike(self, tasks: dict[str, Task]) -> None:
+        """Puts tasks of one class and status, by uid, on the nodes they name, in both views."""
+        known, places = self.entries, []
+        status = next(iter(tasks.values())).status
+        for uid, task in tasks.items():
+            entry = known.get(task.node_name) or self.entry(task.node_name)
+            entry.tasks[uid] = task
+            task.ledger_status = status
+            places.append(entry)
+        if self._moved:
+            self._uncounted.update([entry.name for entry in places])
+            return
+        # Of nodes that are not known nothing is counted.
+        placed = [t for t, entry in zip(tasks.values(), places, strict=True) if entry.row >= 0]
+        if placed:
+            rows = [entry.row for entry in places if entry.row >= 0]
+            self._weigh_many(rows, self.weights(placed[0].class_).of(status))
+            self.kube_add_many(placed, rows)
+
     def add_tasks(self, tasks: list[Task], rows: list[int]) -> None:
         """Puts tasks of one class and status that holds room on nodes, each on its row's."""
         entries, status = self.rows, tasks[0].status

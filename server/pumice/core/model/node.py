@@ -16,7 +16,8 @@ class NodeImage:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nobody changes one: it would take three times as long to make.
+@dataclass(slots=True)
 class Node:
     """One node of the cluster; amounts are in the units of ``PodSpec.requests``."""
 

@@ -24,7 +24,6 @@ from pumice.server.wire.objects import (
     kind_word,
     write_object,
 )
-from pumice.server.wire.shapes import NO_POD, shapes_of
 from pumice.server.wire.specs import SpecTable
 from pumice.server.wire.statuses import (
     status_batches,
@@ -36,7 +35,6 @@ from pumice.server.wire.statuses import (
 )
 
 __all__ = [
-    "NO_POD",
     "DeltaReader",
     "ObjectReader",
     "SpecTable",
@@ -50,7 +48,6 @@ __all__ = [
     "read_gang",
     "read_outcome",
     "read_tombstone",
-    "shapes_of",
     "status_batches",
     "write_decision",
     "write_decisions",

@@ -13,6 +13,7 @@ from pumice.server.wire import groups, pods, policies
 from pumice.server.wire import storage as volumes
 from pumice.server.wire import topology as layouts
 from pumice.server.wire.fields import FieldError
+from pumice.server.wire.likenesses import LikeReader
 from pumice.server.wire.shapes import PodReader
 from pumice.server.wire.specs import SpecTable
 from pumice.v1 import object_pb2
@@ -115,9 +116,14 @@ class ObjectReader:
 
     def __init__(self, specs: SpecTable | None = None) -> None:
         reader = PodReader(specs)
-        self._read_pod = reader.read
-        # The pod of a message and the key of its shape, where that helps; else None.
-        self.read_shaped = reader.read_shaped
+        # Kinds of which there are many.
+        self._readers: dict[str, Callable[[Any], ClusterObject]] = {
+            "pod": reader.read,
+            "pod_group": LikeReader(groups.POD_GROUPS).read,
+            "node": LikeReader(pods.NODES).read,
+        }
+        # The pods of a batch, in bulk.
+        self.read_pods = reader.batch
 
     def read(self, message: object_pb2.ClusterObject) -> ClusterObject | None:
         """None for a kind that the engine does not hold; ObjectError for a malformed object."""
@@ -127,7 +133,7 @@ class ObjectReader:
             return None
         held = getattr(message, field)
         try:
-            return self._read_pod(held) if field == "pod" else kind.read(held)
+            return self._readers.get(field, kind.read)(held)
         except FieldError as error:
             raise ObjectError(kind.word, key_of(held), error.field, error.problem) from error
 

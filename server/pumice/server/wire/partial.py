@@ -1,0 +1,69 @@
+"""Messages that know some fields of others, to read the bytes of those with.
+
+What such a message does not know it keeps as it came, until it is told to discard it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+_Message = descriptor_pb2.DescriptorProto
+_Field = descriptor_pb2.FieldDescriptorProto
+_PACKAGE = "partial"
+# Texts, maps and messages are taken as the bytes they are.
+_TAKEN_AS = {
+    _Field.TYPE_STRING: _Field.TYPE_BYTES,
+    _Field.TYPE_MESSAGE: _Field.TYPE_BYTES,
+    _Field.TYPE_ENUM: _Field.TYPE_INT32,
+    _Field.TYPE_INT32: _Field.TYPE_INT32,
+    _Field.TYPE_INT64: _Field.TYPE_INT64,
+    _Field.TYPE_BOOL: _Field.TYPE_BOOL,
+}
+# Names of fields to be left out; of a message inside, the fields that are left out there.
+Fields = Mapping[str, "Fields | None"]
+
+
+class Types:
+    """Makes messages; none can be used before all are made."""
+
+    def __init__(self) -> None:
+        # Fields of proto2 know whether they were set: preemptable is true when it was not.
+        self._file = descriptor_pb2.FileDescriptorProto(name="partial.proto", package=_PACKAGE)
+
+    def add(self, name: str) -> _Message:
+        return self._file.message_type.add(name=name)
+
+    def without(self, name: str, source: Any, left_out: Fields) -> None:
+        """A message like the source but for some fields."""
+        made = self.add(name)
+        for field in source.fields:
+            inner = left_out.get(field.name)
+            kind: int | str = _TAKEN_AS[field.type]
+            if inner is not None:
+                kind = f"{name}_{field.name}"
+                self.without(kind, field.message_type, inner)
+            elif field.name in left_out:
+                continue
+            copy_field(made, source, field.name, kind, repeated=field.is_repeated)
+
+    def made(self, *names: str) -> list[Any]:
+        """The classes of messages of these names."""
+        pool = descriptor_pool.DescriptorPool()
+        pool.Add(self._file)
+        found = [pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in names]
+        return [message_factory.GetMessageClass(type_) for type_ in found]
+
+
+def copy_field(
+    into: _Message, source: Any, name: str, kind: int | str, *, repeated: bool = False
+) -> None:
+    """A field with the name and number that it has in the source; a text names a message."""
+    field = into.field.add(name=name, number=source.fields_by_name[name].number)
+    field.label = _Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL
+    if isinstance(kind, str):
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+    else:
+        field.type = _Field.Type.ValueType(kind)

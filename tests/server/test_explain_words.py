@@ -16,8 +16,13 @@ from pumice.core.model.selectors import (
     Toleration,
 )
 from pumice.server.explaining.particulars import with_particulars
+from pumice.server.explaining.sight import Sight, Subject, see
 from pumice.server.explaining.words import counted, of_one_node
+from pumice.server.ops import OpReader
+from pumice.server.state import ClusterState
+from pumice.server.surroundings import Surroundings
 from pumice.v1 import (
+    delta_pb2,
     explanation_pb2,
     group_pb2,
     object_pb2,
@@ -25,7 +30,8 @@ from pumice.v1 import (
     resource_pb2,
     selector_pb2,
 )
-from tests.server.running import RunningCore, gang, group, node, pod, queue, tombstone
+from pumice.v1.configuration_pb2 import Configuration
+from tests.server.running import START, RunningCore, gang, group, node, pod, queue, tombstone
 from tests.server.test_explain import PREEMPTING, SHORT, explain, held
 
 CORDONED = "node(s) were unschedulable"
@@ -72,6 +78,22 @@ async def test_what_nodes_lack_is_what_is_left_by_those_of_the_gang_that_fit(
     assert await explain(core, job="job") == found
     blocking = await explain(core, pod_="job-3")
     assert "which lacks 2 cpu" in blocking.sentence
+
+
+def test_a_gang_too_large_to_be_imagined_in_passing_has_no_nearest_nodes() -> None:
+    state = ClusterState(Surroundings().registry)
+    state.configure(Configuration())
+    upserts = [delta_pb2.Op(upsert=delta_pb2.Upsert(revision=1, object=held)) for held in SHORT]
+    state.apply(OpReader().number(1, upserts), START)
+    state.engine.schedule(START)
+
+    def seen(most: int) -> Sight:
+        subject = Subject("team", "job", False, 5, blocking="job-3", waits=True, most_ahead=most)
+        return see(state, subject, START)
+
+    crowded, looked_at = seen(2), seen(3)
+    assert (crowded.is_crowded, crowded.nearest) == (True, [])
+    assert (looked_at.ahead, len(looked_at.nearest)) == (3, 3)
 
 
 async def test_a_cluster_without_nodes_says_so(core: RunningCore) -> None:

@@ -14,8 +14,11 @@ from pumice.core.session.statement import Statement
 _MOST_ONE_BY_ONE = 200
 
 
-def place_those_ahead(session: Session, job: Job, pod: Task) -> int:
-    """How many found a place. For a session that is only looked at: nobody takes this back."""
+def place_those_ahead(session: Session, job: Job, pod: Task, most: int) -> int | None:
+    """How many found a place; None where they are more than that, and were left where they are.
+
+    For a session that is only looked at: it puts them back in its end.
+    """
     if job.has_policies or session.topology.is_constrained(job):
         return 0
     pending = job.index.in_order(TaskStatus.PENDING)
@@ -24,6 +27,8 @@ def place_those_ahead(session: Session, job: Job, pod: Task) -> int:
         if task is pod:
             break
         ahead.append(task)
+    if len(ahead) > most:
+        return None
     return _place(session, session.queue_of(job), ahead)
 
 

@@ -28,6 +28,8 @@ _NEAREST_NAMES = 3
 # Closer looks that may wait for one owner at once: more would hold up its sessions.
 _LOOKS_AT_ONCE = 2
 _LOOK_SECONDS = 10.0
+# Members of a gang that a follower, which nobody waits for, may imagine on their nodes.
+_MOST_AHEAD = 20_000
 # How long a look that a session keeps waiting is waited for, unless the caller says.
 _PATIENCE_SECONDS = 0.02
 _MOST_PATIENCE_SECONDS = 30
@@ -64,7 +66,8 @@ class Explainer:
         link = self._followers.ready(cluster)
         if link is not None:
             with suppress(errors.TrialLostError):
-                return await link.see(subject, now_ns, _LOOK_SECONDS)
+                thorough = replace(subject, most_ahead=_MOST_AHEAD)
+                return await link.see(thorough, now_ns, _LOOK_SECONDS)
         looking = asyncio.create_task(self._look(cluster, subject, now_ns))
         try:
             await asyncio.wait({looking}, timeout=patience)

@@ -60,6 +60,8 @@ class Sight:
     gates: tuple[str, ...] = ()
     # Members of the gang that are imagined on their nodes before the blocking pod is looked at.
     ahead: int = 0
+    # They are too many for that: what is left for the blocking pod is not known.
+    is_crowded: bool = False
     # What the job, and the blocking pod after those ahead, would run into.
     limits: LimitsMet = field(default_factory=LimitsMet)
     # None: nobody looked.
@@ -90,6 +92,8 @@ class Subject:
     blocking: str = ""
     # Whether the last session held the job back at all.
     waits: bool = False
+    # Members of its gang that may be imagined on their nodes first: each takes its time.
+    most_ahead: int = 1_000
     # Whether a session is known to have evicted the pod, which may be gone since.
     evicted: bool = False
 
@@ -266,9 +270,11 @@ def _look_closer(
         known = queued if queued is not None and queued.queue in session.queues else None
         if waiting is not None and not waiting.gated:
             if known is not None:
-                sight.ahead = place_those_ahead(session, known, waiting)
+                ahead = place_those_ahead(session, known, waiting, subject.most_ahead)
+                sight.ahead, sight.is_crowded = ahead or 0, ahead is None
             sight.too_large = too_large(session, waiting)
-            sight.nearest = nearest_nodes(session, waiting, subject.nodes)
+            if not sight.is_crowded:
+                sight.nearest = nearest_nodes(session, waiting, subject.nodes)
         if known is not None:
             sight.limits = limits_met(session.accounts, known, waiting)
         sight.placements = [placement_of(session, each, subject.nodes) for each in placed]

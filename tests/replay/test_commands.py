@@ -175,3 +175,26 @@ def test_a_torn_file_is_replayed_and_its_end_is_told(
     text = capsys.readouterr().out
     assert f"the frame at byte {end} is cut off" in text
     assert code == 0
+
+
+def test_a_file_of_two_runs_is_told_as_such_and_searched_in_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "two.pumice"
+    for seed, sessions in ((1, 9), (2, 4)):
+        recorded(path, seed, sessions)
+    assert run(["replay", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("identical: 13 sessions (1 to 9, 1 to 4), ")
+    assert run(["replay", str(path), "--session", "8"]) == 0
+    assert run(["replay", str(path), "--session", "10"]) == 2
+    assert "session 10 is not in it whole; 1 to 9, 1 to 4 are" in capsys.readouterr().err
+
+
+def test_a_file_without_a_whole_session_says_so(
+    walk_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torn = tmp_path / "torn.pumice"
+    with Recording(walk_file) as held:
+        torn.write_bytes(walk_file.read_bytes()[: held.frames()[1].offset_bytes])
+    assert run(["replay", str(torn)]) == 0
+    assert capsys.readouterr().out == "identical: no session is in it whole\n"

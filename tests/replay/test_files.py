@@ -166,3 +166,66 @@ def test_seeking_begins_at_the_last_checkpoint_before_the_session(
         assert next(iter(held.entries(session=7))).header.first_session == 5
         assert next(iter(held.entries(session=12))).header.first_session == 9
         assert next(iter(held.entries(session=1))).header.first_session == 1
+
+
+def two_runs(path: Path) -> Path:
+    """A core counts to 6, and is started again: another one counts to 4."""
+    for last in (6, 4):
+        with RecordingWriter(path) as writer:
+            writer.write(header())
+            for session in range(1, last + 1):
+                writer.write(entry(session))
+                writer.write(RecordingEntry(session_end=RecordingSessionEnd(session=session)))
+                writer.flush()
+    return path
+
+
+def test_a_session_is_found_in_the_last_run_that_got_so_far(path: Path) -> None:
+    with Recording(two_runs(path)) as held:
+        assert held.sessions() == [(1, 6), (1, 4)]
+        in_both = [e.tick.session for e in held.entries(session=3) if e.HasField("tick")]
+        in_one = [e.tick.session for e in held.entries(session=5) if e.HasField("tick")]
+    assert in_both == [1, 2, 3, 4]
+    assert in_one[:6] == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_is_behind_damage_is_cut_off_although_there_is_an_index(path: Path) -> None:
+    broken = bytearray(written(path).read_bytes())
+    with Recording(path) as held:
+        third = held.frames()[3].offset_bytes
+    broken[third + 10] ^= 0x40
+    path.write_bytes(broken)
+    with RecordingWriter(path) as writer:
+        assert writer.cut_bytes == len(broken) - third
+        writer.write(header(first_session=9))
+        writer.write(entry(9))
+    with Recording(path) as held:
+        assert sessions(held) == [1, 2, 9]
+        assert held.ending is None
+
+
+@pytest.mark.parametrize("kept", [8, 9, 12, 20])
+def test_a_file_of_a_crash_before_its_first_frame_is_begun_anew(path: Path, kept: int) -> None:
+    path.write_bytes(written(path).read_bytes()[:kept])
+    with RecordingWriter(path) as writer:
+        assert writer.cut_bytes == kept - len(MAGIC)
+        writer.write(header())
+        writer.write(entry(1))
+    with Recording(path) as held:
+        assert sessions(held) == [1]
+
+
+@pytest.mark.parametrize("content", [b"no recording at all", MAGIC[:-1] + b"\x07rest"])
+def test_a_file_of_somebody_else_is_not_written_into(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(RecordingError):
+        RecordingWriter(path)
+    assert path.read_bytes() == content
+
+
+def test_a_file_is_written_by_one_at_a_time(path: Path) -> None:
+    with RecordingWriter(path) as writer:
+        writer.write(header())
+        with pytest.raises(RecordingError, match="is being written already"):
+            RecordingWriter(path)
+    RecordingWriter(path).close()

@@ -48,14 +48,38 @@ def test_files_are_changed_when_they_are_full_and_each_replays_alone(
     walk.close()
     numbers = first_sessions(tmp_path)
     assert len(numbers) > 2
-    assert numbers == sorted(numbers)
-    total = 0
-    for path in recordings_in(tmp_path):
-        with Recording(path) as held:
-            if not any(entry.HasField("session_end") for entry in held.entries()):
-                continue
-        total += assert_replay_identical(path, statuses=True).sessions
+    assert numbers == sorted(set(numbers))
+    total = sum(sessions_in(path) for path in recordings_in(tmp_path))
     assert total == 40
+
+
+def sessions_in(path: Path) -> int:
+    """How many there are, all of which replay; the last file may have been begun for nothing."""
+    with Recording(path) as held:
+        if not held.sessions():
+            return 0
+    return assert_replay_identical(path, statuses=True).sessions
+
+
+def test_a_file_that_is_full_is_followed_by_one_other(tmp_path: Path) -> None:
+    """Also where its thread lags behind, and hears of more sessions before it can change files."""
+    walk = Walk(3)
+    recorder = walk.record(tmp_path, longest_ns=0)
+    drain(recorder)
+    held = threading.Event()
+    walk.run(1)
+    drain(recorder)
+
+    def lag() -> None:
+        held.wait(30)
+
+    recorder._notes.put(lag)
+    walk.run(6)
+    held.set()
+    drain(recorder)
+    walk.close()
+    numbers = first_sessions(tmp_path)
+    assert len(numbers) == len(set(numbers)) <= 3
 
 
 def test_only_the_newest_files_are_kept_when_asked(tmp_path: Path) -> None:
@@ -64,6 +88,58 @@ def test_only_the_newest_files_are_kept_when_asked(tmp_path: Path) -> None:
     walk.run(30)
     walk.close()
     assert 1 <= len(recordings_in(tmp_path)) <= 2
+
+
+def test_files_of_clusters_with_longer_names_are_left_alone(tmp_path: Path) -> None:
+    others = ["walk-2-20261115T120000Z-00000001", "walk-x", "other-20261115T120000Z-00000001"]
+    for name in others:
+        (tmp_path / f"{name}.pumice").touch()
+    walk = Walk(3)
+    recorder = walk.record(tmp_path, longest_ns=SECOND, kept_files=1)
+    walk.run(20, lambda _: drain(recorder))
+    walk.close()
+    left = {path.stem for path in recordings_in(tmp_path)}
+    assert left >= set(others)
+    assert len(left) == len(others) + 1
+
+
+def test_one_file_for_two_clusters_is_the_first_ones(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "one.pumice"
+    first, second = Walk(1), Walk(2)
+    drain(first.record(path))
+    drain(second.record(path))
+    for walk in (first, second):
+        walk.run(5)
+    for walk in (first, second):
+        walk.close()
+    assert "no longer recorded" in caplog.text
+    assert "another cluster" in caplog.text
+    assert assert_replay_identical(path, statuses=True).sessions == 5
+
+
+def test_a_disk_that_was_full_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recorder_module, "_RETRY_SECONDS", 0.0)
+    walk = Walk(1)
+    recorder = walk.record(tmp_path)
+    walk.run(3)
+    drain(recorder)
+
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    recorder._notes.put(fail)
+    walk.run(2)
+    drain(recorder)
+    walk.run(6)
+    walk.close()
+    assert "tried again" in caplog.text
+    before, after = recordings_in(tmp_path)
+    assert assert_replay_identical(before, statuses=True).last_session == 3
+    assert assert_replay_identical(after, statuses=True).last_session == 11
 
 
 def test_a_recorder_without_files_and_listeners_takes_no_notes() -> None:

@@ -12,10 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from pumice.recordings import Recording, RecordingWriter
+from pumice.recordings import Recording, RecordingError, RecordingWriter
 from pumice.recordings.redaction import redact
 from pumice.server.local import compare_recording
+from pumice.server.plugins import installed_registry
+from pumice.server.replaying.playback import Playback
+from pumice.server.wire.groups import PHASE_NUMBERS
 from pumice.testing import assert_replay_identical, recordings_in
+from pumice.v1.cluster_service_pb2 import SnapshotEnd
 from pumice.v1.recording_pb2 import RecordingEntry
 from tests.replay import pythons
 from tests.replay.walks import EVICTING, OLDER, PACKING, Walk, recorded
@@ -199,6 +203,74 @@ def test_a_configuration_that_cannot_be_used_is_told(walk_file: Path) -> None:
     with Recording(walk_file) as held:
         found = compare_recording(held, scheduler_conf="actions: fly")
     assert "fly" in found.refused_configurations[0]
+
+
+def test_only_what_is_decided_otherwise_is_told(walk_file: Path, tmp_path: Path) -> None:
+    """The ids of later decisions count on, and differ where one is missing: nobody minds."""
+    dropped: list[tuple[int, str]] = []
+
+    def change(entry: RecordingEntry) -> None:
+        batch = entry.decision_batch
+        if not dropped and batch.session > 10 and len(batch.decisions) > 2:
+            dropped.append((batch.session, f"team/{batch.decisions[0].bind.name}"))
+            del batch.decisions[0]
+
+    path = altered(walk_file, tmp_path / "changed.pumice", change)
+    with Recording(path) as held:
+        found = compare_recording(held, statuses=False)
+    here = [one for one in found.differences if one.session == dropped[0][0]]
+    assert [(one.session, one.subject) for one in here] == dropped
+    assert here[0].recorded == "nothing"
+
+
+def test_jobs_are_let_in_as_recorded_while_another_configuration_is_compared(
+    walk_file: Path,
+) -> None:
+    """Who lets everybody in must not find them let in a session later."""
+    playback = Playback(installed_registry(), OLDER)
+    with Recording(walk_file) as held:
+        for played in playback.sessions(held.entries()):
+            phases = {
+                change.pod_group.uid: change.pod_group.status.phase
+                for change in played.recorded.statuses
+                if change.HasField("pod_group")
+            }
+            groups = {group.uid: group for group in playback.state.engine.cache.groups}
+            now = {uid: PHASE_NUMBERS[groups[uid].status.phase] for uid in phases}
+            assert now == phases
+
+
+def test_entries_that_make_no_sense_are_refused_with_the_place(
+    walk_file: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "changed.pumice"
+    with Recording(walk_file) as held, RecordingWriter(path) as out:
+        for entry in held.entries():
+            out.write(entry)
+            if entry.session_end.session == 7:
+                out.write(RecordingEntry(snapshot_end=SnapshotEnd(seq=3)))
+    with (
+        Recording(path) as held,
+        pytest.raises(RecordingError, match=r"changed\.pumice: .*after session 7: a snapshot ends"),
+    ):
+        compare_recording(held)
+
+
+def test_a_core_that_crashed_in_a_checkpoint_or_session_is_gone_on_with(tmp_path: Path) -> None:
+    path, whole = tmp_path / "one.pumice", tmp_path / "whole.pumice"
+    recorded(whole, seed=5, sessions=12)
+    with Recording(whole) as held:
+        entries = list(held.entries())
+    last_tick = max(i for i, entry in enumerate(entries) if entry.HasField("tick"))
+    half = RecordingEntry()
+    half.CopyFrom(entries[1])
+    half.checkpoint.part_count = 9
+    for part in (entries[: last_tick + 1], [entries[0], half], entries):
+        with RecordingWriter(path) as out:
+            for entry in part:
+                out.write(entry)
+    found = assert_replay_identical(path, statuses=True)
+    assert found.runs == [(1, 11), (1, 12)]
 
 
 # Damage, and other names.

@@ -10,3 +10,7 @@ class RecordingError(Exception):
         super().__init__(f"{source}: {problem}")
         self.source = source
         self.problem = problem
+
+
+class NothingRecordedError(RecordingError):
+    """A recording that was begun, and of which not even the header is whole."""

@@ -24,6 +24,7 @@ FORMAT_VERSION = 1
 MAGIC = b"\x89PUMICE\x01"
 TRAILER_MAGIC = b"PUMICEIX"
 LEVEL = 1
+CUT_OFF = "is cut off"
 # No honest frame is larger; a length beyond it is damage.
 MOST_FRAME_BYTES = 64 * 1024 * 1024
 _HEAD = struct.Struct("<II")
@@ -77,7 +78,7 @@ def read_frame(file: BinaryIO, offset: int) -> tuple[bytes, int] | DamagedFrame 
     if not head:
         return None
     if len(head) < _HEAD.size:
-        return DamagedFrame(offset, "is cut off")
+        return DamagedFrame(offset, CUT_OFF)
     if _is_trailer(head, file):
         return None
     length, checksum = _HEAD.unpack(head)
@@ -85,7 +86,7 @@ def read_frame(file: BinaryIO, offset: int) -> tuple[bytes, int] | DamagedFrame 
         return DamagedFrame(offset, "has an impossible length")
     data = file.read(length)
     if len(data) < length:
-        return DamagedFrame(offset, "is cut off")
+        return DamagedFrame(offset, CUT_OFF)
     if zlib.crc32(data) != checksum:
         return DamagedFrame(offset, "has another checksum than it should")
     payload = _unpacked(data)

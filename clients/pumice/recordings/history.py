@@ -115,7 +115,8 @@ class History:
                 for op in entry.delta_batch.ops:
                     self._op(op, now_ns)
             case "tick" if not entry.tick.skipped:
-                self.ticks.append(entry.tick.now_ns)
+                # Clocks may be set back; what is counted here goes on.
+                self.ticks.append(max(entry.tick.now_ns, self.start_ns, *self.ticks[-1:]))
             case "decision_batch":
                 self._decided(entry.decision_batch.decisions)
             case "status_batch":
@@ -296,7 +297,7 @@ class History:
                 life.ended_by = BY_USER
                 continue
             finished = [time for time in job.finished_ns if time <= life.gone_ns]
-            if not job.cleaned_after or len(finished) < job.cleaned_after:
+            if finished and (not job.cleaned_after or len(finished) < job.cleaned_after):
                 job.cleaned_after = len(finished)
                 job.cleanup_ns = life.gone_ns - max(finished)
 

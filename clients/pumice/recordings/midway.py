@@ -63,7 +63,7 @@ class InFlight(SimulatedPods):
         elif life.order is not None:
             as_recorded = then.bound_ns and then.node == life.order.bind.node
             at_ns = then.bound_ns if as_recorded else now_ns + self.guesses.bind_ns(then)
-            self._at(max(at_ns, now_ns), self._bind, life.order)
+            self._at(at_ns, self._bind, life.order)
 
     def _is_missed(self, life: PodLife, then: PodLife) -> bool:
         return not life.finished_ns and then.ended_by != BY_USER

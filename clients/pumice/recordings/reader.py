@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pumice.recordings import frames
-from pumice.recordings.errors import RecordingError
+from pumice.recordings.errors import NothingRecordedError, RecordingError
 from pumice.recordings.frames import FORMAT_VERSION, MAGIC, DamagedFrame
 from pumice.v1.recording_pb2 import RecordingEntry, RecordingFrame, RecordingHeader
 
@@ -85,7 +85,10 @@ class Recording:
                 return entry.header
             break
         why = f": {self.ending}" if self.ending else ""
-        raise RecordingError(str(self.path), f"does not begin with a header{why}")
+        problem = f"does not begin with a header{why}"
+        if self.ending is None or self.ending.problem == frames.CUT_OFF:
+            raise NothingRecordedError(str(self.path), problem)
+        raise RecordingError(str(self.path), problem)
 
     # What is in it.
 
@@ -136,11 +139,26 @@ class Recording:
         found = frames.read_frame(self._file, where)
         if not isinstance(found, tuple):
             return []
-        for entry in frames.entries_of(found[0]):
+        try:
+            entries = list(frames.entries_of(found[0]))
+        except ValueError:
+            return []
+        for entry in entries:
             if entry.HasField("index"):
                 self.whole_until = where
                 return list(entry.index.frames)
         return []
+
+    def whole_frames(self) -> list[RecordingFrame]:
+        """The frames up to the first that is damaged, even if there is an index."""
+        indexed = self._indexed()
+        for number, frame in enumerate(indexed):
+            found = frames.read_frame(self._file, frame.offset_bytes)
+            if isinstance(found, DamagedFrame):
+                self.whole_until = frame.offset_bytes
+                self.ending = Ending(frame.offset_bytes, self.size, found.problem)
+                return indexed[:number]
+        return indexed or self._walked()
 
     def _walked(self) -> list[RecordingFrame]:
         found = []
@@ -157,8 +175,30 @@ class Recording:
         return found
 
     def _start_for(self, session: int) -> int:
-        start = len(MAGIC)
-        for frame in self.frames():
-            if frame.checkpoint and frame.first_session <= session:
-                start = frame.offset_bytes
-        return start
+        """Where a core that was started again counted anew, the last one to count so far."""
+        found = [f for f in self.frames() if f.checkpoint and f.first_session <= session]
+        starts = [frame.offset_bytes for frame in found]
+        held = (start for start in reversed(starts) if self._holds(start, session))
+        return next(held, starts[-1] if starts else len(MAGIC))
+
+    def _holds(self, start: int, session: int) -> bool:
+        """Whether a session is in what follows a checkpoint, up to the next one."""
+        for offset, held in self._frames_from(start):
+            for entry in held:
+                if entry.HasField("header") and offset != start:
+                    return False
+                if entry.session_end.session == session:
+                    return True
+        return False
+
+    def sessions(self) -> list[tuple[int, int]]:
+        """The first and last whole session of each run of numbers."""
+        found: list[tuple[int, int]] = []
+        for entry in self.entries():
+            if entry.HasField("session_end"):
+                number = entry.session_end.session
+                if found and number > found[-1][1]:
+                    found[-1] = (found[-1][0], number)
+                else:
+                    found.append((number, number))
+        return found

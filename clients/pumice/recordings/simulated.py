@@ -44,6 +44,8 @@ class SimulatedPods:
     # Time.
 
     def _at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+        # A clock that was set back does not bring back the time.
+        at_ns = max(at_ns, self._now_ns)
         self._order += 1
         heapq.heappush(self._heap, (at_ns, self._order, action, arguments))
 
@@ -62,13 +64,13 @@ class SimulatedPods:
         pod.CopyFrom(then.pod)
         self._settle_in(life, pod)
         for at_ns, changed in then.changes:
-            self._at(max(at_ns, self._now_ns), self._change, then.uid, changed)
+            self._at(at_ns, self._change, then.uid, changed)
         if there:
             # It had its place before anybody here was asked.
             life.bound_ns, life.node, life.decided_ns = self._now_ns, then.node, then.decided_ns
             pod.node_name = then.node
             if then.running_ns:
-                self._at(max(then.running_ns, self._now_ns), self._start, then.uid)
+                self._at(then.running_ns, self._start, then.uid)
         self._tell(pod)
 
     def _settle_in(self, life: PodLife, pod: pod_pb2.Pod) -> None:
@@ -144,8 +146,7 @@ class SimulatedPods:
         else:
             run_ns = self.guesses.run_ns(then)
         if run_ns is not None:
-            at_ns = max(begun_ns + run_ns, self._now_ns)
-            self._at(at_ns, self._finish, uid, self._runs.get(life.job, 0))
+            self._at(begun_ns + run_ns, self._finish, uid, self._runs.get(life.job, 0))
 
     def _finish(self, uid: str, run: int) -> None:
         pod, life = self._pods.get(uid), self.lives[uid]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from typing import BinaryIO
 
 import zstandard
 
-from pumice.recordings.errors import RecordingError
+from pumice.recordings.errors import NothingRecordedError, RecordingError
 from pumice.recordings.frames import LEVEL, MAGIC, pack_entry, pack_frame, pack_trailer
 from pumice.recordings.reader import Recording
 from pumice.v1.recording_pb2 import RecordingEntry, RecordingFrame, RecordingIndex
@@ -18,34 +19,59 @@ FRAME_BYTES = 256 * 1024
 
 
 class RecordingWriter:
-    """One file. A file that is there is gone on with, after its last whole frame."""
+    """One file. A file that is there is gone on with, after its last whole frame.
+
+    Raises RecordingError for a file that somebody else is writing.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._compressor = zstandard.ZstdCompressor(level=LEVEL)
         self._frames: list[RecordingFrame] = []
         self._pending = bytearray()
+        # What was behind the last whole frame of a file that was there.
+        self.cut_bytes = 0
         self._new_frame()
         self._file = self._opened(path)
         self.size = self._file.tell()
         self.entries = 0
 
     def _opened(self, path: Path) -> BinaryIO:
-        if path.exists() and path.stat().st_size:
-            with Recording(path) as old:
-                self._frames = old.frames()
-                end = old.whole_until
-            again: BinaryIO = path.open("r+b")
-            again.truncate(end)
-            again.seek(end)
-            return again
         try:
-            file: BinaryIO = path.open("wb")
+            file: BinaryIO = path.open("a+b")
         except OSError as error:
             raise RecordingError(str(path), error.strerror or str(error)) from error
-        file.write(MAGIC)
-        file.flush()
+        try:
+            self._claim(file)
+            if path.stat().st_size:
+                self._go_on(file)
+            else:
+                file.write(MAGIC)
+                file.flush()
+        except BaseException:
+            file.close()
+            raise
         return file
+
+    def _claim(self, file: BinaryIO) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            why = "is being written already, for another cluster or by another process"
+            raise RecordingError(str(self.path), why) from None
+
+    def _go_on(self, file: BinaryIO) -> None:
+        try:
+            with Recording(self.path) as old:
+                self._frames = old.whole_frames()
+                end = old.whole_until
+                self.cut_bytes = 0 if old.ending is None else old.size - end
+        except NothingRecordedError:
+            # Whoever began it crashed before the first frame was whole.
+            end = len(MAGIC)
+            self.cut_bytes = self.path.stat().st_size - end
+        file.truncate(end)
+        file.seek(end)
 
     def _new_frame(self) -> None:
         self._pending.clear()

@@ -218,7 +218,7 @@ def _written(result: SessionResult) -> LocalSession:
 class Left:
     """A core that has left a recording, at the first session that decided otherwise."""
 
-    # How many sessions were recorded before that one.
+    # How many sessions had begun before that one.
     before: int
     session: LocalSession
     core: LocalCore
@@ -229,13 +229,14 @@ def leave_recording(
     *,
     scheduler_conf: str | None = None,
     at: int | None = None,
+    source: str = "the recording",
 ) -> Left | None:
     """Plays a recording until something is decided otherwise; None: nothing is.
 
     With a configuration text, that one is used instead of the recorded ones. ``at``: leaves after
     so many sessions, even if nothing is decided otherwise.
     """
-    found = depart(entries, installed_registry(), scheduler_conf, at=at)
+    found = depart(entries, installed_registry(), scheduler_conf, at=at, source=source)
     if found is None:
         return None
     return Left(found.before, _written(found.result), LocalCore.of(found.state))

@@ -207,20 +207,16 @@ def _diff(
 
 def _say_what_there_is(held: Recording, session: int | None, until_ns: int | None) -> None:
     """Nothing was compared; where something else was asked for than there is, that is an error."""
-    ends, times = [], []
-    for entry in held.entries():
-        if entry.HasField("session_end"):
-            ends.append(entry.session_end.session)
-        elif entry.HasField("tick") and not entry.tick.skipped:
-            times.append(entry.tick.now_ns)
-    if not ends:
+    runs = held.sessions()
+    if not runs:
         if session:
             raise InputProblem(f"{held.path}: no session is in it whole")
         return
-    numbers = f"{ends[0]} to {ends[-1]}"
+    numbers = ", ".join(f"{first} to {last}" for first, last in runs)
     if session:
         raise InputProblem(f"{held.path}: session {session} is not in it whole; {numbers} are")
     if until_ns is not None:
+        times = [entry.tick.now_ns for entry in held.entries() if entry.tick.session]
         ran = f"from {clock(times[0])} to {clock(times[-1])}"
         raise InputProblem(f"{held.path}: no session ran until then; {numbers} ran {ran}")
 

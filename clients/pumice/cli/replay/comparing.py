@@ -26,7 +26,9 @@ def print_comparison(found: Comparison) -> None:
     more = found.difference_count - min(len(found.differences), _MOST_SHOWN)
     if more > 0:
         screen.print(f"  … and {more} more; --json shows the first 1000")
-    if found.identical:
+    if not found.sessions:
+        screen.print("[bold green]identical[/]: no session is in it whole")
+    elif found.identical:
         screen.print(f"[bold green]identical[/]: {tally(found)}")
     else:
         sessions = f"{found.differing_sessions} of {found.sessions} sessions differ"
@@ -35,7 +37,7 @@ def print_comparison(found: Comparison) -> None:
 
 def tally(found: Comparison) -> str:
     seconds = (found.last_ns - found.first_ns) / 1e9
-    numbers = f"{found.first_session} to {found.last_session}"
+    numbers = ", ".join(f"{first} to {last}" for first, last in found.runs)
     return (
         f"{found.sessions} sessions ({numbers}), {found.decisions} decisions, "
         f"{seconds:.1f} s of the cluster's time"

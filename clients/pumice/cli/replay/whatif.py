@@ -95,6 +95,7 @@ def what_if(
         scheduler_conf=changes.scheduler_conf,
         # At other times nothing can come as it came.
         at=0 if changes.paces else None,
+        source=str(recordings[0].path),
     )
     old = figures(history, history.pods, history.evictions)
     seconds = (history.end_ns - history.start_ns) / _SECOND_NS

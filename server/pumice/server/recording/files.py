@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +13,10 @@ from pathlib import Path
 from pumice.recordings import SUFFIX, RecordingError, RecordingWriter
 from pumice.v1.recording_pb2 import RecordingEntry
 
+log = logging.getLogger("pumice.server")
 _SECOND_NS = 1_000_000_000
+# Time, first session, and a number where those are not enough.
+_NAME_END = re.compile(r"-(\d{8}T\d{6}Z)-(\d+)(?:\.(\d+))?")
 _UNFIT = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -53,6 +59,9 @@ class FileSink:
         self._options.check()
         self._since_ns = now_ns
         self._writer = RecordingWriter(self._path(first_session, now_ns))
+        if self._writer.cut_bytes:
+            path, cut = self._writer.path, self._writer.cut_bytes
+            log.warning("%s: the last %d bytes were not whole, and are cut off", path, cut)
         self._prune()
 
     def _path(self, first_session: int, now_ns: int) -> Path:
@@ -69,9 +78,18 @@ class FileSink:
 
     def _prune(self) -> None:
         if self._options.kept_files and not self._options.is_one_file:
-            own = sorted(self._options.path.glob(f"{self._cluster}-[0-9]*T*Z-*{SUFFIX}"))
-            for old in own[: -self._options.kept_files]:
+            own = sorted(self._own())
+            for _, old in own[: -self._options.kept_files]:
                 old.unlink(missing_ok=True)
+
+    def _own(self) -> Iterator[tuple[tuple[str, int, int], Path]]:
+        """The files of this cluster, by age; not those of one whose name merely begins alike."""
+        for path in self._options.path.glob(f"*{SUFFIX}"):
+            name = path.name.removesuffix(SUFFIX)
+            end = _NAME_END.fullmatch(name.removeprefix(self._cluster))
+            if end is not None and name.startswith(self._cluster):
+                time, session, number = end.groups("1")
+                yield (time, int(session), int(number)), path
 
     def put(self, entry: RecordingEntry) -> None:
         if self._writer is not None:
@@ -91,5 +109,12 @@ class FileSink:
 
     def close(self) -> None:
         if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+            writer, self._writer = self._writer, None
+            writer.close()
+
+    def abandon(self) -> None:
+        """Leaves the file as it is: it can no longer be written."""
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            with suppress(OSError):
+                writer.abandon()

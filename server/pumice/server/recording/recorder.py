@@ -23,6 +23,8 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 log = logging.getLogger("pumice.server")
 _FLUSH_SECONDS = 1.0
+# A disk that failed is tried again after so long.
+_RETRY_SECONDS = 60.0
 # So many notes may wait; beyond, the file ends, and another begins with a checkpoint.
 _MOST_NOTES = 50_000
 
@@ -53,9 +55,14 @@ class Recorder:
         # Written by the owner: whether notes are taken, and whether some were lost.
         self._active = False
         self._behind = False
-        # Written by the recorder's thread, read by the owner.
-        self._full = False
+        # Files that the owner has asked for.
+        self._asked = 0
+        # Written by the recorder's thread: the file that is written, and, read by the owner, the
+        # last one that is full. It may be told of a file again when another is asked for already.
+        self._current = 0
+        self._full = 0
         self._flushed = 0.0
+        self._retry_at: float | None = None
 
     # From the owner's thread, or before there is one.
 
@@ -83,7 +90,9 @@ class Recorder:
     def _post_opening(self, state: ClusterState, now_ns: int) -> None:
         taken = Taken(state, self._identity)
         self._awake()
-        self._notes.put(lambda: self._open_file(taken, now_ns))
+        self._asked += 1
+        number = self._asked
+        self._notes.put(lambda: self._open_file(taken, now_ns, number))
 
     def _post(self, made: Callable[[], Iterator[RecordingEntry]]) -> None:
         if not self._active or self._behind:
@@ -133,8 +142,8 @@ class Recorder:
         seq = state.applied_seq
         self._post(lambda: entries.session(result, responses, seq, duration_ns))
         caught_up = self._behind and self._notes.empty()
-        if self._full or caught_up:
-            self._full = self._behind = False
+        if caught_up or (self._asked and self._full == self._asked):
+            self._behind = False
             if self._files is not None:
                 self._post_opening(state, result.now_ns)
 
@@ -159,7 +168,7 @@ class Recorder:
                 note = self._notes.get(timeout=_FLUSH_SECONDS if pending else None)
             except queue.Empty:
                 self._guarded(self._flush)
-                pending = False
+                pending = self._retry_at is not None
                 continue
             if note is None:
                 break
@@ -174,8 +183,13 @@ class Recorder:
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
             step()
-        except (OSError, RecordingError) as error:
+        except OSError as error:
             # Scheduling goes on without a recording.
+            log.error("%s: not recorded, tried again in a minute: %s", self._name, error)
+            if self._files is not None:
+                self._files.abandon()
+                self._retry_at = time.monotonic() + _RETRY_SECONDS
+        except RecordingError as error:
             log.error("%s: no longer recorded: %s", self._name, error)
             self._files = None
         except Exception:
@@ -186,22 +200,25 @@ class Recorder:
         for entry in made:
             if self._files is not None:
                 self._files.put(entry)
-                if entry.at_time_ns and not self._full:
-                    self._full = self._files.is_full(entry.at_time_ns)
+                if entry.at_time_ns and self._files.is_full(entry.at_time_ns):
+                    self._full = self._current
             for listener in self._listeners:
                 listener.put(entry)
 
-    def _open_file(self, taken: Taken, now_ns: int) -> None:
+    def _open_file(self, taken: Taken, now_ns: int, number: int) -> None:
         if self._files is None:
             return
+        self._current = number
         self._files.begin(taken.engine.session + 1, now_ns)
         for entry in entries.opening(self._origin, taken, now_ns):
             self._files.put(entry)
         self._files.flush()
-        self._full = False
 
     def _flush(self) -> None:
         self._flushed = time.monotonic()
+        if self._retry_at is not None and self._flushed >= self._retry_at:
+            self._retry_at = None
+            self._full = self._current
         if self._files is not None:
             self._files.flush()
 

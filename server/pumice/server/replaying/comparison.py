@@ -22,6 +22,8 @@ class Comparison:
     decisions: int = 0
     first_session: int = 0
     last_session: int = 0
+    # The first and last of each run of numbers: a core that is started again counts anew.
+    runs: list[tuple[int, int]] = field(default_factory=list)
     first_ns: int = 0
     last_ns: int = 0
     # Sessions that came out otherwise, and the first differences, in order.
@@ -52,7 +54,7 @@ def compare(
 ) -> Comparison:
     """Open loop: every session on the recorded state. ``session``: this one only."""
     found = Comparison(warnings=_warnings(recording.header, registry))
-    playback = Playback(registry, scheduler_conf)
+    playback = Playback(registry, scheduler_conf, source=str(recording.path))
     statuses = statuses and not recording.header.redacted
     garbage = Garbage()
     with garbage.kept_out():
@@ -84,6 +86,10 @@ def _add(
 ) -> None:
     if not found.sessions:
         found.first_session, found.first_ns = number, now_ns
+    if found.runs and number > found.runs[-1][1]:
+        found.runs[-1] = (found.runs[-1][0], number)
+    else:
+        found.runs.append((number, number))
     found.last_session, found.last_ns = number, now_ns
     found.sessions += 1
     found.decisions += decisions

@@ -20,7 +20,7 @@ from pumice.v1.recording_pb2 import RecordingEntry
 class Departure:
     """The first session that decides otherwise, and the cluster's state after it."""
 
-    # How many sessions were recorded before this one.
+    # How many sessions had begun before this one.
     before: int
     result: SessionResult
     state: ClusterState
@@ -32,13 +32,20 @@ def depart(
     scheduler_conf: str | None = None,
     *,
     at: int | None = None,
+    source: str = "the recording",
 ) -> Departure | None:
     """None: nothing is decided otherwise. ``at``: leaves after so many sessions, whatever."""
-    playback = Playback(registry, scheduler_conf, adopts=False)
+    playback = Playback(registry, scheduler_conf, adopts=False, source=source)
     garbage = Garbage()
     with garbage.kept_out():
-        for before, played in enumerate(playback.sessions(entries)):
+        begun = 0
+        for entry in entries:
+            # Where a core crashed, one has begun and not ended.
+            begun += entry.HasField("tick") and not entry.tick.skipped
+            played = playback.take(entry)
+            if played is None:
+                continue
             garbage.after_session()
-            if played.departs or before == at:
-                return Departure(before, played.replayed, playback.state)
+            if played.departs or (at is not None and begun > at):
+                return Departure(begun - 1, played.replayed, playback.state)
     return None

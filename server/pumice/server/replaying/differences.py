@@ -47,10 +47,12 @@ def _decisions(recorded: RecordedSession, result: SessionResult) -> Iterator[Dif
     theirs = {_key(decision): decision for decision in recorded.decisions}
     mine = {_key(decision): decision for decision in replayed}
     number, now_ns = recorded.number, recorded.now_ns
+    # Ids count decisions: where one is missing, those of all after it differ and mean nothing.
+    counted = list(theirs) == list(mine)
     same = True
     for key in [*theirs, *(key for key in mine if key not in theirs)]:
         old, new = theirs.get(key), mine.get(key)
-        if old != new:
+        if old is None or new is None or not _are_alike(old, new, with_id=counted):
             same = False
             texts = (_text(old), _text(new))
             if texts[0] == texts[1] and old is not None and new is not None:
@@ -58,7 +60,7 @@ def _decisions(recorded: RecordedSession, result: SessionResult) -> Iterator[Dif
             yield Difference(number, now_ns, "decision", _pod(old or new), *texts)
     if not same:
         return
-    if list(theirs) != list(mine):
+    if not counted:
         first = next(k for k, other in zip(theirs, mine, strict=True) if k != other)
         place = list(mine).index(first) + 1
         texts = (f"as number {list(theirs).index(first) + 1}", f"as number {place}")
@@ -69,6 +71,17 @@ def _decisions(recorded: RecordedSession, result: SessionResult) -> Iterator[Dif
         if old_gang != gang:
             texts = (_shown(old_gang), _shown(gang))
             yield Difference(number, now_ns, "decision", gang.job, *texts)
+
+
+def _are_alike(one: decision_pb2.Decision, other: decision_pb2.Decision, *, with_id: bool) -> bool:
+    if one == other:
+        return True
+    if with_id:
+        return False
+    copied = decision_pb2.Decision()
+    copied.CopyFrom(one)
+    copied.id = other.id
+    return copied == other
 
 
 def _key(decision: decision_pb2.Decision) -> tuple[str, str]:

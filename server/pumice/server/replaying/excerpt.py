@@ -30,23 +30,22 @@ class Excerpt:
 
 def cut_session(recording: Recording, registry: Registry, session: int) -> Excerpt:
     """Raises RecordingError when the session is not in the recording."""
-    playback = Playback(registry)
+    playback = Playback(registry, source=str(recording.path))
     found: Excerpt | None = None
-    numbers: list[int] = []
     for entry in recording.entries(session):
         tick = entry.tick
-        if entry.HasField("tick") and not tick.skipped:
-            numbers.append(tick.session)
-            if tick.session == session:
-                found = _excerpt(playback.state, session, tick.now_ns)
-                continue
+        if tick.session == session:
+            playback.wake(tick.now_ns)
+            found = _excerpt(playback.state, session, tick.now_ns)
+            continue
         if found is None:
             playback.take(entry)
         elif entry.HasField("decision_batch"):
             found.decisions += entry.decision_batch.decisions
         elif entry.HasField("session_end"):
             return found
-    there = f"it holds {min(numbers)} to {max(numbers)}" if numbers else "it holds none"
+    runs = ", ".join(f"{first} to {last}" for first, last in recording.sessions())
+    there = f"it holds {runs}" if runs else "it holds none"
     raise RecordingError(str(recording.path), f"session {session} is not in it whole; {there}")
 
 

@@ -23,6 +23,7 @@ from pumice.core.errors import InputError
 from pumice.core.model.group import PodGroup
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Registry
+from pumice.recordings import RecordingError
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.recording import checkpoints
 from pumice.server.state import ClusterState
@@ -38,7 +39,7 @@ from pumice.v1 import (
 )
 
 
-class PlaybackError(InputError):
+class PlaybackError(RecordingError):
     """A recording whose entries make no sense: says where."""
 
 
@@ -68,7 +69,12 @@ class Playback:
     """One pass over a recording. Ask for ``sessions`` once."""
 
     def __init__(
-        self, registry: Registry, scheduler_conf: str | None = None, *, adopts: bool = True
+        self,
+        registry: Registry,
+        scheduler_conf: str | None = None,
+        *,
+        adopts: bool = True,
+        source: str = "the recording",
     ) -> None:
         """With a configuration text, it takes the place of every one in the recording.
 
@@ -77,7 +83,7 @@ class Playback:
         """
         self._registry = registry
         self._scheduler_conf = scheduler_conf
-        self._adopts = adopts
+        self._adopts, self._source = adopts, source
         self._objects = ObjectReader()
         self._reader = OpReader()
         self._prefix = ""
@@ -97,7 +103,17 @@ class Playback:
                 yield played
 
     def take(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
-        """The session that this entry ends, if it ends one."""
+        """The session that this entry ends, if it ends one.
+
+        Raises PlaybackError for an entry that makes no sense after those before it.
+        """
+        try:
+            return self._take(entry)
+        except InputError as error:
+            where = f"after session {self.state.engine.session}: {error}"
+            raise PlaybackError(self._source, f"cannot be played on {where}") from error
+
+    def _take(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
         now_ns = entry.at_time_ns
         match entry.WhichOneof("entry"):
             case "header":
@@ -113,7 +129,7 @@ class Playback:
             case "snapshot_end":
                 self._end(entry.snapshot_end, now_ns)
             case "tick" if entry.tick.skipped:
-                self._wake(entry.tick.now_ns)
+                self.wake(entry.tick.now_ns)
             case "tick":
                 self._running = RecordedSession(entry.tick.session, entry.tick.now_ns)
             case "decision_batch" if self._running:
@@ -196,13 +212,14 @@ class Playback:
 
     def _end(self, end: cluster_service_pb2.SnapshotEnd, now_ns: int) -> None:
         if self._snapshot is None:
-            raise PlaybackError(f"a snapshot ends at op {end.seq} that never began")
+            raise InputError(f"a snapshot ends at op {end.seq} that never began")
         (kinds, ops), self._snapshot = self._snapshot, None
         if kinds:
             self._apply(self.state.resynced(frozenset(kinds), ops, now_ns), now_ns)
         self.state.applied_seq = max(self.state.applied_seq, end.seq)
 
-    def _wake(self, now_ns: int) -> None:
+    def wake(self, now_ns: int) -> None:
+        """What a core does before it decides whether there shall be a session."""
         if self._held is not None:
             self.state.engine.forget_lost(self._held, now_ns)
             self._held = None
@@ -211,7 +228,7 @@ class Playback:
     # Sessions.
 
     def _run(self, recorded: RecordedSession) -> PlayedSession:
-        self._wake(recorded.now_ns)
+        self.wake(recorded.now_ns)
         engine = self.state.engine
         # The number may have jumped where the recorded core started over after an error.
         engine.session = recorded.number - 1

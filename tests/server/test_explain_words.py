@@ -6,7 +6,7 @@ import pytest
 
 from pumice.core.model.node import Node
 from pumice.core.model.pod import PodSpec
-from pumice.core.model.reasons import NodeCount
+from pumice.core.model.reasons import NodeCount, Reason, ReasonCode
 from pumice.core.model.selectors import (
     NodeSelectorTerm,
     Operator,
@@ -15,6 +15,7 @@ from pumice.core.model.selectors import (
     TaintEffect,
     Toleration,
 )
+from pumice.server.explaining.book import Story
 from pumice.server.explaining.particulars import with_particulars
 from pumice.server.explaining.sight import Sight, Subject, see
 from pumice.server.explaining.words import counted, of_one_node
@@ -187,6 +188,21 @@ async def test_a_job_that_goes_on_says_that_pods_were_taken_from_it(core: Runnin
     await adapter.tell(tombstone(object_pb2.KIND_POD, decision.evict.uid))
     told = "1 pod of it was evicted, in session 1 to make room for team/high."
     assert told in (await explain(core, job="low")).sentence
+
+
+def test_what_holds_for_many_pods_is_one_period() -> None:
+    story = Story()
+    limits = [Reason("allocate", ReasonCode.QUEUE_QUOTA, task=f"job-{i}") for i in range(300)]
+    short = Reason("gang", ReasonCode.GANG_SHORT, have=1, need=301)
+    story.waits((*limits, short), 1)
+    story.waits((*limits[1:], short), 2)
+    told = {(period.reason.code, period.reason.task) for period in story.periods}
+    assert told == {(ReasonCode.QUEUE_QUOTA, "job-1"), (ReasonCode.GANG_SHORT, "")}
+    assert [period.sessions for period in story.periods] == [2, 2]
+    story.waits((short,), 3)
+    assert {period.reason.code for period in story.periods if period.current} == {
+        ReasonCode.GANG_SHORT
+    }
 
 
 def test_nodes_are_counted_in_plain_language() -> None:

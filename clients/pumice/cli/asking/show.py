@@ -134,13 +134,16 @@ def _jobs(jobs: list[JobInfo]) -> None:
             escape(job.queue),
             phase_of(job.phase) or "-",
             *map(str, counts),
-            _age((now - time_of(job.creation_time)).total_seconds()),
+            _age(now, job),
             escape(why),
         )
     print_table(made)
 
 
-def _age(seconds: float) -> str:
+def _age(now: datetime, job: JobInfo) -> str:
+    if not job.creation_time.seconds:
+        return "-"
+    seconds = (now - time_of(job.creation_time)).total_seconds()
     for limit, size, unit in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
         if seconds < limit:
             return f"{max(seconds, 0) / size:.0f}{unit}"

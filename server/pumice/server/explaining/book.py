@@ -70,8 +70,12 @@ class Story:
             return
         self.count_repeats()
         running = {_key(period.reason): period for period in self.periods if period.current}
-        for reason in reasons:
-            known = running.pop(_key(reason), None)
+        # A large gang says the same of many of its pods: of these the first one counts.
+        first: dict[tuple[object, ...], Reason] = {}
+        for each in reasons:
+            first.setdefault(_key(each), each)
+        for key, reason in first.items():
+            known = running.pop(key, None)
             if known is None:
                 self.periods.append(Period(reason, now_ns, now_ns))
             else:

@@ -198,7 +198,7 @@ def test_what_stands_in_the_way_is_told_when_it_is_another_thing() -> None:
     made.put(queue("q0", state=QueueState.CLOSED))
     result = made.engine.schedule(made.now_ns + SECOND_NS)
     codes = {wait.job: [reason.code.name for reason in wait.reasons] for wait in result.waits}
-    closed = sum("QUEUE_QUOTA" in said for said in codes.values())
+    closed = sum("QUEUE_NOT_OPEN" in said for said in codes.values())
     assert closed == 6
     assert len(codes) == 12
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.standing import Standing
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.cache.waiting import Key
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.batch import is_plain_class
+from pumice.core.session.batch import best_rows, is_plain_class
 from pumice.core.session.heap import Heap, KeyHeap
 from pumice.core.session.placement import Placement
 from pumice.core.session.session import Session
 from pumice.core.session.statement import SavedOperation, Statement
 from pumice.core.session.topology import CLUSTER_TOP
+from pumice.core.session.views import ClassView
 from pumice.core.session.waiting import WaitingLines
 from pumice.core.session.worksheet import (
     Worksheet,
     of_one_sub_job,
-    tasks_in_order,
+    standing_of,
     worksheet_of,
 )
 
@@ -59,9 +61,13 @@ class _Run:
         self._placement = Placement(session, author)
         self._queues = session.orders.waiting_queues()
         self._jobs: dict[str, Heap[Job]] = {}
-        self._tasks: dict[str, list[Task]] = {}
+        # What is to be placed of jobs that were not tried yet.
+        self._standings: dict[str, Standing] = {}
         self._worksheets: dict[str, Worksheet] = {}
         self._lines = WaitingLines(session)
+        self._places_many = (
+            session.moves.can_place_many() and session.topology.nodes_of(CLUSTER_TOP) is None
+        )
         # By which the job had its turn that is being visited; None: it was compared with others.
         self._key: Key | None = None
 
@@ -97,15 +103,8 @@ class _Run:
             worksheet = worksheet_of(self._session, job)
             self._worksheets[job.id] = worksheet
             return bool(worksheet)
-        tasks = self._tasks[job.id] = tasks_in_order(self._session, job)
-        return bool(tasks)
-
-    def _worksheet(self, job: Job) -> Worksheet:
-        worksheet = self._worksheets.get(job.id)
-        if worksheet is None:
-            worksheet = of_one_sub_job(self._session, job, self._tasks[job.id])
-            self._worksheets[job.id] = worksheet
-        return worksheet
+        standing = self._standings[job.id] = standing_of(self._session, job)
+        return bool(standing.tasks)
 
     def place_all(self) -> None:
         session = self._session
@@ -144,9 +143,12 @@ class _Run:
         """Places what it can of a job; true when it is to be visited again."""
         session = self._session
         session.broken.pop(job.id, None)
-        if job.id not in self._worksheets and self._fits_nowhere(job, self._tasks[job.id][0]):
-            return False
-        worksheet = self._worksheet(job)
+        standing = self._standings.pop(job.id, None)
+        if standing is not None:
+            if standing.needs_all and self._is_settled(job, standing):
+                return False
+            self._worksheets[job.id] = of_one_sub_job(session, job, standing.tasks)
+        worksheet = self._worksheets[job.id]
         if job.has_policies or session.topology.is_constrained(job):
             statement = self._search(job, worksheet)
         else:
@@ -166,18 +168,49 @@ class _Run:
         session.topology.committed(job)
         return bool(worksheet)
 
-    def _fits_nowhere(self, job: Job, first: Task) -> bool:
-        """Tells at once of a gang that needs all its tasks that no node will take the first one.
+    def _is_settled(self, job: Job, standing: Standing) -> bool:
+        """Tells at once what becomes of most gangs that need all their tasks.
 
-        Only where it would come out the same with a closer look.
+        Only where it would come out the same with a closer look; otherwise nothing has happened.
         """
-        session, votes, standing = self._session, self._session.votes, job.standing
-        if standing is None or standing.version != job.version or not standing.needs_all:
-            return False
+        session, first = self._session, standing.tasks[0]
         if first.gated or not is_plain_class(session, first.class_):
             return False
         view = session.view(first)
-        if view.takes_any or not votes.is_allocatable(session.queue_of(job), first):
+        if view.takes_any:
+            return standing.is_uniform and self._is_bound_whole(job, standing.tasks, view)
+        return standing is job.standing and self._fits_nowhere(job, standing, view)
+
+    def _is_bound_whole(self, job: Job, tasks: list[Task], view: ClassView) -> bool:
+        """Binds equal tasks in one go, if there is idle room for all of them."""
+        session, votes = self._session, self._session.votes
+        first, count = tasks[0], len(tasks)
+        if not self._places_many or job.fit_errors:
+            return False
+        if votes.tasks_short(job, job.default_sub_job()) != count:
+            return False
+        if votes.allocatable_count(session.queue_of(job), first, count) < count:
+            return False
+        rows = best_rows(session, view, None, count)
+        if len(rows) < count:
+            return False
+        session.count("tasks_tried", count)
+        moves = session.moves
+        moves.place_many(tasks, rows)
+        if not votes.is_ready(job):
+            # Somebody wants more than all of it.
+            for task in reversed(tasks):
+                moves.unplace(task)
+            return False
+        moves.commit_binds(tasks)
+        session.outbox.bind(tasks)
+        session.topology.committed(job)
+        return True
+
+    def _fits_nowhere(self, job: Job, standing: Standing, view: ClassView) -> bool:
+        """Says of a gang whose first task no node will take why that is so."""
+        session, votes, first = self._session, self._session.votes, standing.tasks[0]
+        if not votes.is_allocatable(session.queue_of(job), first):
             return False
         if votes.is_ready(job) or votes.is_pipelined(job):
             return False

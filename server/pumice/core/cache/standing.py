@@ -11,7 +11,15 @@ from pumice.core.model.reasons import Reason
 class Standing:
     """The order of a job's tasks, and why none was placed: both hold for one version of it."""
 
-    __slots__ = ("configuration", "errors", "needs_all", "reasons", "tasks", "version")
+    __slots__ = (
+        "configuration",
+        "errors",
+        "is_uniform",
+        "needs_all",
+        "reasons",
+        "tasks",
+        "version",
+    )
 
     def __init__(
         self, version: int, configuration: Configuration, tasks: list[Task], *, needs_all: bool
@@ -22,6 +30,8 @@ class Standing:
         self.tasks = tasks
         # The job cannot start without any one of its tasks, wherever they are.
         self.needs_all = needs_all
+        # These are all its tasks, and each is like the others.
+        self.is_uniform = False
         # Why no node takes the first of them, and what was said about the job then.
         self.errors: FitErrors | None = None
         self.reasons: tuple[Reason, ...] = ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.resources import CPU, MEMORY, Resources
 
@@ -121,12 +122,17 @@ class QueueTotals:
 
 
 def contribution_of(job: Job) -> Contribution:
-    allocated = request = _without_nothing(job.index.allocated)
-    if job.index.pending:
-        request = allocated.clone()
-        for task in job.index.pending.values():
-            request.add(task.request)
-    part = Contribution(allocated, request, job.elastic())
+    index = job.index
+    pending = index.pending
+    if len(pending) == len(index.tasks):
+        # It just came: what holds nothing has nothing above its minimum either.
+        allocated, elastic = _NOTHING, _NOTHING
+    else:
+        allocated, elastic = _without_nothing(index.allocated), job.elastic()
+    request = allocated
+    if pending:
+        request = _sum_of(pending.values(), allocated)
+    part = Contribution(allocated, request, elastic)
     if job.min_resources is None or job.group is None:
         return part
     if job.phase is _INQUEUE:
@@ -135,6 +141,20 @@ def contribution_of(job: Job) -> Contribution:
     elif job.phase is _RUNNING and job.index.allocated_count >= job.group.min_member:
         part.inqueue = part.admitted = job.without_gated(reserved_by(job))
     return part
+
+
+def _sum_of(tasks: Collection[Task], held: Resources) -> Resources:
+    """What is held and what the tasks ask for; only to be looked at."""
+    first = next(iter(tasks))
+    if held is _NOTHING and len(tasks) == 1:
+        return first.request
+    total, alike = held.clone(), 0
+    for task in tasks:
+        if task.request is first.request:
+            alike += 1
+        else:
+            total.add(task.request)
+    return total.add_times(first.request, alike)
 
 
 def reserved_by(job: Job) -> Resources:

@@ -223,14 +223,15 @@ class Resources:
 
         As ``has_room_for`` would say before each of the times.
         """
-        low, high = 0, count
+        # Most have room for all of them.
+        low, middle, high = 0, count, count
         while low < high:
-            middle = (low + high + 1) // 2
-            held = self.clone().add_times(extra, middle - 1)
+            held = self if middle == 1 else self.clone().add_times(extra, middle - 1)
             if held.has_room_for(extra, limit):
                 low = middle
             else:
                 high = middle - 1
+            middle = (low + high + 1) // 2
         return low
 
     def some_within(self, limit: Resources, request: Resources) -> bool:

@@ -117,17 +117,16 @@ class GangPlugin:
 
     def close(self, session: Session) -> None:
         touched = session.moves.touched_jobs
+        reason = "tasks in gang are ready to be scheduled"
+        ready = PodGroupCondition(SCHEDULED, "True", reason, "", session.id, session.now_ns)
         for job in session.concerned_jobs():
             if len(job.index) and not is_unchanged(job, touched):
-                condition = self._condition(session, job)
+                condition = ready if job.is_ready else self._why_not_ready(session, job)
                 if condition is not None:
                     held = session.conditions.get(job.id, job.status.conditions)
                     session.conditions[job.id] = with_condition(held, condition)
 
-    def _condition(self, session: Session, job: Job) -> PodGroupCondition | None:
-        if job.is_ready:
-            reason = "tasks in gang are ready to be scheduled"
-            return PodGroupCondition(SCHEDULED, "True", reason, "", session.id, session.now_ns)
+    def _why_not_ready(self, session: Session, job: Job) -> PodGroupCondition | None:
         if _only_waits_for_the_end(job):
             return None
         short = job.min_available - job.index.ready_count - _could_have_been_placed(job)

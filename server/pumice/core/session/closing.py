@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
+from operator import attrgetter
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -30,6 +32,7 @@ _ALLOCATED, _PENDING, _PIPELINED = (
     TaskStatus.PENDING,
     TaskStatus.PIPELINED,
 )
+_RELEASING = TaskStatus.RELEASING
 _RUNNING, _SUCCEEDED, _FAILED = TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED
 _INQUEUE = PodGroupPhase.INQUEUE
 _NOT_PLACED = (_ALLOCATED, _PENDING, _PIPELINED)
@@ -39,12 +42,14 @@ _WAITING_PHASES = (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, _INQUEUE)
 def close(session: Session) -> list[StatusChange]:
     """The statuses that differ from what the cluster holds."""
     changes: list[StatusChange] = []
-    touched = session.moves.touched_jobs
+    touched, closed = session.moves.touched_jobs, 0
     for job in session.concerned_jobs():
         if is_unchanged(job, touched) and job.id not in session.conditions:
             continue
-        session.count("jobs_closed")
+        closed += 1
         changes += _close_job(session, job)
+    if closed:
+        session.count("jobs_closed", closed)
     changes += _queue_statuses(session)
     return changes
 
@@ -117,23 +122,22 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     assert job.group is not None
     changes: list[StatusChange] = []
     conditions = session.conditions.get(job.id, job.group.status.conditions)
-    unschedulable = any(
-        c.type == UNSCHEDULABLE and c.status == "True" and c.transition_id == session.id
-        for c in conditions
-    )
+    unschedulable = False
+    for c in conditions:
+        if c.transition_id == session.id and c.type == UNSCHEDULABLE and c.status == "True":
+            unschedulable = True
+    index = job.index
     status = PodGroupStatus(
         phase_of(job, unschedulable=unschedulable),
-        job.index.count(_RUNNING),
-        job.index.count(_SUCCEEDED),
-        job.index.count(_FAILED),
+        len(index.with_status(_RUNNING)),
+        len(index.with_status(_SUCCEEDED)),
+        len(index.with_status(_FAILED)),
         conditions,
     )
     changed = differs(status, job.group.status)
     if changed:
         changes.append(PodGroupStatusChanged(job.namespace, job.name, job.group.uid, status))
-    waiting: list[Task] = []
-    if job.index.count(*_NOT_PLACED):
-        waiting = [task for state in _NOT_PLACED for task in job.index.in_order(state)]
+    waiting = [task for state in _NOT_PLACED for task in index.in_order(state)]
     text = fit_text(job) if waiting or status.phase in _WAITING_PHASES else ""
     _tell(session, job, status.phase, text, changed=changed)
     for task in waiting:
@@ -145,20 +149,16 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
 
 def differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
     """Transition times and ids never count: every session would write."""
-    if (new.phase, new.running, new.succeeded, new.failed) != (
-        old.phase,
-        old.running,
-        old.succeeded,
-        old.failed,
-    ):
+    if _counts(new) != _counts(old) or len(new.conditions) != len(old.conditions):
         return True
-    if len(new.conditions) != len(old.conditions):
-        return True
-    return any(
-        (mine.type, mine.status, mine.reason, mine.message)
-        != (other.type, other.status, other.reason, other.message)
-        for mine, other in zip(new.conditions, old.conditions, strict=True)
-    )
+    for mine, other in zip(new.conditions, old.conditions, strict=True):
+        if mine is not other and _said(mine) != _said(other):
+            return True
+    return False
+
+
+_counts = attrgetter("phase", "running", "succeeded", "failed")
+_said = attrgetter("type", "status", "reason", "message")
 
 
 def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str, *, changed: bool) -> None:
@@ -178,7 +178,9 @@ def phase_of(job: Job, *, unschedulable: bool) -> PodGroupPhase:
     if unschedulable and index.count(_RUNNING):
         return PodGroupPhase.UNKNOWN
     minimum = job.group.min_member if job.group else 0
-    scheduled = index.scheduled_count + index.releasing_scheduled_count
+    scheduled = index.scheduled_count
+    if index.with_status(_RELEASING):
+        scheduled += index.releasing_scheduled_count
     if scheduled >= minimum:
         finished = index.count(_FAILED, _SUCCEEDED)
         return PodGroupPhase.COMPLETED if scheduled == finished else PodGroupPhase.RUNNING
@@ -198,10 +200,8 @@ def with_condition(
 
 def fit_text(job: Job) -> str:
     """The sentence that a job's conditions and events carry."""
-    counts = {s.word: len(tasks) for s, tasks in job.index.by_status.items() if tasks}
-    counts["minAvailable"] = job.min_available
-    head = "pod group is ready" if job.is_ready else "pod group is not ready"
-    text = f"{head}, {_histogram(counts)}"
+    counts = tuple([(s, len(tasks)) for s, tasks in job.index.by_status.items() if tasks])
+    text = _head(counts, job.min_available, ready=job.is_ready)
     pending = job.index.pending
     if pending:
         reasons = Counter(task_reason(job, task)[0] for task in pending.values())
@@ -211,6 +211,15 @@ def fit_text(job: Job) -> str:
         first = min((tasks[uid] for uid in job.fit_errors), key=lambda t: t.order_key)
         text += f". Origin reason is {first.name}: {job.fit_errors[first.uid].text()}"
     return text
+
+
+@lru_cache(maxsize=4096)
+def _head(counts: tuple[tuple[TaskStatus, int], ...], minimum: int, *, ready: bool) -> str:
+    """Remembered: of a thousand jobs, most have as many tasks in the same states as another."""
+    words = {status.word: number for status, number in counts}
+    words["minAvailable"] = minimum
+    head = "pod group is ready" if ready else "pod group is not ready"
+    return f"{head}, {_histogram(words)}"
 
 
 def _histogram(counts: dict[str, int]) -> str:
@@ -289,7 +298,9 @@ def _held_by_queue(session: Session) -> dict[str, Resources]:
             held[name] = contribution.allocated.clone()
     for job_id in sorted(session.moves.touched_jobs):
         job = session.jobs[job_id]
-        own = held.setdefault(job.queue, Resources())
+        own = held.get(job.queue)
+        if own is None:
+            own = held[job.queue] = Resources()
         own.add(job.index.allocated).add_times(totals.allocated_of(job_id), -1)
     return held
 

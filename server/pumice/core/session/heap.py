@@ -27,26 +27,47 @@ class Heap(Protocol[T]):
 class KeyHeap(Generic[T]):
     """For things whose order does not shift while they wait here: each is looked at once."""
 
-    __slots__ = ("_items", "_key")
+    __slots__ = ("_early", "_items", "_key", "_open")
 
     def __init__(self, key: Callable[[T], tuple[Any, ...]]) -> None:
         # No two keys may be equal.
         self._key = key
         self._items: list[tuple[tuple[Any, ...], T]] = []
+        # What came before anything was asked for, which is sorted once, the last ones first.
+        self._early: list[tuple[tuple[Any, ...], T]] = []
+        self._open = True
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._early) + len(self._items)
 
     def push(self, item: T) -> None:
-        heappush(self._items, (self._key(item), item))
+        entry = (self._key(item), item)
+        if self._open:
+            self._early.append(entry)
+        else:
+            heappush(self._items, entry)
 
     def pop(self) -> T:
-        return heappop(self._items)[1]
+        if self._open:
+            self._sort()
+        early, items = self._early, self._items
+        if not items or (early and early[-1] < items[0]):
+            return early.pop()[1]
+        return heappop(items)[1]
+
+    def _sort(self) -> None:
+        self._early.sort(reverse=True)
+        self._open = False
 
     @property
     def first_key(self) -> tuple[Any, ...] | None:
         """The key of the one on top; None: nothing waits here."""
-        return self._items[0][0] if self._items else None
+        if self._open:
+            self._sort()
+        early, items = self._early, self._items
+        if not items:
+            return early[-1][0] if early else None
+        return min(early[-1], items[0])[0] if early else items[0][0]
 
 
 class LiveHeap(Generic[T]):

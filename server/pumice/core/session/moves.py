@@ -110,6 +110,7 @@ class Moves:
         self._session.jobs[tasks[0].job_id].set_status_many(tasks, _BINDING)
         for task in tasks:
             task.ledger_status = _BINDING
+            task.last_transaction = None
             bound[task.uid] = task
 
     def commit_evict(self, task: Task) -> None:
@@ -194,8 +195,10 @@ class Moves:
         self._kube_added.clear()
 
     def _settle_bound(self, task: Task) -> None:
+        if task.uid in self._kube_added:
+            return
         row = self._session.table.row_of(task.node_name)
-        if row is not None and task.uid not in self._kube_added:
+        if row is not None:
             self._session.table.kube_add(row, task)
 
     def _return(self, task: Task, status: TaskStatus, node_name: str) -> None:

@@ -64,8 +64,7 @@ class Session:
         self.total, self.totals = cache.session_total(), cache.totals
         self.hooks = Hooks()
         self.chains = Chains(self.hooks, self.tiers)
-        self.orders = Orders(self)
-        self.votes = Votes(self)
+        self.orders, self.votes = Orders(self), Votes(self)
         self.feasibility = Feasibility(self)
         self.choice = NodeChoice(self)
         self.moves, self.pods = Moves(self), SessionPods(self)
@@ -83,6 +82,7 @@ class Session:
         # Makes the ids of decisions unique over engines.
         self.id_prefix = ""
         self._views = views
+        self._used_views: dict[int, ClassView] = {}
 
     # Bookkeeping.
 
@@ -104,7 +104,11 @@ class Session:
 
     def view(self, task: Task) -> ClassView:
         """What is known of the task's class, up to date."""
-        view = self._views.view(task.class_, self.table, self.chains, self.work, self.number)
+        class_ = task.class_
+        view = self._used_views.get(class_.number)
+        if view is None:
+            view = self._views.view(class_, self.table, self.chains, self.work, self.number)
+            self._used_views[class_.number] = view
         view.sync()
         return view
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
@@ -25,6 +25,8 @@ class Votes:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._chains = session.chains
+        # By point, see ``tasks_short``.
+        self._short_of: dict[str, list[Callable[[Job, SubJob], int]]] = {}
 
     def why_not_valid(self, job: Job) -> Reason | None:
         code = self._session.cache.assumptions.why_cooling(job.id, self._session.now_ns)
@@ -53,9 +55,14 @@ class Votes:
     def tasks_short(self, job: Job, sub_job: SubJob) -> int:
         """So many tasks at least have to be placed before it is ready: one, if nobody knows."""
         point = "sub_job_ready" if job.has_policies else "job_ready"
-        short_of = self._session.hooks.short_of
-        counts = [short_of[n](job, sub_job) for n, _ in self._chains.named(point) if n in short_of]
-        return max(counts, default=1)
+        functions = self._short_of.get(point)
+        if functions is None:
+            known = self._session.hooks.short_of
+            functions = [known[name] for name, _ in self._chains.named(point) if name in known]
+            self._short_of[point] = functions
+        if len(functions) == 1:
+            return functions[0](job, sub_job)
+        return max([function(job, sub_job) for function in functions], default=1)
 
     def is_sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
         if not job.has_policies:
@@ -66,7 +73,10 @@ class Votes:
         """The first tier with an opinion decides: all of it must agree."""
         for tier in self._chains.tiers("job_starving"):
             if tier:
-                return all(function(job) for function in tier)
+                for function in tier:  # noqa: SIM110
+                    if not function(job):
+                        return False
+                return True
         return False
 
     def is_enqueueable(self, job: Job) -> bool:
@@ -83,7 +93,10 @@ class Votes:
         return False
 
     def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        return all(function(queue, tasks) for function in self._chains.flat("preemptive"))
+        for function in self._chains.flat("preemptive"):  # noqa: SIM110
+            if not function(queue, tasks):
+                return False
+        return True
 
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
         for function in self._chains.flat("allocatable"):  # noqa: SIM110

@@ -66,26 +66,38 @@ def of_one_sub_job(session: Session, job: Job, tasks: list[Task]) -> Worksheet:
     return Worksheet(sub_jobs, {sub_job.id: deque(tasks)} if tasks else {})
 
 
-def tasks_in_order(session: Session, job: Job) -> list[Task]:
+def standing_of(session: Session, job: Job) -> Standing:
     """What of a job without policies is to be placed; remembered as long as the job is the same.
 
     That takes an order that follows from the tasks alone, and a job that this session has not
     touched yet.
     """
     standing = job.standing
+    touched = job.id in session.moves.touched_jobs
     if (
         standing is not None
         and standing.version == job.version
         and standing.configuration is session.configuration
         and session.is_whole
-        and job.id not in session.moves.touched_jobs
+        and not touched
     ):
-        return standing.tasks
+        return standing
     tasks = session.orders.tasks(_placeable(job.default_sub_job()))
-    if session.orders.has_task_keys and job.id not in session.moves.touched_jobs:
-        needs_all = job.min_available == len(job.index) and not job.has_network_topology
-        job.standing = Standing(job.version, session.configuration, tasks, needs_all=needs_all)
-    return tasks
+    needs_all = job.min_available == len(job.index) and not job.has_network_topology
+    standing = Standing(job.version, session.configuration, tasks, needs_all=needs_all)
+    standing.is_uniform = needs_all and len(tasks) == len(job.index) and _are_alike(tasks)
+    if session.orders.has_task_keys and not touched:
+        job.standing = standing
+    return standing
+
+
+def _are_alike(tasks: list[Task]) -> bool:
+    """Whether one of them can stand for all: what goes for the first goes for each."""
+    class_ = tasks[0].class_ if tasks else None
+    for task in tasks:
+        if task.class_ is not class_ or task.gated or task.pod.nominated_node_name:
+            return False
+    return bool(tasks)
 
 
 def _placeable(sub_job: SubJob) -> list[Task]:

@@ -157,10 +157,11 @@ class DrfPlugin:
         job = self._session.jobs.get(task.job_id)
         if job is None:
             return
+        held = self._held(job)
         if count > 0:
-            self._held(job).add_times(task.request, count)
+            held.add_times(task.request, count)
         else:
-            self._held(job).subtract(task.request)
+            held.subtract(task.request)
         self._shares.pop(job.id, None)
         if self._tree is not None:
-            self._tree.set_held(job.id, self._held(job))
+            self._tree.set_held(job.id, held)

@@ -22,7 +22,9 @@ from pumice.testing import assert_replay_identical, recordings_in
 from pumice.v1.cluster_service_pb2 import SnapshotEnd
 from pumice.v1.recording_pb2 import RecordingEntry
 from tests.replay import pythons
+from tests.replay.troubled_walks import CONFS, TroubledWalk
 from tests.replay.walks import EVICTING, OLDER, PACKING, Walk, recorded
+from tests.server.running import configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = recordings_in(ROOT / "tests" / "recordings")
@@ -317,6 +319,27 @@ def test_a_redacted_recording_replays_identical_and_keeps_no_name(
         assert held.header.redacted
         text = "".join(str(entry) for entry in held.entries())
     assert [name for name in names - {""} if f'"{name}' in text] == []
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_whatever_happened_can_be_redacted(tmp_path: Path, seed: int) -> None:
+    """No name that somebody gave is left, also of quotas, classes, and what was set aside."""
+    source, target = tmp_path / "source.pumice", tmp_path / "redacted.pumice"
+    walk = TroubledWalk(seed)
+    walk.run(12)
+    walk.record(source)
+    walk.take([configuration(f"# Ask Ada.\n{CONFS[0]}", default_queue="b")])
+    walk.run(30)
+    walk.close()
+    with Recording(source) as held, RecordingWriter(target) as out:
+        for entry in redact(held):
+            out.write(entry)
+    assert_replay_identical(target)
+    with Recording(target) as held:
+        text = "".join(str(entry) for entry in held.entries())
+    for name in ("team", "job-0", "shield", "low", "high", "hash of", "node-n", "Ada"):
+        assert f'"{name}' not in text, name
+    assert "Ada" not in text
 
 
 def test_pods_keep_the_numbers_in_their_names_when_redacted(tmp_path: Path) -> None:

@@ -49,19 +49,19 @@ def check_each(folder: Path, sessions: int) -> None:
             assert assert_replay_identical(path, statuses=True).sessions == left
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_wherever_a_file_begins_it_replays_alone(tmp_path: Path, seed: int) -> None:
-    walk = VolumeWalk(seed) if seed % 5 == 4 else TroubledWalk(seed)
-    rotated(walk, tmp_path, seed, 45)
-    check_each(tmp_path, 45)
+    walk = VolumeWalk(seed) if seed == 5 else TroubledWalk(seed)
+    rotated(walk, tmp_path, seed, 35)
+    check_each(tmp_path, 35)
 
 
 def test_all_sorts_of_memory_were_tried(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
-    for seed in range(6):
+    for seed in range(4):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        rotated(TroubledWalk(seed), folder, seed, 45)
+        rotated(TroubledWalk(seed), folder, seed, 35)
         for path in recordings_in(folder):
             found += remembered(path)
     wanted = ("assumed", "expired", "cool_downs", "broken_gangs", "rejected", "jobs", "pods")

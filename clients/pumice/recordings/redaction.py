@@ -23,14 +23,12 @@ _KEPT = {
     "Configuration.compat",
     "Configuration.device_config",
     "Configuration.ignored_provisioners",
-    "Configuration.scheduler_conf",
     "Configuration.scheduler_names",
     "ConfigurationResult.effective_config_hash",
     "CsiDriver.name",
     "Decision.id",
     "DeltaBatch.incarnation",
     "Evict.reason",
-    "Gang.spec_hash",
     "Hello.adapter_version",
     "Hello.held_decision_ids",
     "Hello.incarnation",
@@ -49,7 +47,6 @@ _KEPT = {
     "PodCondition.type",
     "PodConditionChange.reason",
     "PodGroup.revocable_zone",
-    "PodGroup.spec_hash",
     "PodGroupCondition.reason",
     "PodGroupCondition.status",
     "PodGroupCondition.transition_id",
@@ -214,6 +211,12 @@ def _is_ours(key: str) -> bool:
     return key in ("", "metadata.name") or domain.endswith(_OUR_DOMAINS)
 
 
+def _without_comments(configuration: str) -> str:
+    """A configuration names actions, plugins and resources; people write the comments."""
+    lines = configuration.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.lstrip().startswith("#"))
+
+
 def redact(recording: Recording) -> Iterator[RecordingEntry]:
     """The entries again, renamed. Reads the recording twice."""
     seen = Collector()
@@ -238,6 +241,8 @@ def _rewrite(message: Message, renamer: Renamer) -> None:
         elif field.message_type is not None:
             for held in value if field.is_repeated else (value,):
                 _rewrite(held, renamer)
+        elif path == "Configuration.scheduler_conf":
+            setattr(message, field.name, _without_comments(value))
         elif field.type == field.TYPE_STRING and path not in _KEPT:
             if field.is_repeated:
                 value[:] = [_renamed(path, text, renamer) for text in value]

@@ -176,9 +176,10 @@ class Playback:
 
     def _noted_refusal(self) -> None:
         if self.state.refused is not None:
-            self.refused += [
-                f"line {p.line}: {p.path}: {p.problem}" for p in self.state.refused_problems
-            ]
+            for problem in self.state.refused_problems:
+                told = f"line {problem.line}: {problem.path}: {problem.problem}"
+                if told not in self.refused:
+                    self.refused.append(told)
 
     def _connection(self, connection: recording_pb2.RecordingConnection) -> None:
         self._snapshot = None

@@ -227,6 +227,7 @@ def test_a_certificate_without_a_rule_is_an_adapter_of_what_it_names(tmp_path: P
     ("text", "problem"),
     [
         ("tokens: [", "while parsing"),
+        ("tokens:\n- {name: a", "line 2: is not YAML"),
         ("[]", "must hold"),
         ("users: []", "must hold"),
         ("tokens: 3", "list of objects"),
@@ -234,7 +235,13 @@ def test_a_certificate_without_a_rule_is_an_adapter_of_what_it_names(tmp_path: P
         (f"tokens: [{{sha256: {digest('a')}, roles: [admin]}}]", "name is missing"),
         (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [boss]}}]", "roles must be some of"),
         (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [admin], x: 1}}]", "not a field"),
+        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: [boss]}}]", "not 'boss'"),
+        (f"tokens: [{{sha256: {digest('a')}, name: a, roles: admin}}]", "a list of some of"),
         ("certificates: [{name: a, roles: [admin], clusters: c}]", "list of names"),
+        (
+            "tokens:\n" + f"- {{sha256: {digest('a')}, name: a, roles: [admin]}}\n" * 2,
+            r"tokens\[1\].sha256 is that of tokens\[0\], too",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_says_where(tmp_path: Path, text: str, problem: str) -> None:

@@ -141,6 +141,10 @@ class AccessFile:
             if version == self._version:
                 return
             held = yaml.safe_load(self._path.read_text(encoding="utf-8"))
+        except yaml.MarkedYAMLError as error:
+            line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+            told = ", ".join(part for part in (error.context, error.problem) if part)
+            raise AccessFileError(self._path, f"{line}is not YAML: {told}") from None
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise AccessFileError(self._path, str(error).splitlines()[0]) from None
         if not isinstance(held, dict) or not set(held) <= {"tokens", "certificates"}:
@@ -150,8 +154,19 @@ class AccessFile:
             (caller.name, caller)
             for caller in (self._caller(at, item) for at, item in self._items(held, "certificates"))
         ]
+        self._check_once("tokens", "sha256", [digest for digest, _ in tokens])
+        self._check_once("certificates", "name", [name for name, _ in certificates])
         self._tokens, self._certificates = dict(tokens), dict(certificates)
         self._version = version
+
+    def _check_once(self, key: str, field: str, given: list[str]) -> None:
+        """Of two entries for one caller nobody can say which one counts."""
+        for index, value in enumerate(given):
+            first = given.index(value)
+            if first != index:
+                raise AccessFileError(
+                    self._path, f"{key}[{index}].{field} is that of {key}[{first}], too"
+                )
 
     def _items(self, held: dict[str, Any], key: str) -> list[tuple[str, dict[str, Any]]]:
         items = held.get(key) or []
@@ -175,8 +190,12 @@ class AccessFile:
         if not isinstance(name, str) or not name:
             raise AccessFileError(self._path, f"{at}.name is missing")
         known = ", ".join(Role)
-        if not isinstance(roles, list) or not roles or not set(map(str, roles)) <= set(Role):
-            raise AccessFileError(self._path, f"{at}.roles must be some of: {known}")
+        if not isinstance(roles, list) or not roles:
+            raise AccessFileError(self._path, f"{at}.roles must be a list of some of: {known}")
+        wrong = [role for role in map(str, roles) if role not in set(Role)]
+        if wrong:
+            text = f"{at}.roles must be some of: {known}; not {wrong[0]!r}"
+            raise AccessFileError(self._path, text)
         if clusters is not None and not isinstance(clusters, list):
             raise AccessFileError(self._path, f"{at}.clusters must be a list of names")
         allowed = None if clusters is None else frozenset(map(str, clusters))

@@ -32,7 +32,17 @@ from pumice.v1 import (
     selector_pb2,
 )
 from pumice.v1.configuration_pb2 import Configuration
-from tests.server.running import START, RunningCore, gang, group, node, pod, queue, tombstone
+from tests.server.running import (
+    START,
+    RunningCore,
+    configuration,
+    gang,
+    group,
+    node,
+    pod,
+    queue,
+    tombstone,
+)
 from tests.server.test_explain import PREEMPTING, SHORT, explain, held
 
 CORDONED = "node(s) were unschedulable"
@@ -188,6 +198,39 @@ async def test_a_job_that_goes_on_says_that_pods_were_taken_from_it(core: Runnin
     await adapter.tell(tombstone(object_pb2.KIND_POD, decision.evict.uid))
     told = "1 pod of it was evicted, in session 1 to make room for team/high."
     assert told in (await explain(core, job="low")).sentence
+
+
+@pytest.mark.parametrize(
+    ("queues", "why"),
+    [
+        ([queue("kid", parent="up"), queue("up")], "there is no queue root"),
+        (
+            [queue("root"), queue("kid", parent="lost")],
+            "queue kid is below lost, which does not exist",
+        ),
+        (
+            [queue("root"), queue("kid", parent="root"), queue("baby", parent="kid")],
+            "team/job is in queue kid, which has queues below it",
+        ),
+        (
+            [queue("root"), queue("kid", parent="up"), queue("up", parent="kid")],
+            "queues are above each other in a circle (kid below up below kid)",
+        ),
+    ],
+)
+async def test_queues_that_form_no_tree_are_told_with_what_is_wrong(
+    core: RunningCore, queues: list[object_pb2.ClusterObject], why: str
+) -> None:
+    tree = configuration(
+        'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n'
+        "  - name: predicates\n  - name: capacity\n    enableHierarchy: true\n"
+    )
+    let_in = group("job", 1, queue="kid")
+    let_in.pod_group.status.phase = group_pb2.POD_GROUP_PHASE_INQUEUE
+    await core.served([*queues, node("n1"), let_in, pod("job", 0)], tree)
+    await core.session(1)
+    assert why in (await explain(core, job="job")).sentence
+    assert why in (await explain(core, pod_="job-0")).sentence
 
 
 def test_what_holds_for_many_pods_is_one_period() -> None:

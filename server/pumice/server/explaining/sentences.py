@@ -113,6 +113,8 @@ def _why(sight: Sight, reasons: tuple[Reason, ...]) -> str:
     """The two or three that say most, each once."""
     if sight.node_count == 0:
         return "the cluster has no nodes"
+    if sight.no_tree:
+        return sight.no_tree
     texts: list[str] = []
     telling = _telling(reasons)
     if sight.too_large and any(reason.code in _OF_SIZE for reason in telling):
@@ -155,7 +157,7 @@ def _meant(sight: Sight) -> str:
 
 
 def _nearest(sight: Sight, explanation: pb.Explanation) -> str:
-    if not explanation.nearest_nodes or sight.too_large:
+    if not explanation.nearest_nodes or sight.too_large or sight.no_tree:
         return ""
     if any(is_about_no_node(reason.nodes) for reason in sight.reasons):
         return ""

@@ -18,6 +18,7 @@ from pumice.server.board import View
 from pumice.server.explaining.ahead import place_those_ahead
 from pumice.server.explaining.limits import LimitsMet, limits_met
 from pumice.server.explaining.nearest import nearest_nodes, placement_of, too_large
+from pumice.server.explaining.trees import why_no_tree
 from pumice.server.state import ClusterState
 from pumice.server.wire.groups import write_pod_group_status
 from pumice.v1 import explanation_pb2, group_pb2
@@ -66,6 +67,8 @@ class Sight:
     limits: LimitsMet = field(default_factory=LimitsMet)
     # None: nobody looked.
     node_count: int | None = None
+    # What is wrong with the tree of queues, if anything is.
+    no_tree: str = ""
     # What the blocking pod asks for more of than any node has.
     too_large: list[explanation_pb2.ResourceShortage] = field(default_factory=list)
     nearest: list[explanation_pb2.NearestNode] = field(default_factory=list)
@@ -277,6 +280,7 @@ def _look_closer(
                 sight.nearest = nearest_nodes(session, waiting, subject.nodes)
         if known is not None:
             sight.limits = limits_met(session.accounts, known, waiting)
+            sight.no_tree = why_no_tree(session, known.queue)
         sight.placements = [placement_of(session, each, subject.nodes) for each in placed]
 
     engine.look(look, now_ns)

@@ -34,7 +34,7 @@ def outcome_of(project: Path) -> subprocess.CompletedProcess[str]:
 def test_the_project_passes_its_tests(project: Path) -> None:
     done = outcome_of(project)
     assert done.returncode == 0, done.stdout
-    assert "3 passed" in done.stdout
+    assert "4 passed" in done.stdout
 
 
 def test_the_project_notices_another_decision(project: Path) -> None:
@@ -45,4 +45,4 @@ def test_the_project_notices_another_decision(project: Path) -> None:
     done = outcome_of(project)
     assert done.returncode == 1
     assert "expected to bind" in done.stdout
-    assert "2 passed" in done.stdout
+    assert "3 passed" in done.stdout

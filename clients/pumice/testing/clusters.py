@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO, Any
 
 from pumice.client.reasons import summarized, told
 from pumice.manifests import translate, translate_all
@@ -13,10 +15,22 @@ from pumice.server.local import ConfigurationRefusedError, LocalCore
 from pumice.testing.world import World
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.decision_pb2 import Decision
-from pumice.v1.object_pb2 import ClusterObject, Kind, ObjectRef
+from pumice.v1.object_pb2 import (
+    KIND_NODE,
+    KIND_POD,
+    KIND_POD_GROUP,
+    ClusterObject,
+    Kind,
+    ObjectRef,
+)
 from pumice.v1.reason_pb2 import Wait
 
 _SECOND_NS = 1_000_000_000
+_QUEUE_FIELDS = (
+    *("affinity", "capability", "deserved", "guarantee", "parent", "priority", "reclaimable"),
+    *("type", "weight", "dequeueStrategy", "extendClusters"),
+)
+_SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
 START_NS = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * _SECOND_NS
 
 
@@ -36,15 +50,14 @@ class Cycle:
 class Cluster:
     """Every method that adds something returns the cluster, so that calls can be chained."""
 
-    def __init__(self, conf: str = "", *, now_ns: int = START_NS) -> None:
-        try:
-            self._core = LocalCore(Configuration(scheduler_conf=conf))
-        except ConfigurationRefusedError as error:
-            raise ValueError("; ".join(f"{p.path}: {p.problem}" for p in error.told)) from None
+    def __init__(self, conf: str | Path = "", *, now_ns: int = START_NS) -> None:
+        text = conf.read_text(encoding="utf-8") if isinstance(conf, Path) else conf
+        self._core = core_with(text)
         self.now_ns = now_ns
         self._world = World(())
         self._made = 0
-        self._has_queue: set[str] = set()
+        # Uids by kind and ``namespace/name``, or name where there is no namespace.
+        self._uids: dict[tuple[str, str], str] = {}
 
     # Building.
 
@@ -57,13 +70,16 @@ class Cluster:
         labels: Mapping[str, str] | None = None,
         **more: str,
     ) -> Cluster:
-        """A node; further resources by name, with underscores for what Python cannot spell."""
+        """A node; further resources by name, with underscores for what Python cannot spell.
+
+        One that is there already is changed.
+        """
         amounts = {"cpu": cpu, "memory": memory, "pods": "110", **_amounts(more)}
         return self.manifest(
             {
                 "apiVersion": "v1",
                 "kind": "Node",
-                "metadata": self._metadata(name, labels={**(labels or {})}),
+                "metadata": self._metadata("node", name, labels={**(labels or {})}),
                 "status": {"allocatable": amounts, "capacity": amounts},
             }
         )
@@ -75,12 +91,16 @@ class Cluster:
         return self
 
     def queue(self, name: str, weight: int = 1, **spec: Any) -> Cluster:
-        self._has_queue.add(name)
+        """A queue with any field of a Queue's spec; one that is there already is changed."""
+        for field_ in spec:
+            if field_ not in _QUEUE_FIELDS:
+                near = get_close_matches(field_, _QUEUE_FIELDS, n=1) or sorted(_QUEUE_FIELDS)
+                raise ValueError(f"queue {name}: has no field {field_}; allowed: {', '.join(near)}")
         return self.manifest(
             {
                 "apiVersion": "scheduling.volcano.sh/v1beta1",
                 "kind": "Queue",
-                "metadata": self._metadata(name),
+                "metadata": self._metadata("queue", name),
                 "spec": {"weight": weight, **spec},
                 "status": {"state": "Open"},
             }
@@ -91,7 +111,7 @@ class Cluster:
             {
                 "apiVersion": "scheduling.k8s.io/v1",
                 "kind": "PriorityClass",
-                "metadata": self._metadata(name),
+                "metadata": self._metadata("priority_class", name),
                 "value": value,
             }
         )
@@ -111,8 +131,11 @@ class Cluster:
         **more: str,
     ) -> Cluster:
         """A PodGroup and its pods, ``name-0`` and so on; all must start together by default."""
-        if queue not in self._has_queue:
+        if ("pod_group", f"{namespace}/{name}") in self._uids:
+            raise ValueError(f"job {namespace}/{name}: is there already; give it another name")
+        if ("queue", queue) not in self._uids:
             self.queue(queue)
+        self._check_priority_class(name, priority_class)
         spec = {"minMember": pods if minimum is None else minimum, "queue": queue}
         if priority_class:
             spec["priorityClassName"] = priority_class
@@ -120,14 +143,14 @@ class Cluster:
             {
                 "apiVersion": "scheduling.volcano.sh/v1beta1",
                 "kind": "PodGroup",
-                "metadata": self._metadata(name, namespace=namespace),
+                "metadata": self._metadata("pod_group", name, namespace=namespace),
                 "spec": spec,
             }
         )
         requests = {"cpu": cpu, "memory": memory, **_amounts(more)}
         for number in range(pods):
             annotations = {"scheduling.k8s.io/group-name": name}
-            metadata = self._metadata(f"{name}-{number}", namespace=namespace)
+            metadata = self._metadata("pod", f"{name}-{number}", namespace=namespace)
             self.manifest(
                 {
                     "apiVersion": "v1",
@@ -144,6 +167,12 @@ class Cluster:
             )
         return self
 
+    def _check_priority_class(self, job: str, name: str) -> None:
+        known = [key for kind, key in self._uids if kind == "priority_class"]
+        if name and name not in (*known, *_SYSTEM_CLASSES):
+            held = ", ".join(sorted(known)) or "none yet"
+            raise ValueError(f"job {job}: there is no priority class {name}; there are: {held}")
+
     def manifest(self, body: Mapping[str, Any]) -> Cluster:
         """Any Kubernetes object that scheduling reads."""
         message = translate(dict(body))
@@ -151,9 +180,9 @@ class Cluster:
             raise ValueError(f"{body.get('kind')} is not read by scheduling")
         return self.add(message)
 
-    def manifests(self, *files: Any) -> Cluster:
+    def manifests(self, *files: Path | str | IO[str] | IO[bytes]) -> Cluster:
         """YAML or JSON files, by path or open."""
-        found = translate_all(*files)
+        found = translate_all(*(Path(file) if isinstance(file, str) else file for file in files))
         if found.errors:
             raise ValueError("; ".join(map(str, found.errors)))
         return self.add(*found.objects)
@@ -169,22 +198,53 @@ class Cluster:
                 )
             )
         self._world.add(objects)
-        self._has_queue |= {item.queue.name for item in objects if item.HasField("queue")}
+        for item in objects:
+            kind = item.WhichOneof("object") or ""
+            self._uids[kind, _key(getattr(item, kind))] = getattr(item, kind).uid
         return self
 
+    # What happens to it besides.
+
+    def finish(self, job: str, namespace: str = "default") -> Cluster:
+        """All pods of a job that run have succeeded."""
+        changed = self._world.finish(namespace, job)
+        if not changed:
+            raise ValueError(f"job {namespace}/{job}: no pod of it runs")
+        self._core.upsert(*changed)
+        return self
+
+    def remove_job(self, job: str, namespace: str = "default") -> Cluster:
+        """Somebody deletes a job: its PodGroup and its pods are gone."""
+        for uid in self._world.pods_of(namespace, job):
+            self.remove(KIND_POD, uid)
+        return self._remove_named("pod_group", KIND_POD_GROUP, f"{namespace}/{job}")
+
+    def remove_node(self, name: str) -> Cluster:
+        """A node is gone; its pods are not, until somebody removes them."""
+        return self._remove_named("node", KIND_NODE, name)
+
+    def _remove_named(self, word: str, kind: Kind.ValueType, key: str) -> Cluster:
+        uid = self._uids.get((word, key))
+        if uid is None:
+            raise ValueError(f"{word.replace('_', ' ')} {key}: is not there")
+        return self.remove(kind, uid)
+
     def remove(self, kind: Kind.ValueType, uid: str) -> Cluster:
+        """Any object that is there, by uid."""
         self._core.delete(ObjectRef(kind=kind, uid=uid))
         self._world.remove(uid)
+        self._uids = {key: held for key, held in self._uids.items() if held != uid}
         return self
 
     def _metadata(
-        self, name: str, namespace: str = "", labels: Mapping[str, str] | None = None
+        self, kind: str, name: str, namespace: str = "", labels: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """Who was added earlier is older."""
         self._made += 1
+        uid = self._uids.get((kind, f"{namespace}/{name}" if namespace else name))
         metadata: dict[str, Any] = {
             "name": name,
-            "uid": f"uid-{self._made:06d}",
+            "uid": uid or f"uid-{self._made:06d}",
             "creationTimestamp": datetime.fromtimestamp(1_767_225_600 + self._made, UTC).strftime(
                 "%Y-%m-%dT%H:%M:%SZ"
             ),
@@ -216,12 +276,26 @@ class Cluster:
         return [self.cycle() for _ in range(count)]
 
 
-def cluster(conf: str = "") -> Cluster:
-    """An empty cluster with a scheduler configuration, or the built-in one.
+def cluster(conf: str | Path = "") -> Cluster:
+    """An empty cluster with a scheduler configuration (text, or a file), or the built-in one.
 
     Raises ValueError for a configuration that cannot be used.
     """
     return Cluster(conf)
+
+
+def core_with(conf: str) -> LocalCore:
+    """Raises ValueError for a configuration that cannot be used."""
+    try:
+        return LocalCore(Configuration(scheduler_conf=conf))
+    except ConfigurationRefusedError as error:
+        told = "; ".join(f"{p.path or 'all of it'}: {p.problem}" for p in error.told)
+        raise ValueError(f"configuration: {told}") from None
+
+
+def _key(item: Any) -> str:
+    namespace = getattr(item, "namespace", "")
+    return f"{namespace}/{item.name}" if namespace else str(item.name)
 
 
 def _amounts(more: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pumice.recordings import SUFFIX, Recording
 from pumice.server.local import Comparison, compare_recording
+from pumice.testing.clusters import core_with
 
 _MOST_SHOWN = 10
 
@@ -16,8 +17,11 @@ def assert_replay_identical(
     """Replays a recording and fails with the first differences, session and pod named.
 
     With a configuration text, every session is decided by that one instead, on the recorded
-    state. ``statuses``: what is written about objects must be the same too.
+    state. ``statuses``: what is written about objects must be the same too. Raises ValueError for
+    a configuration that cannot be used, RecordingError for a file that is no recording.
     """
+    if conf is not None:
+        core_with(conf)
     with Recording(recording) as held:
         found = compare_recording(held, scheduler_conf=conf, statuses=statuses)
     if found.identical and not found.ending and found.sessions:
@@ -38,5 +42,10 @@ def _told(path: Path, found: Comparison) -> str:
 
 
 def recordings_in(folder: Path | str) -> list[Path]:
-    """The recordings of a folder in the order of names, for ``pytest.mark.parametrize``."""
+    """The recordings of a folder in the order of names, for ``pytest.mark.parametrize``.
+
+    Raises NotADirectoryError: of no recordings, no test would run, and nobody would notice.
+    """
+    if not Path(folder).is_dir():
+        raise NotADirectoryError(f"{folder}: is no folder")
     return sorted(Path(folder).glob(f"*{SUFFIX}"))

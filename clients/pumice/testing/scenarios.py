@@ -35,7 +35,10 @@ class Scenario:
 def load_scenario(path: Path | str) -> Scenario:
     """Raises ValueError for a file that is none."""
     path = Path(path)
-    body = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: is not a scenario: line {error.lineno}: {error.msg}") from None
     if not isinstance(body, dict) or not isinstance(body.get("conf"), str):
         raise ValueError(f"{path}: is not a scenario: conf is missing")
     begin_ns = timestamp_ns(body["now"], "now") if "now" in body else START_NS
@@ -45,9 +48,18 @@ def load_scenario(path: Path | str) -> Scenario:
         raise ValueError("; ".join(map(str, found.errors)))
     cluster.add(*found.objects)
     cluster.add(*(json_format.ParseDict(o, ClusterObject()) for o in body.get("wire", [])))
+    cycles = body.get("cycles", 1)
     outcomes = body.get("expect_any") or ([body["expect"]] if "expect" in body else [])
     expected = tuple(tuple(outcome) for outcome in outcomes)
-    return Scenario(body.get("name", path.stem), body.get("cycles", 1), cluster, expected)
+    for outcome in expected:
+        if len(outcome) != cycles:
+            said = f"{len(outcome)} entries; allowed: {cycles}, one a cycle"
+            raise ValueError(f"{path}: what is expected has {said}")
+        for number, entry in enumerate(outcome):
+            lacking = [key for key in ("binds", "evicts", "podgroups") if key not in entry]
+            if lacking:
+                raise ValueError(f"{path}: cycle {number + 1}: {lacking[0]} is missing")
+    return Scenario(body.get("name", path.stem), cycles, cluster, expected)
 
 
 def assert_scenario(path: Path | str) -> list[Cycle]:
@@ -64,16 +76,17 @@ def assert_scenario(path: Path | str) -> list[Cycle]:
 
 def _first_difference(outcome: tuple[Mapping[str, Any], ...], cycles: list[Cycle]) -> str:
     for number, (wanted, got) in enumerate(zip(outcome, cycles, strict=True), start=1):
+        binds, evicts, phases = wanted["binds"], wanted["evicts"], wanted["podgroups"]
         missing = {
             pod: node
-            for pod, node in wanted["binds"].items()
+            for pod, node in binds.items()
             if pod not in got.binds or node not in (ANY_NODE, got.binds[pod])
         }
-        extra = {pod: node for pod, node in got.binds.items() if pod not in wanted["binds"]}
+        extra = {pod: node for pod, node in got.binds.items() if pod not in binds}
         if missing or extra:
             return f"cycle {number}: expected to bind {missing}, decided {dict(got.binds)}"
-        if set(wanted["evicts"]) != got.evicts:
-            return f"cycle {number}: expected to evict {wanted['evicts']}, not {set(got.evicts)}"
-        if dict(wanted["podgroups"]) != dict(got.phases):
-            return f"cycle {number}: expected {wanted['podgroups']}, not {dict(got.phases)}"
+        if set(evicts) != got.evicts:
+            return f"cycle {number}: expected to evict {evicts}, not {set(got.evicts)}"
+        if dict(phases) != dict(got.phases):
+            return f"cycle {number}: expected {phases}, not {dict(got.phases)}"
     return ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pumice.v1.decision_pb2 import Bind, Decision
 from pumice.v1.group_pb2 import PodGroup, PodGroupPhase
 from pumice.v1.object_pb2 import KIND_POD, ClusterObject, ObjectRef
-from pumice.v1.pod_pb2 import POD_PHASE_RUNNING, Pod, PodCondition
+from pumice.v1.pod_pb2 import POD_PHASE_RUNNING, POD_PHASE_SUCCEEDED, Pod, PodCondition
 from pumice.v1.status_pb2 import PodConditionChange, PodGroupStatusChange, StatusChange
 
 _PREFIX = "POD_GROUP_PHASE_"
@@ -44,6 +44,23 @@ class World:
     def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
         self._groups.pop(uid, None)
+
+    def pods_of(self, namespace: str, job: str) -> list[str]:
+        """The uids of a job's pods."""
+        return [
+            pod.uid
+            for pod in self._pods.values()
+            if (pod.namespace, pod.group_name) == (namespace, job)
+        ]
+
+    def finish(self, namespace: str, job: str) -> list[ClusterObject]:
+        """Lets a job's running pods succeed; those are returned."""
+        changed = []
+        for uid in self.pods_of(namespace, job):
+            if self._pods[uid].phase == POD_PHASE_RUNNING:
+                self._pods[uid].phase = POD_PHASE_SUCCEEDED
+                changed.append(ClusterObject(pod=self._pods[uid]))
+        return changed
 
     def phases(self) -> dict[str, str]:
         """Every PodGroup's phase as Volcano spells it; empty for one that nobody has seen."""

@@ -24,5 +24,12 @@ def test_a_gang_starts_whole_or_not_at_all(pumice_cluster: Callable[[str], Clust
     assert "default/large" in first.waits
 
 
+def test_who_waits_starts_when_there_is_room(empty_cluster: Cluster) -> None:
+    empty_cluster.node("n1", cpu="4").job("first", pods=2, cpu="2").job("next", pods=2, cpu="2")
+    assert sorted(empty_cluster.cycle().binds) == ["default/first-0", "default/first-1"]
+    empty_cluster.finish("first")
+    assert sorted(empty_cluster.cycle().binds) == ["default/next-0", "default/next-1"]
+
+
 def test_a_session_of_last_night_stays_right() -> None:
     assert_scenario(HERE / "session.json")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from pumice.server.arrivals import Arrival
 from pumice.server.errors import StateLostError
 from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
@@ -96,6 +97,8 @@ class Owner:
                 call = None
                 if self._calls and not self._has_waited():
                     call = self._calls.popleft()
+                    if isinstance(call, Arrival):
+                        call.join(self._calls)
             self._guarded(self._decide if call is None else call)
 
     def _is_due(self) -> bool:

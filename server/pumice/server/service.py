@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from pumice.server import errors
+from pumice.server.arrivals import Arrival
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.peers import PeerCounts, check_cluster, peer_of
 from pumice.server.rules import StreamRules, check_hello
@@ -154,7 +155,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
                 last_seq = rules.received
                 if len(new) < len(batch.ops):
                     batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=new)
-                post(lambda: served.take(stream, batch, last_seq))
+                post(Arrival(served, stream, batch, last_seq))
             case "snapshot_begin":
                 begin = request.snapshot_begin
                 rules.begin(begin)

@@ -1,0 +1,72 @@
+"""Batches on their way to the owner of their cluster; small ones that wait are taken in as one.
+
+A batch costs something beside its ops: a look at the clock, an Ack, a turn of two threads. An owner
+that is behind saves that by taking together what has come meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pumice.v1 import delta_pb2
+
+if TYPE_CHECKING:
+    from pumice.server.served import ServedCluster
+    from pumice.server.stream import AdapterStream
+
+# Not more than in one batch of a snapshot: a session must not wait longer than it does there.
+MOST_OPS_TOGETHER = 500
+MOST_BYTES_TOGETHER = 1 << 20
+
+
+class Arrival:
+    """A batch that came on a stream, all of it new, and what came right after it."""
+
+    __slots__ = ("_batches", "_count", "_last_seq", "_served", "_stream")
+
+    def __init__(
+        self,
+        served: ServedCluster,
+        stream: AdapterStream,
+        batch: delta_pb2.DeltaBatch,
+        last_seq: int,
+    ) -> None:
+        self._served = served
+        self._stream = stream
+        self._batches = [batch]
+        self._count = len(batch.ops)
+        self._last_seq = last_seq
+
+    def join(self, waiting: deque[Callable[[], None]]) -> None:
+        """Takes along those at the head of the queue that fit in."""
+        while waiting and isinstance(waiting[0], Arrival) and self._can_join(waiting[0]):
+            later = waiting.popleft()
+            assert isinstance(later, Arrival)
+            self._batches += later._batches
+            self._count += later._count
+            self._last_seq = later._last_seq
+
+    def _can_join(self, later: Arrival) -> bool:
+        # A batch without ops is a duplicate, and is acknowledged by itself.
+        return (
+            later._stream is self._stream
+            and 0 < later._count <= MOST_OPS_TOGETHER - self._count
+            and self._count > 0
+        )
+
+    def __call__(self) -> None:
+        take, stream = self._served.take, self._stream
+        if len(self._batches) == 1:
+            take(stream, self._batches[0], self._last_seq)
+            return
+        parts = [batch.SerializeToString() for batch in self._batches]
+        if sum(map(len, parts)) > MOST_BYTES_TOGETHER:
+            for batch in self._batches:
+                take(stream, batch, batch.first_seq + len(batch.ops) - 1)
+            return
+        # Bytes put one after the other are those of the ops one after the other.
+        merged = delta_pb2.DeltaBatch.FromString(b"".join(parts))
+        merged.first_seq = self._batches[0].first_seq
+        take(stream, merged, self._last_seq)

@@ -25,7 +25,6 @@ from pumice.server.wire.fields import (
     chosen,
     plain,
 )
-from pumice.server.wire.likenesses import LikeKind
 from pumice.server.wire.selectors import read_selector, write_selector
 from pumice.v1 import group_pb2, resource_pb2
 
@@ -175,37 +174,6 @@ def read_pod_group(message: group_pb2.PodGroup) -> PodGroup:
         spec_hash=message.spec_hash,
         status=read_pod_group_status(message.status),
     )
-
-
-def _like(message: group_pb2.PodGroup, known: PodGroupStatus) -> PodGroupStatus:
-    """A status that differs from one that is known in the times of its conditions only."""
-    told = message.status.conditions if known.conditions else ()
-    ids = [(m.transition_id, m.transition_time_ns) for m in told]
-    if ids == [(c.transition_id, c.transition_time_ns) for c in known.conditions]:
-        return known
-    conditions = tuple(
-        PodGroupCondition(c.type, c.status, c.reason, c.message, *id_)
-        for c, id_ in zip(known.conditions, ids, strict=True)
-    )
-    return PodGroupStatus(known.phase, known.running, known.succeeded, known.failed, conditions)
-
-
-# Jobs made from one template differ in little.
-POD_GROUPS = LikeKind(
-    group_pb2.PodGroup,
-    PodGroup,
-    read_pod_group,
-    {
-        "uid": lambda message, _: message.uid,
-        "name": lambda message, _: intern(message.name),
-        "creation_time_ns": lambda message, _: message.creation_time_ns,
-        "labels": lambda message, _: plain(message.labels),
-        "annotations": lambda message, _: plain(message.annotations),
-        "spec_hash": lambda message, _: message.spec_hash,
-        "status": _like,
-    },
-    {"status": {"conditions": {"transition_id": None, "transition_time_ns": None}}},
-)
 
 
 def write_pod_group(group: PodGroup) -> group_pb2.PodGroup:

@@ -13,7 +13,6 @@ from pumice.server.wire import groups, pods, policies
 from pumice.server.wire import storage as volumes
 from pumice.server.wire import topology as layouts
 from pumice.server.wire.fields import FieldError
-from pumice.server.wire.likenesses import LikeReader
 from pumice.server.wire.shapes import PodReader
 from pumice.server.wire.specs import SpecTable
 from pumice.v1 import object_pb2
@@ -116,12 +115,7 @@ class ObjectReader:
 
     def __init__(self, specs: SpecTable | None = None) -> None:
         reader = PodReader(specs)
-        # Kinds of which there are many.
-        self._readers: dict[str, Callable[[Any], ClusterObject]] = {
-            "pod": reader.read,
-            "pod_group": LikeReader(groups.POD_GROUPS).read,
-            "node": LikeReader(pods.NODES).read,
-        }
+        self._read_pod = reader.read
         # The pods of a batch, in bulk.
         self.read_pods = reader.batch
 
@@ -133,7 +127,7 @@ class ObjectReader:
             return None
         held = getattr(message, field)
         try:
-            return self._readers.get(field, kind.read)(held)
+            return self._read_pod(held) if field == "pod" else kind.read(held)
         except FieldError as error:
             raise ObjectError(kind.word, key_of(held), error.field, error.problem) from error
 

@@ -16,7 +16,6 @@ from pumice.server.wire.fields import (
     chosen,
     plain,
 )
-from pumice.server.wire.likenesses import LikeKind
 from pumice.server.wire.selectors import read_taint, write_taint
 from pumice.server.wire.specs import read_spec, write_spec
 from pumice.v1 import node_pb2, pod_pb2
@@ -128,31 +127,13 @@ def read_node(message: node_pb2.Node) -> Node:
         oversubscription_memory_bytes=amount(
             "oversubscription_memory_bytes", message.oversubscription_memory_bytes, EXACT_LIMIT
         ),
-        images=_read_images(message) if images else (),
+        images=tuple(
+            NodeImage(tuple(m.names), amount(f"images[{i}].size_bytes", m.size_bytes))
+            for i, m in enumerate(images)
+        )
+        if images
+        else (),
     )
-
-
-def _read_images(message: node_pb2.Node) -> tuple[NodeImage, ...]:
-    return tuple(
-        NodeImage(tuple(m.names), amount(f"images[{i}].size_bytes", m.size_bytes))
-        for i, m in enumerate(message.images)
-    )
-
-
-# Nodes of one pool offer the same.
-NODES = LikeKind(
-    node_pb2.Node,
-    Node,
-    read_node,
-    {
-        "uid": lambda message, _: message.uid,
-        "name": lambda message, _: intern(message.name),
-        "creation_time_ns": lambda message, _: message.creation_time_ns,
-        "labels": lambda message, _: plain(message.labels),
-        "annotations": lambda message, _: plain(message.annotations),
-        "images": lambda message, _: _read_images(message),
-    },
-)
 
 
 def write_node(node: Node) -> node_pb2.Node:

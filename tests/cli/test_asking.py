@@ -360,3 +360,19 @@ async def test_a_mistake_that_many_pods_share_is_told_once(
     assert ended.code == 2
     assert ended.err.count("spec.requests[memory]") == 1
     assert "(and 8 more objects)" in ended.err
+
+
+async def test_a_shell_is_given_names_that_there_are(core: RunningCore, tmp_path: Path) -> None:
+    await core.served([running.queue(), running.queue("red"), *running.gang("train", 1)])
+
+    async def offered(words: str, count: int, address: str = core.server.address) -> list[str]:
+        variables = {"COMP_WORDS": words, "COMP_CWORD": str(count), "PUMICE_ADDRESS": address}
+        ended = await asyncio.to_thread(
+            lambda: process(_PUMICE_COMPLETE="bash_complete", **variables)
+        )
+        assert ended.err == ""
+        return [line.partition(",")[2] for line in ended.out.splitlines() if line]
+
+    assert await offered("pumice explain job te", 3) == ["team/train"]
+    assert await offered("pumice show jobs --queue ", 4) == ["default", "red"]
+    assert await offered("pumice explain job te", 3, f"unix:{tmp_path}/none") == []

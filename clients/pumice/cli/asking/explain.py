@@ -11,6 +11,7 @@ from google.protobuf.json_format import MessageToDict
 from rich.markup import escape
 
 from pumice.cli.asking.options import core, core_options, output_options, say
+from pumice.cli.asking.suggestions import job_names, suggest
 from pumice.cli.asking.tables import print_table, table
 from pumice.cli.composed import WordGroup
 from pumice.cli.errors import InputProblem
@@ -65,7 +66,7 @@ def explain_group() -> None:
 
 
 @explain_group.command("job")
-@click.argument("name", metavar="NAMESPACE/NAME", type=_Name())
+@click.argument("name", metavar="NAMESPACE/NAME", type=_Name(), shell_complete=suggest(job_names))
 @_nearest_option
 @core_options
 @output_options

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from rich.markup import escape
 
 from pumice.cli.asking.options import core, core_options, output_options, say
+from pumice.cli.asking.suggestions import namespaces, queue_names, suggest
 from pumice.cli.asking.tables import print_table, resources_of, table
 from pumice.cli.asking.top import by_parent
 from pumice.cli.asking.watch import session_lines, session_value
@@ -88,8 +89,16 @@ def _queues(queues: list[QueueInfo]) -> None:
 
 
 @show_group.command("jobs")
-@click.option("--namespace", "-n", default="", help="Only of this namespace.")
-@click.option("--queue", default="", help="Only of this queue.")
+@click.option(
+    "--namespace",
+    "-n",
+    default="",
+    help="Only of this namespace.",
+    shell_complete=suggest(namespaces),
+)
+@click.option(
+    "--queue", default="", help="Only of this queue.", shell_complete=suggest(queue_names)
+)
 @click.option("--phase", type=click.Choice(_PHASES, case_sensitive=False), help="Only in this.")
 @core_options
 @output_options

@@ -100,3 +100,19 @@ async def test_room_that_is_promised_is_shown(core: RunningCore, ask: Run) -> No
     ended = await ask("show", "nodes")
     assert "n1 (cordoned)" in ended.out
     assert "promised" in ended.out
+
+
+async def test_programs_get_numbers_and_every_key(core: RunningCore, ask: Run) -> None:
+    adapter = await core.served(objects())
+    await adapter.decisions()
+    (red,) = json.loads((await ask("show", "queues", "--json")).out)
+    assert red["weight"] == 3
+    assert red["share"]["allocated"]["cpu"] == 2000
+    assert red["unknownJobCount"] == 0
+    assert "capability" not in red
+    large, small = json.loads((await ask("show", "jobs", "--json")).out)
+    assert (small["reasons"], large["reasons"][0]["code"]) == ([], "REASON_CODE_QUEUE_QUOTA")
+    assert list(small) == list(large)
+    told = json.loads((await ask("explain", "job", "team/large", "--json")).out)
+    assert told["withoutNodes"] is False
+    assert told["history"][0]["firstSeenTime"].endswith("Z")

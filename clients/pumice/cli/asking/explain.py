@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-from google.protobuf.json_format import MessageToDict
 from rich.markup import escape
 
 from pumice.cli.asking.options import core, core_options, output_options, say
+from pumice.cli.asking.plain import plain
 from pumice.cli.asking.suggestions import job_names, suggest
 from pumice.cli.asking.tables import print_table, table
 from pumice.cli.composed import WordGroup
@@ -111,9 +111,9 @@ def _told_apart(other: Callable[[str], object], kind: str, name: str) -> Iterato
 
 def _tell(explanation: ExplanationView, output: str) -> None:
     if output != "table":
-        value = MessageToDict(explanation.message)
+        value = plain(explanation.message)
         value |= {"basedOnSeq": explanation.based_on_seq, "session": explanation.session}
-        value |= {"withoutNodes": True} if explanation.without_nodes else {}
+        value |= {"withoutNodes": explanation.without_nodes}
         say(value, output)
         return
     out = console()

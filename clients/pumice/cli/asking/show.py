@@ -8,11 +8,11 @@ from difflib import get_close_matches
 from typing import Any
 
 import click
-from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from rich.markup import escape
 
 from pumice.cli.asking.options import core, core_options, output_options, say
+from pumice.cli.asking.plain import plain
 from pumice.cli.asking.suggestions import namespaces, queue_names, suggest
 from pumice.cli.asking.tables import print_table, resources_of, table
 from pumice.cli.asking.top import by_parent
@@ -46,7 +46,7 @@ def _say(items: Sequence[Message], output: str, show: Callable[[Any], None]) -> 
     elif output == "table":
         show(items)
     else:
-        say([MessageToDict(item) for item in items], output)
+        say([plain(item) for item in items], output)
     return 0
 
 
@@ -232,7 +232,7 @@ def config_command(output: str, **reached: Any) -> int:
     with core(**reached) as client:
         held = client.config()
     if output != "table":
-        say(MessageToDict(held), output)
+        say(plain(held), output)
         return 0
     _config(held)
     return 0

@@ -7,13 +7,13 @@ import time
 from typing import Any
 
 import click
-from google.protobuf.json_format import MessageToDict
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
 from pumice.cli.asking.options import core, core_options, output_options, say
+from pumice.cli.asking.plain import plain
 from pumice.cli.asking.tables import resources_of, table, used_of
 from pumice.cli.terminal import console
 from pumice.client import Client, CoreUnavailableError, NotFoundError, TimeOverError
@@ -64,8 +64,8 @@ def _stay(client: Client, node_count: int, interval: float) -> None:
 
 def _value(client: Client) -> dict[str, object]:
     return {
-        "queues": [MessageToDict(queue) for queue in client.queues()],
-        "nodes": [MessageToDict(node) for node in client.nodes()],
+        "queues": [plain(queue) for queue in client.queues()],
+        "nodes": [plain(node) for node in client.nodes()],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from pumice.adapters.replay.world import ReplayWorld
@@ -81,3 +82,23 @@ async def test_decisions_are_answered_with_yes_and_have_no_effect() -> None:
         events = await told(world)
     assert world.hands.binds == 1
     assert len(events) > 100
+
+
+async def test_nothing_passes_before_a_core_is_there_to_hear_it() -> None:
+    clock = SteppingClock()
+    with Recording(RECORDING) as held:
+        world = ReplayWorld(held, speed=1000, clock=clock)
+        world.is_served = asyncio.Event()
+        events = aiter(world.watch())
+        while not isinstance(await anext(events), Synced):
+            pass
+        waiting = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        clock.slept += 60
+        world.is_served.set()
+        await waiting
+        rest = [event async for event in events]
+    assert len(rest) > 100
+    # Time began when the core was there, and a little is left for its last decisions.
+    assert 60 < clock.slept < 62

@@ -20,6 +20,7 @@ from pumice.recordings import Recording, RecordingError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _RECONNECT = Backoff(0.05, 0.5)
+_LOOK_SECONDS = 0.02
 
 
 @click.command("replay")
@@ -80,7 +81,10 @@ def replay_command(
 
 
 async def _run(world: ReplayWorld, open_channel: ChannelFactory, options: RuntimeOptions) -> None:
-    work = asyncio.create_task(AdapterRuntime(world, open_channel, options).run())
+    world.is_served = asyncio.Event()
+    runtime = AdapterRuntime(world, open_channel, options)
+    work = asyncio.create_task(runtime.run())
+    looking = asyncio.create_task(_look(runtime, world.is_served))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, work.cancel)
@@ -88,3 +92,12 @@ async def _run(world: ReplayWorld, open_channel: ChannelFactory, options: Runtim
         await work
     except asyncio.CancelledError:
         click.echo("interrupted", err=True)
+    finally:
+        looking.cancel()
+
+
+async def _look(runtime: AdapterRuntime, is_served: asyncio.Event) -> None:
+    """Nothing of the recording shall pass before a core is there to hear it."""
+    while not runtime.is_served:
+        await asyncio.sleep(_LOOK_SECONDS)
+    is_served.set()

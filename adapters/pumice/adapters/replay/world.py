@@ -1,5 +1,6 @@
 """A recording as a World. What is decided now changes nothing in it: it was all decided before."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 
 from pumice.adapters.runtime.clock import Clock, SystemClock
@@ -23,6 +24,8 @@ from pumice.v1.object_pb2 import KIND_POD, Kind
 from pumice.v1.status_pb2 import Event, StatusChange
 
 _SECOND_NS = 1_000_000_000
+# A core that hears the last of it may still want to decide something.
+_LINGER_SECONDS = 1.5
 
 
 class IdleHands:
@@ -67,6 +70,8 @@ class ReplayWorld:
         self._configuration: Configuration | None = None
         # When the recording's beginning was told, by the recording's clock and by ours.
         self._began: tuple[int, float] | None = None
+        # Set when a core holds the beginning: time stands still before.
+        self.is_served: asyncio.Event | None = None
         self.hands = IdleHands()
         self.changes = 0
 
@@ -98,12 +103,18 @@ class ReplayWorld:
             if isinstance(change, Whole):
                 self._began = (change.at_ns, self._clock.now())
                 yield Synced()
+                if self.is_served is not None:
+                    await self.is_served.wait()
+                    self._began = (change.at_ns, self._clock.now())
                 continue
             await self._wait_for(change.at_ns)
             self.changes += 1
             yield self._event(change)
         if self._began is None:
             yield Synced()
+        if self.is_served is not None:
+            await self.is_served.wait()
+            await self._clock.sleep(_LINGER_SECONDS)
 
     async def _wait_for(self, at_ns: int) -> None:
         if self._began is None:

@@ -46,7 +46,7 @@ def compile_kernel(root: Path) -> str:
     library = folder / LIBRARY
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
     # No contraction: the results must be NumPy's, to the last bit.
-    flags = ["-O2", "-fPIC", "-shared", "-ffp-contract=off"]
+    flags = ["-O3", "-fPIC", "-shared", "-ffp-contract=off"]
     if sys.platform == "darwin":
         flags += ["-undefined", "dynamic_lookup"]
     include = f"-I{sysconfig.get_path('include')}"

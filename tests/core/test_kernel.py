@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 from unittest.mock import patch
 
@@ -145,9 +146,48 @@ def parts(rows: int = 4) -> list[Any]:
     ]
 
 
+def outputs(rows: int = 4) -> list[Any]:
+    flags: list[Any] = [np.zeros(rows, dtype=np.bool_) for _ in range(3)]
+    return [*flags, np.zeros(rows), np.zeros(rows), np.zeros(rows)]
+
+
+def opened(program: list[Any]) -> Any:
+    assert kernel.rows is not None
+    return kernel.rows.program(tuple(program), np.zeros(4, dtype=np.int64), tuple(outputs()))
+
+
 def test_without_needs_or_scores_the_first_row_is_the_best() -> None:
     assert kernel.rows is not None
-    assert kernel.rows.choose(tuple(parts()), np.zeros(4), None, 2) == ([0, 0], 1)
+    assert kernel.rows.choose(opened(parts()), None, 2) == ([0, 0], 1)
+
+
+def test_the_nodes_and_numbers_of_a_choice_are_checked() -> None:
+    assert kernel.rows is not None
+    program = opened(parts())
+    for within, count in ((np.ones(3, dtype=np.bool_), 1), (np.ones(4), 1), (None, -1)):
+        with pytest.raises((TypeError, ValueError)):
+            kernel.rows.choose(program, within, count)
+
+
+@pytest.mark.parametrize("instead", [(), None, 7])
+def test_what_was_not_opened_is_no_program(instead: object) -> None:
+    assert kernel.rows is not None
+    with pytest.raises(ValueError, match="Capsule"):
+        kernel.rows.evaluate(instead, -1)
+    with pytest.raises(ValueError, match="Capsule"):
+        kernel.rows.choose(instead, None, 1)
+
+
+def test_arrays_live_as_long_as_a_program_that_writes_to_them() -> None:
+    assert kernel.rows is not None
+    kept = outputs()
+    program = kernel.rows.program(tuple(parts()), np.arange(4), tuple(kept))
+    for _ in range(3):
+        assert kernel.rows.evaluate(program, 1) == 2
+    total = weakref.ref(kept.pop())
+    assert total() is not None
+    del program
+    assert total() is None
 
 
 @pytest.mark.parametrize(
@@ -171,7 +211,7 @@ def test_arrays_that_do_not_belong_together_are_refused(part: int, instead: obje
     program = parts()
     program[part] = instead
     with pytest.raises((TypeError, ValueError)):
-        kernel.rows.choose(tuple(program), np.zeros(4), None, 1)
+        opened(program)
 
 
 def test_stamps_and_outputs_are_checked_before_anything_is_written() -> None:
@@ -179,16 +219,16 @@ def test_stamps_and_outputs_are_checked_before_anything_is_written() -> None:
     program, flags = tuple(parts()), [np.zeros(4, dtype=np.bool_) for _ in range(3)]
     good = (*flags, np.zeros(4), np.zeros(4), np.ones(4))
     stamps = np.arange(4)
-    for stamped, outputs in (
+    for stamped, written in (
         (np.arange(5), good),
         (np.arange(4, dtype=np.int32), good),
         (stamps, (*flags, np.zeros(4), np.zeros(4), np.zeros(3))),
         (stamps, good[:5]),
     ):
         with pytest.raises((TypeError, ValueError)):
-            kernel.rows.evaluate(program, stamped, -1, outputs)
+            kernel.rows.program(program, stamped, written)
     assert good[5].tolist() == [1, 1, 1, 1]
-    assert kernel.rows.evaluate(program, stamps, 1, good) == 2
+    assert kernel.rows.evaluate(kernel.rows.program(program, stamps, good), 1) == 2
     assert good[5].tolist() == [1, 1, 0, 0]
 
 

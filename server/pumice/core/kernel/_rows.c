@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Grows with every change of what the functions take or give: an old build is not used. */
-#define VERSION 1
+#define VERSION 2
 #define BLOCK 64
 
 /* Positions in the plan, which program.py writes. */
@@ -222,60 +222,140 @@ static void judge(const Program *p, Py_ssize_t row, double ahead, Verdict *v)
     v->total = v->open && v->fits_future && v->fits_idle ? v->order + v->batch : -INFINITY;
 }
 
-/* evaluate(program, stamps, since, (fits_idle, fits_future, open, order, batch, total)): for the
- * rows that were stamped after a number of changes; returns how many these are. */
+/* A program with all that it reads and writes, held open: to open an array takes longer than to
+ * look at most of what is in it. */
 #define OUTPUTS 6
+#define CAPSULE "pumice.core.kernel.program"
 
-static PyObject *evaluate(PyObject *self, PyObject *args)
+typedef struct {
+    Program program;
+    const int64_t *stamps;
+    uint8_t *fits_idle, *fits_future, *open;
+    double *order, *batch, *total;
+    Py_buffer views[PROGRAM_PARTS + 1 + OUTPUTS];
+} Opened;
+
+static void close_program(PyObject *capsule)
+{
+    Opened *o = PyCapsule_GetPointer(capsule, CAPSULE);
+    if (o) {
+        release(o->views, PROGRAM_PARTS + 1 + OUTPUTS);
+        free(o);
+    }
+}
+
+static Opened *opened(PyObject *capsule)
+{
+    return PyCapsule_GetPointer(capsule, CAPSULE);
+}
+
+/* Opens stamps and outputs behind the program's own parts; returns how many buffers are open. */
+static int open_outputs(Opened *o, PyObject *stamps, PyObject *outputs)
 {
     static const Py_ssize_t sizes[OUTPUTS] = {1, 1, 1, 8, 8, 8};
-    PyObject *parts, *stamps, *outputs;
-    Py_buffer views[PROGRAM_PARTS], out[OUTPUTS], stamp;
-    Program p;
-    Verdict v;
-    long long since;
-    Py_ssize_t count = 0;
-    int opened = 0, good;
+    Py_ssize_t rows = o->program.rows;
+    int count = PROGRAM_PARTS, good;
+    if (get(stamps, &o->views[count], 8, 0) < 0)
+        return count;
+    count++;
+    good = o->views[PROGRAM_PARTS].len / 8 == rows;
+    for (int i = 0; good && i < OUTPUTS; i++) {
+        if (get(PyTuple_GetItem(outputs, i), &o->views[count], sizes[i], 1) < 0)
+            return count;
+        good = o->views[count++].len / sizes[i] == rows;
+    }
+    if (!good)
+        PyErr_SetString(PyExc_ValueError, "stamps, rows and arrays do not belong together");
+    return count;
+}
+
+/* program(parts, stamps, (fits_idle, fits_future, open, order, batch, total)) -> program */
+static PyObject *open_all(PyObject *self, PyObject *args)
+{
+    PyObject *parts, *stamps, *outputs, *capsule = NULL;
+    Py_buffer *out;
+    Opened *o;
+    int count;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOLO!", &parts, &stamps, &since, &PyTuple_Type, &outputs))
+    if (!PyArg_ParseTuple(args, "OOO!", &parts, &stamps, &PyTuple_Type, &outputs))
         return NULL;
     if (PyTuple_Size(outputs) != OUTPUTS) {
         PyErr_SetString(PyExc_TypeError, "six arrays are written to");
         return NULL;
     }
-    if (open_program(parts, &p, views) < 0)
-        return NULL;
-    if (get(stamps, &stamp, 8, 0) < 0) {
-        release(views, PROGRAM_PARTS);
+    o = calloc(1, sizeof *o);
+    if (!o)
+        return PyErr_NoMemory();
+    if (open_program(parts, &o->program, o->views) < 0) {
+        free(o);
         return NULL;
     }
-    good = stamp.len / 8 == p.rows;
-    while (good && opened < OUTPUTS) {
-        if (get(PyTuple_GetItem(outputs, opened), &out[opened], sizes[opened], 1) < 0)
-            break;
-        opened++;
-        good = out[opened - 1].len / sizes[opened - 1] == p.rows;
+    count = open_outputs(o, stamps, outputs);
+    if (!PyErr_Occurred())
+        capsule = PyCapsule_New(o, CAPSULE, close_program);
+    if (!capsule) {
+        release(o->views, count);
+        free(o);
+        return NULL;
     }
-    if (!good)
-        PyErr_SetString(PyExc_ValueError, "stamps, rows and arrays do not belong together");
-    if (good && opened == OUTPUTS)
-        for (Py_ssize_t row = 0; row < p.rows; row++) {
-            if (((const int64_t *)stamp.buf)[row] <= since)
-                continue;
-            count++;
-            judge(&p, row, 0.0, &v);
-            ((uint8_t *)out[0].buf)[row] = v.fits_idle;
-            ((uint8_t *)out[1].buf)[row] = v.fits_future;
-            ((uint8_t *)out[2].buf)[row] = v.open;
-            ((double *)out[3].buf)[row] = v.order;
-            ((double *)out[4].buf)[row] = v.batch;
-            ((double *)out[5].buf)[row] = v.total;
+    out = o->views + PROGRAM_PARTS;
+    o->stamps = out[0].buf;
+    o->fits_idle = out[1].buf;
+    o->fits_future = out[2].buf;
+    o->open = out[3].buf;
+    o->order = out[4].buf;
+    o->batch = out[5].buf;
+    o->total = out[6].buf;
+    return capsule;
+}
+
+static void put(const Opened *o, Py_ssize_t row)
+{
+    Verdict v;
+    judge(&o->program, row, 0.0, &v);
+    o->fits_idle[row] = v.fits_idle;
+    o->fits_future[row] = v.fits_future;
+    o->open[row] = v.open;
+    o->order[row] = v.order;
+    o->batch[row] = v.batch;
+    o->total[row] = v.total;
+}
+
+/* Whether one of eight rows was stamped after that number of changes. */
+static inline int any_after(const int64_t *stamps, int64_t since)
+{
+    int found = 0;
+    for (int i = 0; i < 8; i++)
+        found |= stamps[i] > since;
+    return found;
+}
+
+/* evaluate(program, since): for the rows that were stamped after a number of changes; returns how
+ * many these are. */
+static PyObject *evaluate(PyObject *self, PyObject *args)
+{
+    PyObject *capsule;
+    const Opened *o;
+    long long since;
+    Py_ssize_t count = 0, row = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OL", &capsule, &since))
+        return NULL;
+    o = opened(capsule);
+    if (!o)
+        return NULL;
+    while (row < o->program.rows) {
+        if (row + 8 <= o->program.rows && !any_after(o->stamps + row, since)) {
+            row += 8;
+            continue;
         }
-    good = good && opened == OUTPUTS;
-    release(out, opened);
-    PyBuffer_Release(&stamp);
-    release(views, PROGRAM_PARTS);
-    return good ? PyLong_FromSsize_t(count) : NULL;
+        for (Py_ssize_t end = row + 8; row < end && row < o->program.rows; row++)
+            if (o->stamps[row] > since) {
+                put(o, row);
+                count++;
+            }
+    }
+    return PyLong_FromSsize_t(count);
 }
 
 /* The first of the largest values of a block. */
@@ -335,46 +415,41 @@ static PyObject *as_list(const int64_t *values, Py_ssize_t count)
     return list;
 }
 
-/* choose(program, totals, within or None, count) -> (rows, verdicts made) */
+/* choose(program, within or None, count) -> (rows, verdicts made) */
 static PyObject *choose(PyObject *self, PyObject *args)
 {
-    PyObject *parts, *totals, *within, *list = NULL, *result = NULL;
-    Py_buffer views[PROGRAM_PARTS], total, mask;
+    PyObject *capsule, *within, *list = NULL, *result = NULL;
+    Py_buffer mask;
     Py_ssize_t count, judged = 0;
-    Program p;
-    int good, masked = 0;
+    const Opened *o;
+    int masked = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOn", &parts, &totals, &within, &count))
+    if (!PyArg_ParseTuple(args, "OOn", &capsule, &within, &count))
         return NULL;
-    if (open_program(parts, &p, views) < 0)
+    o = opened(capsule);
+    if (!o)
         return NULL;
-    if (get(totals, &total, 8, 0) < 0) {
-        release(views, PROGRAM_PARTS);
-        return NULL;
-    }
-    good = total.len / 8 == p.rows && count >= 0;
-    if (good && within != Py_None) {
+    if (within != Py_None) {
         if (get(within, &mask, 1, 0) < 0)
-            goto out;
+            return NULL;
         masked = 1;
-        good = mask.len == p.rows;
     }
-    if (!good) {
-        PyErr_SetString(PyExc_ValueError, "totals and rows do not belong together");
+    if (count < 0 || (masked && mask.len != o->program.rows)) {
+        PyErr_SetString(PyExc_ValueError, "nodes and rows do not belong together");
         goto out;
     }
     {
-        Py_ssize_t blocks = (p.rows + BLOCK - 1) / BLOCK, taken;
-        double *values = malloc(sizeof(double) * (size_t)p.rows);
-        double *placed = calloc((size_t)p.rows, sizeof(double));
+        Py_ssize_t rows = o->program.rows, blocks = (rows + BLOCK - 1) / BLOCK, taken;
+        double *values = malloc(sizeof(double) * (size_t)rows);
+        double *placed = calloc((size_t)rows, sizeof(double));
         Py_ssize_t *best = malloc(sizeof(Py_ssize_t) * (size_t)blocks);
         int64_t *chosen = malloc(sizeof(int64_t) * (size_t)(count ? count : 1));
         if (values && placed && best && chosen) {
-            memcpy(values, total.buf, sizeof(double) * (size_t)p.rows);
-            for (Py_ssize_t i = 0; masked && i < p.rows; i++)
+            memcpy(values, o->total, sizeof(double) * (size_t)rows);
+            for (Py_ssize_t i = 0; masked && i < rows; i++)
                 if (!((const uint8_t *)mask.buf)[i])
                     values[i] = -INFINITY;
-            taken = take(&p, values, placed, best, count, chosen, &judged);
+            taken = take(&o->program, values, placed, best, count, chosen, &judged);
             list = as_list(chosen, taken);
         } else
             PyErr_NoMemory();
@@ -388,8 +463,6 @@ static PyObject *choose(PyObject *self, PyObject *args)
 out:
     if (masked)
         PyBuffer_Release(&mask);
-    PyBuffer_Release(&total);
-    release(views, PROGRAM_PARTS);
     return result;
 }
 
@@ -442,6 +515,7 @@ out:
 }
 
 static PyMethodDef methods[] = {
+    {"program", open_all, METH_VARARGS, "A program, with what it reads and writes held open."},
     {"evaluate", evaluate, METH_VARARGS, "Fills in what a class makes of the rows that changed."},
     {"choose", choose, METH_VARARGS, "The best rows for so many equal tasks, one after the other."},
     {"weigh", weigh, METH_VARARGS, "Adds a weight to rows and stamps them."},

@@ -14,7 +14,7 @@ from pumice.core.session.hooks import Chains
 from pumice.core.session.terms import TERM_OF_POINT, Fullness, LeastAndBalanced, PodLimit, RowTerm
 
 if TYPE_CHECKING:
-    from pumice.core.kernel._rows import Program
+    from pumice.core.kernel._rows import Parts, Program
 
 # The parts of the node table's amounts and offers, in the order of their rows.
 _IDLE, _USED, _RELEASING, _FUTURE, _KUBE_USED, _KUBE_COUNTED = range(6)
@@ -40,7 +40,7 @@ def terms_of(class_: TaskClass, chains: Chains) -> dict[str, RowTerm] | None:
 class RowProgram:
     """What the kernel needs to know of a class; void when the table's layout or nodes change."""
 
-    __slots__ = ("_parts", "_stamps")
+    __slots__ = ("_program",)
 
     def __init__(
         self,
@@ -49,11 +49,12 @@ class RowProgram:
         needs: list[tuple[int, float]],
         static: tuple[Mask, Floats],
         terms: dict[str, RowTerm],
+        outputs: Outputs,
     ) -> None:
+        assert kernel.rows is not None
         weights = table.weights(class_)
-        self._stamps = table.stamps
         plan, numbers = _write(table, needs, terms)
-        self._parts: Program = (
+        parts: Parts = (
             table.amounts,
             table.offered,
             *static,
@@ -61,17 +62,18 @@ class RowProgram:
             np.array(numbers, dtype=np.float64),
             weights.held + weights.kube,
         )
+        self._program: Program = kernel.rows.program(parts, table.stamps, outputs)
 
-    def evaluate(self, since: int, outputs: Outputs) -> int:
+    def evaluate(self, since: int) -> int:
         """Fills in the rows that changed since the table stood there; returns their number."""
         assert kernel.rows is not None
-        count: int = kernel.rows.evaluate(self._parts, self._stamps, since, outputs)
+        count: int = kernel.rows.evaluate(self._program, since)
         return count
 
-    def choose(self, totals: Floats, within: Mask | None, count: int) -> tuple[list[int], int]:
+    def choose(self, within: Mask | None, count: int) -> tuple[list[int], int]:
         """The best rows for so many tasks one after the other, and how many rows were judged."""
         assert kernel.rows is not None
-        chosen: tuple[list[int], int] = kernel.rows.choose(self._parts, totals, within, count)
+        chosen: tuple[list[int], int] = kernel.rows.choose(self._program, within, count)
         return chosen
 
 

@@ -188,12 +188,12 @@ class ClassView:
         if terms is None:
             return None
         static = (self.static_ok, self.static_order)
-        return RowProgram(self.class_, self._table, self.needs, static, terms)
+        fits = (self.fits_idle, self.fits_future)
+        outputs = (*fits, self.open, self.order, self.batch, self.total)
+        return RowProgram(self.class_, self._table, self.needs, static, terms, outputs)
 
     def _run_program(self, program: RowProgram, since: int) -> None:
-        fits = (self.fits_idle, self.fits_future)
-        count = program.evaluate(since, (*fits, self.open, self.order, self.batch, self.total))
-        self._count_rows(count)
+        self._count_rows(program.evaluate(since))
         self._position = self._table.changes
 
     def _tolerate(self, tolerance: Tolerance) -> None:
@@ -239,7 +239,7 @@ class ClassView:
         if count == 1 and within is None:
             best = int(self.total.argmax())
             return [best] if self.total[best] != NEVER else []
-        rows, judged = self._program.choose(self.total, within, count)
+        rows, judged = self._program.choose(within, count)
         self._count_rows(judged)
         return rows
 

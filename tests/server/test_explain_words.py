@@ -16,6 +16,7 @@ from pumice.core.model.selectors import (
     Toleration,
 )
 from pumice.server.explaining.book import Story
+from pumice.server.explaining.names import nearest_names
 from pumice.server.explaining.particulars import with_particulars
 from pumice.server.explaining.sight import Sight, Subject, see
 from pumice.server.explaining.words import counted, of_one_node
@@ -231,6 +232,33 @@ async def test_queues_that_form_no_tree_are_told_with_what_is_wrong(
     await core.session(1)
     assert why in (await explain(core, job="job")).sentence
     assert why in (await explain(core, pod_="job-0")).sentence
+
+
+def test_names_are_near_where_they_were_looked_for() -> None:
+    there = ["team/train", "team/orphan", "other/serve", "team/training"]
+    assert nearest_names("team/trian", there) == ["team/train", "team/training"]
+    assert nearest_names("team/serve", there) == ["other/serve"]
+    assert nearest_names("taem/train", there) == ["team/train"]
+    assert nearest_names("x/y", there) == []
+
+
+async def test_a_pod_of_another_scheduler_names_it(core: RunningCore) -> None:
+    foreign = pod("web", 0)
+    foreign.pod.spec.scheduler_name = "default-scheduler"
+    await core.served([queue(), node("n1"), foreign])
+    await core.session(1)
+    found = await explain(core, pod_="web-0")
+    assert "(default-scheduler, by its schedulerName)" in found.sentence
+
+
+async def test_a_pod_asks_for_what_it_asks_for_where_less_is_enough(core: RunningCore) -> None:
+    """As with kube-batch, whose comparisons have a tolerance."""
+    tolerant = configuration(compat=["kube-batch"], scheduler_names=["volcano"])
+    await core.served([queue(), node("n1"), *gang("huge", 1, cpu=9000)], tolerant)
+    await core.session(1)
+    assert "huge-0 asks for 9 cpu, and no node has more than 4 cpu" in (
+        (await explain(core, job="huge")).sentence
+    )
 
 
 def test_what_holds_for_many_pods_is_one_period() -> None:

@@ -23,6 +23,7 @@ from pumice.client.models import ExplanationView
 # A person would rather wait for the running session than hear nothing of nodes.
 _PATIENCE_SECONDS = 10.0
 _PARTS = 2
+_UNKNOWN_HERE = "one that waits for another scheduler (spec.schedulerName) is not known to a core"
 _COLOURS = {"passed": "green", "held back": "yellow"}
 _nearest_option = click.option(
     "--nearest",
@@ -103,6 +104,8 @@ def _told_apart(other: Callable[[str], object], kind: str, name: str) -> Iterato
         try:
             other(name)
         except ClientError:
+            if kind == "job" and not error.nearest_names:
+                raise InputProblem(f"{error}; {_UNKNOWN_HERE}") from None
             raise error from None
         asked = "job" if kind == "pod" else "pod"
         text = f"{name} is a {kind}, no {asked}: 'pumice explain {kind} {name}'"

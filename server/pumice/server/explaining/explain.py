@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 
 from pumice.core.decisions import Bind
 from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.explaining.book import Evicted, Period, Story
 from pumice.server.explaining.clarity import clarified
+from pumice.server.explaining.names import nearest_names
 from pumice.server.explaining.sentences import sentence_of
 from pumice.server.explaining.sight import Sight, Subject, glimpse, see
 from pumice.server.explaining.stages import stages_of
@@ -24,7 +24,6 @@ from pumice.v1 import explanation_pb2 as pb
 from pumice.v1.scheduling_service_pb2 import ExplainRequest, ExplainResponse
 
 _DEFAULT_NODES, _MOST_NODES = 5, 100
-_NEAREST_NAMES = 3
 # Closer looks that may wait for one owner at once: more would hold up its sessions.
 _LOOKS_AT_ONCE = 2
 _LOOK_SECONDS = 10.0
@@ -160,7 +159,7 @@ def _explained(
     known = bool(sight.job) or bool(sight.pod) or evicted is not None
     if not known and (subject.is_pod or story is None):
         kind = "pod" if subject.is_pod else "job"
-        near = get_close_matches(subject.key, sight.names, n=_NEAREST_NAMES, cutoff=0.5)
+        near = nearest_names(subject.key, sight.names)
         raise errors.UnknownSubjectError(kind, subject.key, near)
     sight.job = job
     sight.reasons = clarified(sight, story.reasons if story is not None else ())

@@ -26,14 +26,16 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
     for refusal in refusals:
         against = against + _REFUSAL * refusal.rows
     everywhere = session.feasibility.why_not_anywhere(task)
-    found = []
+    found, asked = [], dict(task.class_.amounts)
     for row in np.argsort(against, kind="stable")[:count]:
         nearest = explanation_pb2.NearestNode(node=table.names[row])
         for column, need in view.needs:
             have = float(table.idle[column, row])
             if have < need:
+                # What is asked for, be less of it enough.
+                name = table.columns[column]
                 nearest.shortages.add(
-                    resource=table.columns[column], need=int(need), have=int(have)
+                    resource=name, need=asked.get(name, int(need)), have=int(have)
                 )
         node = session.cache.nodes.get(nearest.node)
         said = [with_particulars(r.reason, task.class_.spec, node) for r in refusals if r.rows[row]]
@@ -46,16 +48,16 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
 
 def too_large(session: Session, task: Task) -> list[explanation_pb2.ResourceShortage]:
     """What it asks for more of than any node has, were it empty; ``have`` is the most there is."""
-    table = session.table
+    table, asked = session.table, dict(task.class_.amounts)
     found = []
     for column, need in session.view(task).needs:
         most = float(table.allocatable[column].max(initial=0.0))
         if most < need:
-            found.append(
-                explanation_pb2.ResourceShortage(
-                    resource=table.columns[column], need=int(need), have=int(most)
-                )
+            name = table.columns[column]
+            lack = explanation_pb2.ResourceShortage(
+                resource=name, need=asked.get(name, int(need)), have=int(most)
             )
+            found.append(lack)
     return found
 
 

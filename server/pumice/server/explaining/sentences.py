@@ -87,7 +87,8 @@ def _job(sight: Sight, explanation: pb.Explanation) -> str:
 def _pod(sight: Sight, explanation: pb.Explanation) -> str:
     name = f"pod {explanation.pod}"
     if not sight.pod_is_ours:
-        return f"{name} belongs to another scheduler."
+        whose = f" ({sight.pod_scheduler}, by its schedulerName)" if sight.pod_scheduler else ""
+        return f"{name} belongs to another scheduler{whose}."
     if sight.pod_status is None:
         return _evicted(explanation) or f"{name} is gone."
     if sight.pod_status in _PLACED:

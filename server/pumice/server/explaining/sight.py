@@ -55,6 +55,8 @@ class Sight:
     pod_status: TaskStatus | None = None
     pod_node: str = ""
     pod_is_ours: bool = True
+    # Of a pod that is not ours, where it is known.
+    pod_scheduler: str = ""
     blocking: str = ""
     # A pending pod that is held by scheduling gates, and their names.
     gated: str = ""
@@ -187,9 +189,10 @@ def _find_pod(engine: Engine, subject: Subject, sight: Sight) -> Task | None:
         sight.pod, sight.pod_uid = task.name, task.uid
         sight.pod_status, sight.pod_node = task.status, task.node_name
         return task
-    foreign = any(pod.key == subject.key for pod in engine.cache.foreign.values())
-    if foreign:
+    foreign = next((p for p in engine.cache.foreign.values() if p.key == subject.key), None)
+    if foreign is not None:
         sight.pod, sight.pod_is_ours = subject.name, False
+        sight.pod_scheduler = foreign.spec.scheduler_name
     return None
 
 

@@ -1,0 +1,18 @@
+"""Names that may have been meant by one that does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+_MOST = 3
+_FAR = 0.5
+
+
+def nearest_names(key: str, there: Sequence[str]) -> list[str]:
+    """Of ``namespace/name`` keys: alike in the namespace, or the name elsewhere, or all of it."""
+    namespace, _, name = key.partition("/")
+    beside = {each.partition("/")[2]: each for each in there if each.startswith(f"{namespace}/")}
+    found = [beside[near] for near in get_close_matches(name, beside, n=_MOST)]
+    found += [each for each in there if each.partition("/")[2] == name and each not in found]
+    return found[:_MOST] or get_close_matches(key, there, n=_MOST, cutoff=_FAR)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.checkpoint import Checkpoint, JobMemory
@@ -17,6 +17,8 @@ from pumice.v1 import recording_pb2 as pb
 
 # Parts of this size stay well under the limit of messages.
 _PART_BYTES = 1024 * 1024
+# So many objects are written within a millisecond.
+_OBJECTS_A_BREATH = 32
 _CODES = {
     code: reason_pb2.ReasonCode.ValueType(
         dict(reason_pb2.ReasonCode.items()).get(f"REASON_CODE_{code.name}", 0)
@@ -39,17 +41,19 @@ class Taken:
         self.capabilities = sorted(state.capabilities)
         self.rejected = list(state.quarantined.values())
 
-    def write(self) -> list[pb.RecordingCheckpoint]:
-        """The parts, in order."""
-        parts = list(self._parts())
+    def write(self, breathe: Callable[[], None] | None = None) -> list[pb.RecordingCheckpoint]:
+        """The parts, in order. ``breathe`` is called now and then, to let others go on."""
+        parts = list(self._parts(breathe))
         for number, part in enumerate(parts):
             part.seq, part.session = self.seq, self.engine.session
             part.part, part.part_count = number, len(parts)
         return parts
 
-    def _parts(self) -> Iterator[pb.RecordingCheckpoint]:
+    def _parts(self, breathe: Callable[[], None] | None) -> Iterator[pb.RecordingCheckpoint]:
         part, size = self._first(), 0
-        for item in self.engine.objects:
+        for number, item in enumerate(self.engine.objects):
+            if breathe is not None and not number % _OBJECTS_A_BREATH:
+                breathe()
             upsert = delta_pb2.Upsert(revision=1, object=write_object(item))
             length = upsert.ByteSize()
             if size and size + length > _PART_BYTES:

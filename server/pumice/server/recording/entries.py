@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -59,7 +59,9 @@ def _package_version(module: str) -> str:
     return ", ".join(f"{name} {metadata.version(name)}" for name in packages) or "unknown"
 
 
-def opening(origin: Origin, taken: Taken, now_ns: int) -> Iterator[_Entry]:
+def opening(
+    origin: Origin, taken: Taken, now_ns: int, breathe: Callable[[], None] | None = None
+) -> Iterator[_Entry]:
     """The header and the checkpoint that every recording begins with."""
     time = Timestamp()
     time.FromNanoseconds(now_ns)
@@ -78,7 +80,7 @@ def opening(origin: Origin, taken: Taken, now_ns: int) -> Iterator[_Entry]:
         first_session=taken.engine.session + 1,
     )
     yield _Entry(header=header, at_time_ns=now_ns)
-    for part in taken.write():
+    for part in taken.write(breathe):
         yield _Entry(checkpoint=part, at_time_ns=now_ns)
 
 

@@ -23,6 +23,7 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 log = logging.getLogger("pumice.server")
 _FLUSH_SECONDS = 1.0
+_BREATH_SECONDS = 0.001
 # A disk that failed is tried again after so long.
 _RETRY_SECONDS = 60.0
 # So many notes may wait; beyond, the file ends, and another begins with a checkpoint.
@@ -40,6 +41,11 @@ class Listener(Protocol):
 
 
 _Note = Callable[[], None]
+
+
+def _breathe() -> None:
+    """Lets sessions go on while a large checkpoint is written: one thread at a time runs."""
+    time.sleep(_BREATH_SECONDS)
 
 
 class Recorder:
@@ -210,7 +216,7 @@ class Recorder:
             return
         self._current = number
         self._files.begin(taken.engine.session + 1, now_ns)
-        for entry in entries.opening(self._origin, taken, now_ns):
+        for entry in entries.opening(self._origin, taken, now_ns, _breathe):
             self._files.put(entry)
         self._files.flush()
 
@@ -234,7 +240,7 @@ class Recorder:
 
     def _admit(self, listener: Listener, taken: Taken, now_ns: int) -> None:
         self._listeners.append(listener)
-        for entry in entries.opening(self._origin, taken, now_ns):
+        for entry in entries.opening(self._origin, taken, now_ns, _breathe):
             listener.put(entry)
 
     def _dismiss(self, listener: Listener) -> None:

@@ -37,6 +37,8 @@ class KindSums:
         self._changing(kind)[uid] = hash64(uid, revision)
 
     def put_many(self, kind: int, uids: Sequence[str], revisions: Iterable[int]) -> None:
+        if not uids:
+            return
         hashes = [
             blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
             for uid, revision in zip(uids, revisions, strict=True)

@@ -37,6 +37,10 @@ class NumberedOp:
     error: ObjectError | None = None
     configuration: configuration_pb2.Configuration | None = None
 
+    @property
+    def last_seq(self) -> int:
+        return self.seq
+
     def each(self) -> Iterable[NumberedOp]:
         """The ops that are told together here, one by one."""
         return (self,)

@@ -21,6 +21,7 @@ from pumice.v1 import cluster_service_pb2, configuration_pb2, object_pb2
 
 _MISSING = ReasonCode.CAPABILITY_MISSING
 _kind = object_pb2.Kind.ValueType
+_POD = object_pb2.KIND_POD
 ALL_CAPABILITIES = frozenset(cluster_service_pb2.Capability.values())
 
 
@@ -106,7 +107,6 @@ class ClusterState:
         for op in ops:
             if op.configuration is None:
                 waiting.append(op)
-                self._count(op)
                 continue
             rejected += self._flush(waiting, now_ns)
             waiting = []
@@ -115,24 +115,33 @@ class ClusterState:
         rejected += self._flush(waiting, now_ns)
         return rejected, results
 
-    def _count(self, op: NumberedOp) -> None:
-        """Notes that an op has come, and what is there or gone by it."""
-        seq = op.seq
-        if isinstance(op, NumberedPods):
-            seq = op.last_seq
-            self.sums.put_many(op.kind, [pod.uid for pod in op.pods], op.revisions)
-        elif op.uid:
-            if op.revision:
-                self.sums.put(op.kind, op.uid, op.revision)
-            else:
-                self.sums.drop(op.kind, op.uid)
-        self.applied_seq = max(self.applied_seq, seq)
+    def _count(self, ops: Iterable[NumberedOp]) -> None:
+        """Notes that ops have come, and what is there or gone by them."""
+        seq, sums = self.applied_seq, self.sums
+        uids: list[str] = []
+        revisions: list[int] = []
+        for op in ops:
+            seq = max(seq, op.last_seq)
+            if isinstance(op, NumberedPods):
+                uids += [pod.uid for pod in op.pods]
+                revisions += op.revisions
+            elif op.uid:
+                if op.kind == _POD:
+                    # In their order.
+                    sums.put_many(_POD, uids, revisions)
+                    uids, revisions = [], []
+                if op.revision:
+                    sums.put(op.kind, op.uid, op.revision)
+                else:
+                    sums.drop(op.kind, op.uid)
+        sums.put_many(_POD, uids, revisions)
+        self.applied_seq = seq
 
     def resynced(
         self, kinds: Collection[int], ops: list[NumberedOp], now_ns: int
     ) -> list[NumberedOp]:
         """The ops of a snapshot of some kinds, and before them the ends of what is not in it."""
-        if object_pb2.KIND_POD in kinds:
+        if _POD in kinds:
             self.engine.forget_all(now_ns)
         there = {(one.kind, one.uid) for op in ops for one in op.each() if one.revision}
         gone = [
@@ -146,6 +155,7 @@ class ClusterState:
         return [*gone, *ops]
 
     def _flush(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
+        self._count(ops)
         found = [op.rejected(op.error) for op in ops if op.error is not None]
         deltas = [op.delta for op in ops if op.delta is not None]
         refused = self.engine.apply(deltas, now_ns)

@@ -49,6 +49,8 @@ class ClusterCache(TaskCache):
         self.groups: ObjectStore[PodGroup] = ObjectStore(lambda o: o.key)
         self.queues: ObjectStore[Queue] = ObjectStore(lambda o: o.name)
         self.priority_classes: ObjectStore[PriorityClass] = ObjectStore(lambda o: o.name)
+        # The version of the classes, and the priority of those who name none.
+        self._default_priority = (-1, 0)
         self.quotas: ObjectStore[ResourceQuota] = ObjectStore(lambda o: f"{o.namespace}/{o.name}")
         self.namespaces: ObjectStore[Namespace] = ObjectStore(lambda o: o.name)
         self.budgets: ObjectStore[PodDisruptionBudget] = ObjectStore(
@@ -139,12 +141,13 @@ class ClusterCache(TaskCache):
 
     def _upsert_group(self, group: PodGroup) -> None:
         check_pod_group(group)
-        old = self.groups.get(group.key)
+        key = group.key
+        old = self.groups.get(key)
         if old == group:
             return
         stirred = self.stirred
         self._put(self.groups, group)
-        job = self._job(group.key)
+        job = self._job(key)
         self._give_group(job, group)
         if old is None or old.with_status(group.status) != group:
             self.assumptions.job_changed(job.id)
@@ -212,8 +215,12 @@ class ClusterCache(TaskCache):
         named = self.priority_classes.get(name) if name else None
         if named is not None:
             return named.value
-        defaults = [c for c in self.priority_classes if c.global_default]
-        return defaults[-1].value if defaults else 0
+        version, value = self._default_priority
+        if version != self.priority_classes.version:
+            defaults = [c for c in self.priority_classes if c.global_default]
+            value = defaults[-1].value if defaults else 0
+            self._default_priority = (self.priority_classes.version, value)
+        return value
 
     def _reprioritise(self) -> None:
         for job in self.jobs.values():

@@ -87,7 +87,7 @@ class TaskCache(StorageCache):
     def _can_enter_together(self, alike: list[Pod], uids: list[str]) -> bool:
         """Whether nothing is known or assumed of these pods, nor wrong with them."""
         first = alike[0]
-        if len(uids) == 1 or len(self.assumptions) or first.spec.volumes:
+        if len(uids) == 1 or len(self.assumptions) or not self.classes.knows(first):
             return False
         names, nodes = [pod.name for pod in alike], [pod.node_name for pod in alike]
         return (
@@ -98,7 +98,6 @@ class TaskCache(StorageCache):
             and all(uids)
             and all(names)
             and self._is_ours(first)
-            and self.classes.knows(first)
         )
 
     def _enter_together(self, pods: list[Pod], uids: list[str]) -> None:

@@ -96,8 +96,8 @@ class PodColumns:
         self.keys = [keys[place] for place in self.places]
         upserts = _Columns.FromString(data).ops.upsert
         pods = upserts.object.pod
-        self.uids: list[str] = list(pods.uid)
-        self.names: list[str] = list(pods.name)
+        self.uids: list[str] = pods.uid[:]
+        self.names: list[str] = pods.name[:]
         ops = batch.ops
         self.creation_times_ns = self._filled(
             pods.creation_time_ns, 0, lambda place: ops[place].upsert.object.pod.creation_time_ns
@@ -110,12 +110,12 @@ class PodColumns:
         )
         self.revisions = _revisions(keys, self.places, upserts.revision, ops)
         # Of all conditions of all pods that have a time.
-        self.condition_times_ns: list[int] = list(pods.conditions.transition_time_ns)
+        self.condition_times_ns: list[int] = pods.conditions.transition_time_ns[:]
 
     def _filled(self, column: Sequence[T], absent: T, read: Callable[[int], T]) -> Sequence[T]:
         """The column with its gaps, which have to be looked for one by one."""
         if len(column) == len(self.places):
-            return list(column)
+            return column[:]
         if not column:
             return [absent] * len(self.places)
         return [read(place) for place in self.places]
@@ -125,7 +125,8 @@ def _keys(data: bytes) -> list[bytes]:
     """For each op the key of its pod's shape; empty where it upserts nothing."""
     shapes = _Shapes.FromString(data)
     shapes.DiscardUnknownFields()
-    return list(_Keys.FromString(shapes.SerializeToString()).ops)
+    keys: list[bytes] = _Keys.FromString(shapes.SerializeToString()).ops[:]
+    return keys
 
 
 def _revisions(

@@ -29,10 +29,12 @@ from pumice.v1 import (
     group_pb2,
     object_pb2,
     pod_pb2,
+    reason_pb2,
     resource_pb2,
     selector_pb2,
 )
 from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.inspection_service_pb2 import ListJobsRequest
 from tests.server.running import (
     START,
     RunningCore,
@@ -62,6 +64,19 @@ async def test_a_closed_queue_is_called_closed_and_not_full(core: RunningCore) -
         assert "queue shut is not open, so nothing in it starts" in found.sentence
         assert "QUEUE" in held(found)
         assert "QUOTA" not in held(found)
+
+
+async def test_a_job_behind_gates_is_listed_with_them(core: RunningCore) -> None:
+    held = [pod("job", number) for number in range(2)]
+    for member in held:
+        member.pod.spec.scheduling_gates.append("example.com/quota")
+    await core.served([queue(), node("n1"), group("job", 2), *held])
+    await core.session(1)
+    (listed,) = (await core.inspection().ListJobs(ListJobsRequest())).jobs
+    (why,) = listed.reasons
+    assert (why.code, why.task) == (reason_pb2.REASON_CODE_GATED, "job-0")
+    assert list(why.subjects) == ["example.com/quota"]
+    assert (await explain(core, job="job")).history
 
 
 @pytest.mark.parametrize("size", [1, 3])

@@ -89,6 +89,25 @@ class _Run:
             return
         if self._has_work(job):
             self._open(job.queue).push(job)
+        else:
+            self._explain_gates(job)
+
+    def _explain_gates(self, job: Job) -> None:
+        """Nothing of the job may be placed: says so if gates are why, and remembers it."""
+        standing = self._standings.get(job.id)
+        reasons = standing.reasons if standing is not None else ()
+        if not reasons:
+            pending = job.index.pending.values()
+            gated = [task for task in pending if task.gated and not task.only_volcano_gate]
+            if not gated:
+                return
+            first = min(gated, key=lambda task: task.order_key)
+            gates = first.class_.spec.scheduling_gates
+            reasons = (Reason(self._author, ReasonCode.GATED, first.name, subjects=gates),)
+            if standing is not None:
+                standing.reasons = reasons
+        for reason in reasons:
+            self._session.explain(job, reason)
 
     def _open(self, name: str) -> Heap[Job]:
         jobs = self._jobs.get(name)

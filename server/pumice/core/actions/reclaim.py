@@ -7,6 +7,7 @@ from typing import ClassVar
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
+from pumice.core.model.fit import Mask
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
@@ -122,30 +123,28 @@ class _Run:
         session.count("reclaimers_tried")
         view = session.view(task)
         nodes = self._nodes.nodes_for(task, view)
-        if not nodes.any():
+        if not len(nodes):
             return False
-        key = (job.id, task.class_.number, task.priority, nodes.tobytes())
         before = len(session.moves.log)
-        if self._failed.get(key) == before:
+        if self._failed and self._failed.get(_key(task, nodes)) == before:
             return False
         wanted = self._search.in_other_queues(job.queue)
-        roomy = nodes & view.fits_future
-        if roomy.any():
-            # Room that is free anyway counts only beside a candidate.
-            roomy &= self._search.holders(wanted)
         prospects = self._search.prospects(task, view, wanted)
-        hopeful = nodes & prospects.rows | roomy
-        row = int(hopeful.argmax())
-        while hopeful[row]:
+        hopeful = nodes & prospects.rows
+        roomy: Mask | None = None
+        if view.fits_future.any():
+            # Room that is free anyway counts only beside a candidate.
+            roomy = nodes & view.fits_future & self._search.holders(wanted)
+            hopeful |= roomy
+        while hopeful.item(row := int(hopeful.argmax())):
             candidates = self._candidates_on(row, job)
             if self._try_node(statement, candidates, task, view, row):
                 return True
             hopeful[row] = False
             if prospects.narrow(row, candidates):
-                hopeful &= prospects.rows | roomy
-            row = int(hopeful.argmax())
+                hopeful &= prospects.rows if roomy is None else prospects.rows | roomy
         if self._search.is_predictable and len(session.moves.log) == before:
-            self._failed[key] = before
+            self._failed[_key(task, nodes)] = before
         return False
 
     def _try_node(
@@ -190,3 +189,8 @@ class _Run:
                 self._author, code, name, have=have, need=job.min_available, subjects=subjects
             )
             self._session.explain(job, reason)
+
+
+def _key(task: Task, nodes: Mask) -> tuple[object, ...]:
+    """All of a task that the outcome depends on."""
+    return (task.job_id, task.class_.number, task.priority, nodes.tobytes())

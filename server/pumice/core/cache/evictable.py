@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pumice.core.cache.nodes import NodeTable
 
 GONE, BOUND, RUNNING = 0, 1, 2
-_CODES = {TaskStatus.BOUND: BOUND, TaskStatus.RUNNING: RUNNING}
+# Names of their own: Python 3.11 is slow to find members of enumerations.
+_BOUND, _RUNNING = TaskStatus.BOUND, TaskStatus.RUNNING
+_CODES = {_BOUND: BOUND, _RUNNING: RUNNING}
 
 Whole = NDArray[np.int64]
 
@@ -49,25 +51,33 @@ class EvictableTasks:
         self._position = table.changes
 
     def _make(self) -> None:
-        table, codes = self._table, _CODES
-        self.tasks: list[Task] = []
-        self.job_ids: dict[str, int] = {}
-        starts, jobs, states = [0], [], []
-        tasks, job_ids = self.tasks, self.job_ids
+        table = self._table
+        tasks: list[Task] = []
+        job_ids: dict[str, int] = {}
+        starts, jobs, bound = [0], [], []
+        last, number = "", -1
         for entry in table.rows:
             for task in entry.tasks.values():
-                code = codes.get(task.status)
-                if code is not None and task.job_id and task.pod.preemptable:
+                status = task.status
+                if status is _RUNNING or status is _BOUND:
+                    job_id = task.job_id
+                    if not job_id or not task.pod.preemptable:
+                        continue
+                    if job_id != last:
+                        # Neighbours are often of one job.
+                        last, number = job_id, job_ids.setdefault(job_id, len(job_ids))
+                    if status is _BOUND:
+                        bound.append(len(tasks))
                     tasks.append(task)
-                    jobs.append(job_ids.setdefault(task.job_id, len(job_ids)))
-                    states.append(code)
+                    jobs.append(number)
             starts.append(len(tasks))
-        self.starts = starts
+        self.tasks, self.job_ids, self.starts = tasks, job_ids, starts
         # The same once as a list, for those who look at single nodes.
         self.jobs = jobs
         self.job: Whole = np.array(jobs, dtype=np.int64)
         self.row: Whole = np.repeat(np.arange(len(table)), np.diff(np.array(starts)))
-        self.state = np.array(states, dtype=np.int8)
+        self.state = np.full(len(tasks), RUNNING, dtype=np.int8)
+        self.state[bound] = BOUND
         self._join_jobs()
         self._look_up_classes()
         self._pair_up()
@@ -107,10 +117,12 @@ class EvictableTasks:
 
     def _look_up_classes(self) -> None:
         """What each task would free, in whole numbers, so that sums are exact."""
-        numbers: dict[int, int] = {}
-        kinds = [numbers.setdefault(task.class_.number, len(numbers)) for task in self.tasks]
-        classes = {task.class_.number: task.class_ for task in self.tasks}
-        known = [classes[number] for number in numbers]
+        classes = [task.class_ for task in self.tasks]
+        numbers = [class_.number for class_ in classes]
+        by_number = dict(zip(numbers, classes, strict=True))
+        kind_of = {number: kind for kind, number in enumerate(by_number)}
+        kinds = [kind_of[number] for number in numbers]
+        known = list(by_number.values())
         vectors = [[int(part) for part in self._table.vector(class_)] for class_ in known]
         which = np.array(kinds, dtype=np.intp)
         # Task by task, shared by those of one class.

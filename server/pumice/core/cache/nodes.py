@@ -150,7 +150,7 @@ class NodeTable:
         if self._moved:
             self._uncounted.add(entry.name)
         elif entry.row >= 0:
-            self._weigh(entry.row, task, task.status, 1)
+            self._weigh(entry.row, self.weights(task.class_).of(task.status))
 
     def add_alike(self, tasks: dict[str, Task]) -> None:
         """Puts tasks of one class and status, by uid, on the nodes they name, in both views."""
@@ -205,7 +205,7 @@ class NodeTable:
         if self._moved:
             self._uncounted.add(entry.name)
         elif entry.row >= 0:
-            self._weigh(entry.row, task, task.ledger_status, -1)
+            self._weigh(entry.row, -self.weights(task.class_).of(task.ledger_status))
         del entry.tasks[task.uid]
         task.ledger_status = None
 
@@ -216,34 +216,32 @@ class NodeTable:
             self._uncounted.add(task.node_name)
         elif row >= 0 and task.ledger_status is not None:
             weights = self.weights(task.class_)
-            if weights.of(task.ledger_status) is weights.of(task.status):
+            before, after = weights.of(task.ledger_status), weights.of(task.status)
+            if before is after:
                 self._stamp(row)
             else:
-                self._weigh(row, task, task.ledger_status, -1)
-                self._weigh(row, task, task.status, 1)
+                self._weigh(row, after - before)
         task.ledger_status = task.status
 
-    def _weigh(self, row: int, task: Task, status: TaskStatus, sign: int) -> None:
-        weight = self.weights(task.class_).of(status)
-        if sign > 0:
-            self.amounts[:, row] += weight
+    def _weigh(self, row: int, weight: Floats) -> None:
+        self.changes += 1
+        if kernel.rows is not None:
+            kernel.rows.weigh(self.amounts, self.stamps, [row], weight, self.changes)
         else:
-            self.amounts[:, row] -= weight
-        self._stamp(row)
+            self.amounts[:, row] += weight
+            self.stamps[row] = self.changes
 
     def _stamp(self, row: int) -> None:
         self.changes += 1
         self.stamps[row] = self.changes
 
     def kube_add(self, row: int, task: Task) -> None:
-        self.amounts[:, row] += self.weights(task.class_).kube
-        self._stamp(row)
+        self._weigh(row, self.weights(task.class_).kube)
         if self.watcher is not None:
             self.watcher(row, task, 1)
 
     def kube_remove(self, row: int, task: Task) -> None:
-        self.amounts[:, row] -= self.weights(task.class_).kube
-        self._stamp(row)
+        self._weigh(row, -self.weights(task.class_).kube)
         if self.watcher is not None:
             self.watcher(row, task, -1)
 

@@ -39,8 +39,7 @@ class VictimOrder:
         self._queue_keys = chains.instead("queue_order", "queue_order_key")
         keys = (self._task_keys, self._job_keys, self._queue_keys)
         self._has_keys = None not in keys and not chains.flat("victim_queue_order")
-        # The keys of tasks never change. Numbers in names count between tasks that both have one:
-        # of these there are keys with and without them.
+        # Keys of tasks whose names have no number, and of those that have one; they never change.
         self._known: tuple[dict[str, Key], dict[str, Key]] = ({}, {})
 
     def waiting(self, victims: list[Task], preemptor: Task) -> Waiting:
@@ -55,26 +54,25 @@ class VictimOrder:
     def _keys(self, victims: list[Task]) -> list[Key] | None:
         """None: mixed tasks, and tasks without a job, have no keys."""
         known = self._known[victims[0].pod_index is not None]
-        keys = [known.get(task.uid) for task in victims]
-        if None in keys:
-            for task in victims:
-                self._look_up(task)
-            keys = [known.get(task.uid) for task in victims]
-        found = [key for key in keys if key is not None]
-        if len(found) < len(victims):
-            return None
-        jobs = {task.job_id: () for task in victims}
-        if len(jobs) == 1:
+        found = []
+        for task in victims:
+            key = known.get(task.uid) or self._look_up(task, known)
+            if key is None:
+                return None
+            found.append(key)
+        job_ids = dict.fromkeys([task.job_id for task in victims])
+        if len(job_ids) == 1:
             return found
-        ranks = {id_: self._rank(self._session.jobs[id_]) for id_ in jobs}
+        ranks = {id_: self._rank(self._session.jobs[id_]) for id_ in job_ids}
         return [(ranks[task.job_id], key) for task, key in zip(victims, found, strict=True)]
 
-    def _look_up(self, task: Task) -> None:
-        if task.job_id in self._session.jobs:
-            own = [function(task) for function in self._task_keys or ()]
-            index = task.pod_index
-            key = (*own, index or 0, task.pod.creation_time_ns, task.uid)
-            self._known[index is not None][task.uid] = key
+    def _look_up(self, task: Task, known: dict[str, Key]) -> Key | None:
+        index = task.pod_index
+        if task.job_id not in self._session.jobs or known is not self._known[index is not None]:
+            return None
+        own = [function(task) for function in self._task_keys or ()]
+        key = known[task.uid] = (*own, index or 0, task.pod.creation_time_ns, task.uid)
+        return key
 
     def _key(self, task: Task) -> Key:
         """As it is now."""

@@ -73,7 +73,7 @@ class VictimSearch:
         self._tiers = [VictimTier(names, bounds) for names in tiers]
         # Tiers with more than one bound, which may have to agree.
         self._shared = [tier for tier in self._tiers if len(tier.bounded) > 1]
-        self._together = {position for tier in self._shared for position in tier.bounded}
+        self._together = [position for tier in self._shared for position in tier.bounded]
         # Equal tasks of a job get equal answers.
         self.is_predictable = all(name in bounds for tier in tiers for name in tier)
         self._marks = VictimMarks(session, bounds)
@@ -221,12 +221,11 @@ class VictimSearch:
     def _still_agree(self, guess: _Guess, limits: list[float], wanted: Wanted) -> bool:
         """Whether in each shared tier one plugin offers none but jobs that the others offer too."""
         marks = self._marks
-        same = guess.agreed is not None and all(
-            guess.agreed[position] == limits[position] for position in self._together
-        )
+        together, agreed = self._together, guess.agreed
+        same = agreed is not None and [agreed[n] for n in together] == [limits[n] for n in together]
         for position, before, after in marks.changes[guess.seen :] if same else ():
             limit = limits[position]
-            if position in self._together and (before > limit) != (after > limit):
+            if position in together and (before > limit) != (after > limit):
                 same = False
         if not same:
             offers = (marks.values > np.array(limits)[:, None]) & wanted.jobs

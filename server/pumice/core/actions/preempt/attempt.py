@@ -15,7 +15,9 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.model.reasons import NodeCount, Reason, ReasonCode
 from pumice.core.model.status import EVICTABLE
+from pumice.core.session.batch import is_plain_class
 from pumice.core.session.candidates import EvictionNodes, frees_enough
+from pumice.core.session.hooks import Scores
 from pumice.core.session.session import Session
 from pumice.core.session.statement import Statement
 from pumice.core.session.victim_order import VictimOrder
@@ -137,7 +139,14 @@ class Attempt:
     def _rivals_on(self, row: int, question: _Question) -> list[Task]:
         job, task, rivals = question.job, question.task, question.rivals
         residents = self._search.residents(row)
-        return [other for other, _ in residents if self._is_rival(job, task, other, rivals)]
+        if rivals is Rivals.SAME_JOB or task.best_effort:
+            return [other for other, _ in residents if self._is_rival(job, task, other, rivals)]
+        queue = job.queue
+        return [
+            other
+            for other, its_job in residents
+            if other.status in EVICTABLE and its_job.queue == queue and its_job is not job
+        ]
 
     # The usual way: nodes by score, the first on which it works out.
 
@@ -151,19 +160,26 @@ class Attempt:
             hopeful = question.nodes & self._promising(question)
         if not hopeful.any():
             return False
-        rows = np.flatnonzero(question.nodes)
-        # Scores are normalised over all candidates, the hopeless ones among them.
-        scores = self._session.choice.scores(question.task, view, rows)
-        left = np.where(hopeful[rows], scores, -np.inf)
-        while left[best := int(left.argmax())] != -np.inf:
-            left[best] = -np.inf
-            row = int(rows[best])
+        left = np.where(hopeful, self._scores(question), -np.inf)
+        while left[row := int(left.argmax())] != -np.inf:
+            left[row] = -np.inf
             rivals = self._rivals_on(row, question)
             if self._try_node(statement, question, row, rivals):
                 return True
             if prospects is not None and prospects.narrow(row, rivals):
-                left[~(prospects.rows | view.fits_future)[rows]] = -np.inf
+                left[~(prospects.rows | view.fits_future)] = -np.inf
         return False
+
+    def _scores(self, question: _Question) -> Scores:
+        """By row; they are normalised over all candidates, the hopeless ones among them."""
+        session, task, view = self._session, question.task, question.view
+        if is_plain_class(session, task.class_):
+            session.count("candidates_scored", len(session.table))
+            return view.order + view.batch
+        rows = np.flatnonzero(question.nodes)
+        scores = np.zeros(len(session.table))
+        scores[rows] = session.choice.scores(task, view, rows)
+        return scores
 
     def _try_node(
         self, statement: Statement, question: _Question, row: int, rivals: list[Task]

@@ -28,6 +28,8 @@ class DrfPlugin:
         self._hierarchical = options.enabled("enableHierarchy")
         self._allocated: dict[str, Resources] = {}
         self._shares: dict[str, float] = {}
+        # What each task of a job asks for at least; tasks come and go between sessions only.
+        self._least: dict[str, Resources] = {}
         # Made when queues are first compared.
         self._tree: ShareTree | None = None
 
@@ -77,13 +79,11 @@ class DrfPlugin:
 
     def _share_without_one(self, job: Job) -> float:
         """The most that the job's share can be with a task gone."""
-        least = Resources()
-        requests = list({task.class_.number: task.request for task in job.index}.values())
-        if requests:
-            least = requests[0].clone()
-            for request in requests[1:]:
-                least.lower_to(request, missing_is_zero=True)
-        return self._held(job).clone().subtract(least).dominant_share(self._total)
+        least = self._least.get(job.id)
+        if least is None:
+            least = self._least[job.id] = _least_request(job)
+        held = self._allocated.get(job.id) or self._session.totals.allocated_of(job.id)
+        return held.clone().subtract(least).dominant_share(self._total)
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Those whose jobs stay at least as well off as the preemptor's would be.
@@ -165,3 +165,16 @@ class DrfPlugin:
         self._shares.pop(job.id, None)
         if self._tree is not None:
             self._tree.set_held(job.id, held)
+
+
+def _least_request(job: Job) -> Resources:
+    """The smallest amount that any task asks for, resource by resource."""
+    least, last = None, None
+    for task in job.index:
+        if task.class_ is not last:
+            last = task.class_
+            if least is None:
+                least = last.request.clone()
+            else:
+                least.lower_to(last.request, missing_is_zero=True)
+    return least or Resources()

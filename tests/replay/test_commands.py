@@ -113,11 +113,14 @@ def test_a_session_is_cut_out_as_a_scenario_that_decides_the_same(
     assert run(["simulate", "--check", str(target)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 0 failed"
     assert assert_scenario(target)[0].binds
+    assert run([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["warning"] == ""
 
 
-def test_a_redacted_copy_is_written(tmp_path: Path) -> None:
+def test_a_redacted_copy_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "redacted.pumice"
-    assert run(["replay", str(GOLDEN[0]), "--redact", str(target)]) == 0
+    assert run(["replay", str(GOLDEN[0]), "--redact", str(target), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["file"] == str(target)
     assert_replay_identical(target)
     assert run(["replay", str(GOLDEN[0]), "--redact", str(target)]) == 2
 
@@ -150,6 +153,10 @@ def test_a_redacted_copy_is_written(tmp_path: Path) -> None:
         (["record", "{}/new.pumice", "--tls-cert", "{}/text.pumice"], "tls_key go together"),
         (["adapter", "replay", "{}/text.pumice", "--core", "unix:{}/none"], "not a recording"),
         (["demo", "--record", "{}/x.rec"], "ends in .pumice"),
+        (["demo", "--record", "{}/none/x.pumice"], "none is no folder"),
+        (["core", "--record", "{}/text.pumice"], "text.pumice: is not a recording"),
+        (["core", "--record", "{}/fly/there"], "fly/there: Not a directory"),
+        (["core", "--record-keep", "2"], "--record-keep needs --record"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(

@@ -114,6 +114,8 @@ def core_command(log_level: str, **asked: Any) -> None:
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     _check_certificates(asked["tls_cert"], asked["tls_key"], asked["tls_client_ca"])
+    if asked["record_keep"] and asked["record"] is None:
+        raise CoreProblem("--record-keep needs --record; nothing is recorded without it")
     try:
         run_core(click.echo, **asked)
     except (InputError, RecordingError) as error:

@@ -80,5 +80,7 @@ def demo_command(
 def _check_name(record: Path) -> None:
     if record.suffix != SUFFIX:
         raise InputProblem(f"--record {record}: the name of a recording ends in {SUFFIX}")
+    if not record.parent.is_dir():
+        raise InputProblem(f"--record {record}: {record.parent} is no folder")
     if record.exists():
         raise InputProblem(f"--record {record}: is there already; choose another name")

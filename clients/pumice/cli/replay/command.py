@@ -124,13 +124,11 @@ def replay_command(
     )
     text = None if conf is None else read_text(conf)
     if redacted is not None:
-        write_redacted(paths[0], redacted)
-        click.echo(f"{redacted}: {paths[0]} with other names; it replays like the original")
-        return 0
+        return _redact(paths[0], redacted, as_json)
     try:
         if scenario is not None and session is not None:
             with Recording(paths[0]) as held:
-                return _export(held, session, scenario)
+                return _export(held, session, scenario, as_json)
         if compares:
             if text is not None:
                 check_configuration_text(text)
@@ -242,8 +240,22 @@ def _what_if(
     return 0
 
 
-def _export(held: Recording, session: int, path: Path) -> int:
+def _redact(source: Path, target: Path, as_json: bool) -> int:
+    write_redacted(source, target)
+    if as_json:
+        say_json({"file": str(target), "recording": str(source)})
+    else:
+        click.echo(f"{target}: {source} with other names; it replays like the original")
+    return 0
+
+
+def _export(held: Recording, session: int, path: Path, as_json: bool) -> int:
     warning = export_scenario(held, session, path)
+    if as_json:
+        recording = str(held.path)
+        found = {"file": str(path), "recording": recording, "session": session, "warning": warning}
+        say_json(found)
+        return 0
     click.echo(f"{path}: session {session} of {held.path}; try 'pumice simulate --check {path}'")
     if warning:
         warn(f"{path}: {warning}")

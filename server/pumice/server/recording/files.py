@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,7 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pumice.recordings import SUFFIX, RecordingError, RecordingWriter
+from pumice.recordings import (
+    SUFFIX,
+    NothingRecordedError,
+    Recording,
+    RecordingError,
+    RecordingWriter,
+)
 from pumice.v1.recording_pb2 import RecordingEntry
 
 log = logging.getLogger("pumice.server")
@@ -36,12 +43,17 @@ class RecordingOptions:
         return self.path.suffix == SUFFIX
 
     def check(self) -> None:
-        """Raises RecordingError where nothing could be written."""
+        """Raises RecordingError where nothing could be written, or gone on with."""
         folder = self.path.parent if self.is_one_file else self.path
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RecordingError(str(folder), error.strerror or str(error)) from error
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise RecordingError(str(folder), "cannot be written into")
+        if self.is_one_file and self.path.exists() and self.path.stat().st_size:
+            with suppress(NothingRecordedError):
+                Recording(self.path).close()
 
 
 class FileSink:

@@ -20,6 +20,8 @@ from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
 # The number of the field is the number of the kind.
 _KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 _POD = object_pb2.KIND_POD
+# Fewer than so many are read sooner one by one.
+_FEW_OPS = 4
 
 
 @dataclass(slots=True)
@@ -77,11 +79,14 @@ class NumberedPods(NumberedOp):
 class OpReader:
     """Reads the ops of one cluster; it remembers the shapes and specs of pods it has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, few_ops: int = _FEW_OPS) -> None:
         self._objects = ObjectReader()
+        self._few_ops = few_ops
 
     def batch(self, batch: delta_pb2.DeltaBatch) -> list[NumberedOp]:
-        """The ops of a batch: pods in bulk, others one by one."""
+        """The ops of a batch: pods in bulk, unless there are few; others one by one."""
+        if len(batch.ops) < self._few_ops:
+            return [*self.number(batch.first_seq, batch.ops)]
         places, revisions, pods = self._objects.read_pods(batch)
         numbered: list[NumberedOp] = []
         begin = taken = 0

@@ -72,12 +72,21 @@ class PodReader:
         self._read_spec = (SpecTable() if specs is None else specs).read
         self._limit = limit
         self._shapes: dict[bytes, _Shape] = {}
+        self._texts: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 
     def __len__(self) -> int:
         return len(self._shapes)
 
     def read(self, message: pod_pb2.Pod) -> Pod:
-        return read_pod(message, self._read_spec)
+        """One pod; those that are alike share labels and annotations here too."""
+        pod = read_pod(message, self._read_spec)
+        pod.labels, pod.annotations = self._shared(pod.labels), self._shared(pod.annotations)
+        return pod
+
+    def _shared(self, texts: Mapping[str, str]) -> Mapping[str, str]:
+        if len(self._texts) >= self._limit:
+            self._texts.clear()
+        return self._texts.setdefault(tuple(texts.items()), texts)
 
     def batch(self, batch: delta_pb2.DeltaBatch) -> PodsRead:
         """The pods of a batch that can be read; whoever reads the others finds out why not."""

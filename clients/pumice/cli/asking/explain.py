@@ -27,10 +27,11 @@ _UNKNOWN_HERE = "one that waits for another scheduler (spec.schedulerName) is no
 _COLOURS = {"passed": "green", "held back": "yellow"}
 _nearest_option = click.option(
     "--nearest",
-    type=click.IntRange(0, 100),
-    default=0,
+    type=click.IntRange(1, 100),
+    default=5,
+    show_default=True,
     metavar="N",
-    help="Nodes to say more about.  [default: 5]",
+    help="Nodes to say more about.",
 )
 
 

@@ -13,6 +13,7 @@ from pumice.core.model.pod import PodPhase
 from pumice.core.model.selectors import Taint, TaintEffect
 from tests.core.builders import node, pod, pod_group, priority_class, queue
 from tests.core.evicting import Tiers, engine, evicted, nominated, reasons, run
+from tests.core.plugins.opened import GPU, asking, offering
 
 RUNNING = PodGroupPhase.RUNNING
 TIERS: Tiers = (("priority", "conformance"), ("predicates", "proportion", "nodeorder"))
@@ -219,3 +220,22 @@ def test_jobs_with_a_network_topology_take_part() -> None:
     bound = replace(group, network_topology=NetworkTopology(highest_tier=1))
     objects = [node("n1"), *QUEUES, rich(*FOUR), bound, *pods]
     assert evicted(run(engine("reclaim", TIERS, *objects))) == ["a-t-3", "a-t-2"]
+
+
+def test_a_job_that_gave_enough_does_not_speak_for_the_others_of_its_queue() -> None:
+    due = (("cpu", 1000), (GPU, 1000))
+    objects = [
+        offering(node("n1", 4), **{GPU: 2000}),
+        queue("q1", deserved=due),
+        queue("q2", deserved=(("cpu", 4000), (GPU, 4000))),
+        pod_group("devices", 0, phase=RUNNING, queue_name="q1"),
+        *(asking(pod(f"d-t-{i}", "devices", on="n1"), ((GPU, 1000),)) for i in range(2)),
+        pod_group("cores", 0, phase=RUNNING, queue_name="q1"),
+        *(asking(pod(f"c-t-{i}", "cores", on="n1"), (("cpu", 1000),)) for i in range(4)),
+        pod_group("b", 2, queue_name="q2"),
+        asking(pod("b-t-0", "b"), ((GPU, 1000),)),
+        asking(pod("b-t-1", "b"), (("cpu", 1000),)),
+    ]
+    # With one device gone the queue has no more of them than its due, but still too many cores.
+    result = run(engine("reclaim", (("priority",), ("predicates", "capacity")), *objects))
+    assert evicted(result) == ["d-t-1", "c-t-3"]

@@ -11,7 +11,9 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 _READY = HOLDS_RESOURCES | {TaskStatus.SUCCEEDED}
 _SCHEDULED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.FAILED, TaskStatus.SUCCEEDED)
 _NONE: dict[str, Task] = {}
-_PENDING = TaskStatus.PENDING
+# Names of their own: Python 3.11 is slow to find members of enumerations.
+_PENDING, _PIPELINED = TaskStatus.PENDING, TaskStatus.PIPELINED
+_RELEASING = TaskStatus.RELEASING
 
 
 class TaskIndex:
@@ -137,7 +139,7 @@ class TaskIndex:
 
     @property
     def waiting_count(self) -> int:
-        return self.count(TaskStatus.PIPELINED)
+        return len(self.by_status.get(_PIPELINED, _NONE))
 
     @property
     def valid_count(self) -> int:
@@ -149,7 +151,7 @@ class TaskIndex:
 
     @property
     def releasing_scheduled_count(self) -> int:
-        releasing = self.with_status(TaskStatus.RELEASING).values()
+        releasing = self.with_status(_RELEASING).values()
         return sum(1 for task in releasing if task.node_name)
 
     def is_ready(self, minimum: int) -> bool:

@@ -46,7 +46,8 @@ class VictimBound:
     at nothing of the preemptor but its job, spec, task priority, preemptability and zone.
     """
 
-    # Asked again when a task of the job was moved, or, ``by_queue``, any task of its queue.
+    # Asked again when a task of the job was moved. ``by_queue``: it is the same for all jobs of a
+    # queue, and asked again when any task of the queue was moved.
     mark: Callable[[Job], float]
     limit: Callable[[Task], float]
     by_queue: bool = False

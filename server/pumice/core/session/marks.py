@@ -21,6 +21,7 @@ class VictimMarks:
     def __init__(self, session: Session, bounds: dict[str, VictimBound]) -> None:
         self._session = session
         self._bounds = list(bounds.values())
+        self._by_queue = any(bound.by_queue for bound in self._bounds)
         self._seen = 0
         self._job_ids: dict[str, int] = {}
         self._jobs_of_queue: dict[str, list[int]] = {}
@@ -69,6 +70,8 @@ class VictimMarks:
 
     def _mark(self, job: Job) -> None:
         number = self._job_ids.get(job.id)
+        if number is None and not self._by_queue:
+            return
         for position, bound in enumerate(self._bounds):
             of = job.queue if bound.by_queue else job.id
             before = self._answers[position].get(of)

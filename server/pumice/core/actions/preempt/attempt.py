@@ -161,7 +161,7 @@ class Attempt:
         if not hopeful.any():
             return False
         left = np.where(hopeful, self._scores(question), -np.inf)
-        while left[row := int(left.argmax())] != -np.inf:
+        while left.item(row := int(left.argmax())) != -np.inf:
             left[row] = -np.inf
             rivals = self._rivals_on(row, question)
             if self._try_node(statement, question, row, rivals):

@@ -162,6 +162,18 @@ async def test_sessions_are_watched_by_either_client(core: RunningCore) -> None:
         await stream.aclose()  # type: ignore[attr-defined]
 
 
+async def test_a_watcher_is_told_that_the_core_ends(socket_folder: Path) -> None:
+    async with running_core(socket_folder) as core:
+        await core.served([queue()])
+        await core.session(1)
+        async with AsyncClient(ClientSettings(address=core.server.address)) as client:
+            sessions = client.watch(after=-1)
+            assert (await anext(sessions)).number == 1
+            await core.server.stop()
+            with pytest.raises(CoreUnavailableError, match="shutting down"):
+                await anext(sessions)
+
+
 async def test_a_core_that_is_away_is_tried_again(tmp_path: Any) -> None:
     settings = ClientSettings(address=f"unix:{tmp_path}/none.sock", attempts=2)
     with Client(settings) as client, pytest.raises(CoreUnavailableError):

@@ -221,6 +221,8 @@ async def _watch(
         if watcher.too_slow:
             limit = watcher.queue.maxsize - 1
             raise errors.LimitError("sessions waiting for a watcher", limit, limit + 1)
+        # A stream that just ended would look as if there were no more sessions, ever.
+        raise errors.ShuttingDownError
     finally:
         cluster.watchers.remove(watcher)
 

@@ -143,10 +143,15 @@ class _Run:
 
     def _next(self, queue: Queue, jobs: Heap[Job]) -> Job | None:
         """The job whose turn it is; those before it that still have no room are passed over."""
-        if isinstance(jobs, KeyHeap):
+        if not isinstance(jobs, KeyHeap):
+            return jobs.pop() if jobs else None
+        if len(self._lines):
             self._wake(self._lines.woken(queue, jobs.first_key))
-            self._key = jobs.first_key
-        return jobs.pop() if jobs else None
+        if not jobs:
+            return None
+        entry: tuple[Key, Job] = jobs.pop_entry()
+        self._key, job = entry
+        return job
 
     def _wake(self, jobs: list[Job]) -> None:
         """Jobs that were passed over so far wait for their turn like the others."""

@@ -16,6 +16,9 @@ from pumice.core.model.status import TaskStatus
 from pumice.core.session.heap import Heap, LiveHeap
 from pumice.core.session.session import Session
 
+# A name of its own: Python 3.11 is slow to find members of enumerations.
+_PIPELINED = TaskStatus.PIPELINED
+
 
 class BackfillAction:
     """Best-effort tasks of all jobs that were let in, queue by queue."""
@@ -56,11 +59,14 @@ class BackfillAction:
         return ordered
 
     def _best_effort(self, session: Session, job: Job) -> list[Task]:
+        index = job.index
+        if not index.pending_best_effort and not index.with_status(_PIPELINED):
+            return []
         pending = []
-        if job.index.pending_best_effort:
-            waiting = job.index.in_order(TaskStatus.PENDING)
+        if index.pending_best_effort:
+            waiting = index.in_order(TaskStatus.PENDING)
             pending = [task for task in waiting if task.best_effort and not task.gated]
-        pipelined = [t for t in job.index.in_order(TaskStatus.PIPELINED) if t.best_effort]
+        pipelined = [t for t in index.in_order(_PIPELINED) if t.best_effort]
         for task in pipelined:
             session.moves.unplace(task)
         return pending + pipelined

@@ -136,8 +136,12 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     )
     changed = differs(status, job.group.status)
     if changed:
-        changes.append(PodGroupStatusChanged(job.namespace, job.name, job.group.uid, status))
-    waiting = [task for state in _NOT_PLACED for task in index.in_order(state)]
+        group = job.group
+        changes.append(PodGroupStatusChanged(group.namespace, group.name, group.uid, status))
+    waiting: list[Task] = []
+    for state in _NOT_PLACED:
+        if index.with_status(state):
+            waiting += index.in_order(state)
     text = fit_text(job) if waiting or status.phase in _WAITING_PHASES else ""
     _tell(session, job, status.phase, text, changed=changed)
     for task in waiting:

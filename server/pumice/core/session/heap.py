@@ -48,12 +48,16 @@ class KeyHeap(Generic[T]):
             heappush(self._items, entry)
 
     def pop(self) -> T:
+        return self.pop_entry()[1]
+
+    def pop_entry(self) -> tuple[tuple[Any, ...], T]:
+        """The one on top with its key."""
         if self._open:
             self._sort()
         early, items = self._early, self._items
         if not items or (early and early[-1] < items[0]):
-            return early.pop()[1]
-        return heappop(items)[1]
+            return early.pop()
+        return heappop(items)
 
     def _sort(self) -> None:
         self._early.sort(reverse=True)

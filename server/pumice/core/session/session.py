@@ -96,9 +96,10 @@ class Session:
 
     def tell(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
         """Records an event on the job's PodGroup."""
-        uid = job.group.uid if job.group else ""
-        event = Event("PodGroup", job.namespace, job.name, uid, warning, reason, message)
-        self.events.append(event)
+        whose = (job.namespace, job.name, "")
+        if job.group is not None:
+            whose = (job.group.namespace, job.group.name, job.group.uid)
+        self.events.append(Event("PodGroup", *whose, warning, reason, message))
 
     # Questions that actions ask again and again.
 

@@ -103,6 +103,9 @@ class WaitingLines:
         for group in room.groups():
             self._lines.setdefault(group.queue, []).append(_Line(group))
 
+    def __len__(self) -> int:
+        return len(self._lines)
+
     def queues(self) -> Iterable[str]:
         return self._lines
 

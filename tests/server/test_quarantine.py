@@ -29,6 +29,18 @@ async def test_a_bad_object_is_named_and_the_rest_counts(core: RunningCore) -> N
     assert [d.bind.name for d in await adapter.decisions()] == ["good-0"]
 
 
+async def test_a_bad_object_among_many_is_named_by_its_own_number(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    counted = core.metric("pumice_ops_total")
+    ack = await adapter.tell(*gang("good", 9), BAD_POD, *gang("more", 9))
+    (rejected,) = ack.rejected
+    assert (rejected.uid, rejected.seq) == ("pod-job-0", adapter.seq - 10)
+    assert core.metric("pumice_ops_total") == counted + 21
+    await adapter.digest()
+    await adapter.tell(node("n2"))
+    assert core.metric("pumice_drift_total") == 0
+
+
 async def test_the_last_good_version_stays(core: RunningCore) -> None:
     adapter = await core.served(EMPTY)
     await adapter.tell(*gang("job", 1), BAD_POD)

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pumice.core.deltas import Upserted
+from pumice.core.deltas import PodsUpserted, Upserted
 from pumice.core.model.pod import Pod, PodCondition, PodPhase, PodSpec
+from pumice.core.registry import Registry
 from pumice.server import wire
-from pumice.server.ops import NumberedOp, OpReader
+from pumice.server.ops import NumberedOp, NumberedPods, OpReader
+from pumice.server.state import ClusterState
 from pumice.server.wire.shapes import PodReader
 from pumice.v1 import configuration_pb2, delta_pb2, object_pb2, pod_pb2
 from tests.server.samples import OBJECTS, POD
@@ -136,3 +138,17 @@ def test_a_pod_without_a_name_is_refused_also_when_its_shape_is_known() -> None:
         "name",
         "is empty; every object needs one",
     )
+
+
+def test_what_the_engine_refuses_of_many_is_named_by_its_own_number() -> None:
+    state = ClusterState(Registry())
+    absurd = replace(POD, uid="absurd", spec=PodSpec(requests=(("cpu", -1),)))
+    pods = [replace(POD, uid="a"), absurd, replace(POD, uid="b")]
+    told_together = NumberedPods(
+        7, object_pb2.KIND_POD, delta=PodsUpserted(pods), pods=pods, revisions=[1, 2, 3]
+    )
+    (rejected,), _ = state.apply([told_together], 0)
+    assert (rejected.seq, rejected.uid, rejected.field) == (8, "absurd", "requests[cpu]")
+    assert list(state.quarantined) == [(object_pb2.KIND_POD, "absurd")]
+    assert state.applied_seq == 9
+    assert state.sums.uids(object_pb2.KIND_POD) == ["a", "absurd", "b"]

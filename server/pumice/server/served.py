@@ -159,7 +159,7 @@ class ServedCluster:
             self._configured(result)
         if self.state.engine.cache is not cache or cache.stirred != before:
             self._pacer.stirred(self._around.clock.ticks_ns())
-        metrics.ops.labels(self.name).inc(len(ops))
+        metrics.ops.labels(self.name).inc(sum(op.last_seq - op.seq + 1 for op in ops))
         if rejected:
             metrics.rejected.labels(self.name).inc(len(rejected))
             for item in rejected:

@@ -120,8 +120,11 @@ async def test_the_follower_knows_live_decisions_and_their_failures(core: Runnin
     assert len(binds(await schedule(core, live("r1", *gang("what-if", 4))))) == 4
     await adapter.tell(*gang("job", 3))
     core.clock.advance(1)
-    decisions = await adapter.decisions()
+    batch = await adapter.next("decision_batch")
+    decisions = batch.decisions
     assert len(decisions) == 3
+    # The adapter hears of a session first, then everybody else.
+    await core.session(batch.session)
     assert not (await schedule(core, live("r2", *gang("what-if", 4)))).decisions
     failed = decision_pb2.OUTCOME_CODE_FAILED
     await adapter.tell(*(outcome(decision.id, failed) for decision in decisions))

@@ -1,10 +1,9 @@
 """The process that trials run in: it follows a cluster, and forks for every trial.
 
-``python -m pumice.server.whatif.follower`` reads frames from standard input and answers on
-standard output. It holds the cluster as the core told it, and stands at a known op. A trial runs
-in a fork of it, on a copy that costs nothing until it is changed; so trials do not disturb each
-other, and one that takes too long is killed with all it holds. Without a cluster it serves
-requests that bring their objects along.
+It reads frames from standard input and answers on standard output. It holds the cluster as the
+core told it, and stands at a known op. A trial runs in a fork of it, on a copy that costs nothing
+until it is changed; so trials do not disturb each other, and one that takes too long is killed with
+all it holds. Without a cluster it serves requests that bring their objects along.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ from pumice.v1 import configuration_pb2, delta_pb2
 from pumice.v1.scheduling_service_pb2 import ScheduleRequest
 
 _READ_BYTES = 1 << 20
-# Live sessions go first.
-_NICENESS = 2
 
 
 @dataclass(slots=True)
@@ -242,7 +239,6 @@ class Follower:
 
 
 def _limit(seconds: int) -> None:
-    os.nice(_NICENESS)
     gc.disable()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds + 1, seconds + 1))
@@ -266,7 +262,3 @@ def main() -> None:
     # Broken: the core is gone.
     with suppress(BrokenPipeError):
         Follower(sys.stdin.fileno(), target).run()
-
-
-if __name__ == "__main__":
-    main()

@@ -21,6 +21,11 @@ log = logging.getLogger("pumice.server")
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
 _OBJECTS_AT_ONCE = 500
 _END_SECONDS = 5.0
+# Live sessions go first, also while it is being loaded.
+_NICENESS = 5
+_PROGRAM = (
+    f"import os; os.nice({_NICENESS}); from pumice.server.whatif.follower import main; main()"
+)
 # A large cluster takes a while to be told.
 _STAND_SECONDS = 300.0
 
@@ -70,7 +75,7 @@ class FollowerLink:
     async def _spawn(self) -> None:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "pumice.server.whatif.follower"),
+            *(sys.executable, "-c", _PROGRAM),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=environment,

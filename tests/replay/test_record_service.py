@@ -17,7 +17,15 @@ from pumice.testing import assert_replay_identical, recordings_in
 from pumice.v1.recording_pb2 import RecordingEntry
 from pumice.v1.recording_service_pb2 import RecordRequest
 from pumice.v1.recording_service_pb2_grpc import RecordingServiceStub
-from tests.server.running import ManualClock, RunningCore, gang, node, queue, running_core
+from tests.server.running import (
+    ManualClock,
+    RunningCore,
+    configuration,
+    gang,
+    node,
+    queue,
+    running_core,
+)
 
 OBJECTS = [queue(), node("n1"), node("n2"), *gang("first", 3)]
 
@@ -79,6 +87,26 @@ async def test_a_cluster_whose_snapshot_is_not_whole_is_not_recorded_yet(tmp_pat
             await record(core, cluster="c1").read()
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         adapter.cut()
+
+
+async def test_what_was_said_to_configurations_is_recorded(tmp_path: Path) -> None:
+    """One that was refused then is no news when it is refused again."""
+    async with running_core(tmp_path) as core:
+        adapter = await core.served(OBJECTS)
+        await core.session(1)
+        call = record(core, cluster="c1")
+        first = await call.read()
+        await adapter.tell(configuration("actions: fly"), *gang("second", 2))
+        core.clock.advance(1)
+        found = [*first.entries, *await entries_until(call, 2)]
+        call.cancel()
+    (result,) = [e.configuration_result for e in found if e.HasField("configuration_result")]
+    assert not result.accepted
+    path = tmp_path / "live.pumice"
+    with RecordingWriter(path) as out:
+        for entry in found:
+            out.write(entry)
+    assert assert_replay_identical(path, statuses=True).refused_configurations == []
 
 
 async def test_an_unknown_cluster_is_named(tmp_path: Path) -> None:

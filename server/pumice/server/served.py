@@ -55,6 +55,7 @@ class ServedCluster:
         # Decisions that an adapter which came back still holds; others are lost.
         self._held: frozenset[str] | None = None
         self._unechoed = Unechoed()
+        self._answers: list[cluster_service_pb2.ConfigurationResult] = []
         # When what is held of a cluster that nobody streams is given up.
         self._give_up_due_ns: int | None = None
         self._drift = Drift(around.limits.snapshot_timeout_ns)
@@ -148,6 +149,7 @@ class ServedCluster:
         elif ops:
             rejected = self._apply(ops, now_ns)
         self.tap.took(batch, rejected, now_ns)
+        self._tell_answers(now_ns)
         self._acknowledge(last_seq, rejected)
 
     def _apply(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
@@ -179,6 +181,13 @@ class ServedCluster:
                     *(self.name, problem.line, problem.path, problem.problem),
                 )
         self._send(_Response(configuration_result=result))
+        self._answers.append(result)
+
+    def _tell_answers(self, now_ns: int) -> None:
+        """To those who listen, after what was answered."""
+        answers, self._answers = self._answers, []
+        for result in answers:
+            self.tap.configured(result, now_ns)
 
     def _acknowledge(self, seq: int, rejected: list[object_pb2.RejectedObject]) -> None:
         credit = self._around.limits.credit
@@ -215,6 +224,7 @@ class ServedCluster:
             ops = self.state.resynced(snapshot.kinds, snapshot.ops, now_ns)
             rejected = self._apply(ops, now_ns)
         self.tap.ended(seq, rejected, now_ns)
+        self._tell_answers(now_ns)
         self.state.applied_seq = max(self.state.applied_seq, seq)
         differing = self.state.sums.differing(digests, snapshot.kinds)
         ask = self._drift.snapshot_ended(snapshot.kinds, differing, self._around.clock.ticks_ns())

@@ -113,6 +113,10 @@ def batch(
     yield from _rejections(batch.first_seq + len(batch.ops) - 1, rejected, now_ns)
 
 
+def configured(result: cluster_service_pb2.ConfigurationResult, now_ns: int) -> Iterator[_Entry]:
+    yield _Entry(configuration_result=result, at_time_ns=now_ns)
+
+
 def snapshot_end(
     seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
 ) -> Iterator[_Entry]:

@@ -130,6 +130,9 @@ class Recorder:
     ) -> None:
         self._post(lambda: entries.batch(batch, rejected, now_ns))
 
+    def configured(self, result: cluster_service_pb2.ConfigurationResult, now_ns: int) -> None:
+        self._post(lambda: entries.configured(result, now_ns))
+
     def ended(self, seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int) -> None:
         self._post(lambda: entries.snapshot_end(seq, rejected, now_ns))
 

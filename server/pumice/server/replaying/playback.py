@@ -90,6 +90,8 @@ class Playback:
         self.state = ClusterState(registry)
         # Why configurations were refused that were accepted when they were recorded.
         self.refused: list[str] = []
+        # How many there were before the last one.
+        self._kept_refusals = 0
         self._parts: list[recording_pb2.RecordingCheckpoint] = []
         self._snapshot: tuple[list[int], list[NumberedOp]] | None = None
         self._held: frozenset[str] | None = None
@@ -128,6 +130,15 @@ class Playback:
                 self._batch(entry.delta_batch, now_ns)
             case "snapshot_end":
                 self._end(entry.snapshot_end, now_ns)
+            case "configuration_result" if not entry.configuration_result.accepted:
+                # So it was then.
+                del self.refused[self._kept_refusals :]
+            case _:
+                return self._session_entry(entry)
+        return None
+
+    def _session_entry(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
+        match entry.WhichOneof("entry"):
             case "tick" if entry.tick.skipped:
                 self.wake(entry.tick.now_ns)
             case "tick":
@@ -176,6 +187,7 @@ class Playback:
 
     def _noted_refusal(self) -> None:
         if self.state.refused is not None:
+            self._kept_refusals = len(self.refused)
             for problem in self.state.refused_problems:
                 told = f"line {problem.line}: {problem.path}: {problem.problem}"
                 if told not in self.refused:

@@ -77,6 +77,9 @@ class Tail:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(send)
 
+    def configured(self, result: cluster_service_pb2.ConfigurationResult, now_ns: int) -> None:
+        """A follower finds out by itself."""
+
     def ended(self, seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int) -> None:
         self._tell("ended", seq, now_ns)
 

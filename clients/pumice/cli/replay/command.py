@@ -51,7 +51,8 @@ _FILE_OR_FOLDER = click.Path(path_type=Path)
 @click.option(
     "--closed",
     is_flag=True,
-    help="What would have happened with the recorded configuration: shows how good a guess it is.",
+    help="The same with the recorded configuration: what was recorded, in figures, unless this "
+    "pumice decides otherwise.",
 )
 @click.option(
     "--schedule-period",

@@ -376,3 +376,11 @@ async def test_a_shell_is_given_names_that_there_are(core: RunningCore, tmp_path
     assert await offered("pumice explain job te", 3) == ["team/train"]
     assert await offered("pumice show jobs --queue ", 4) == ["default", "red"]
     assert await offered("pumice explain job te", 3, f"unix:{tmp_path}/none") == []
+
+
+async def test_a_core_without_a_cluster_says_how_to_connect_one(
+    core: RunningCore, ask: Run
+) -> None:
+    ended = await ask("show", "queues")
+    assert ended.code == 2
+    assert "no cluster is connected; connect one with 'pumice adapter'" in ended.err

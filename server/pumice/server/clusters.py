@@ -119,6 +119,8 @@ class Clusters:
                 return self._by_name[names[0]]
             if names:
                 raise errors.ClusterNotNamedError(names)
+        if not names:
+            raise errors.NoClusterError(name)
         if name not in self._by_name:
             near = get_close_matches(name, names, n=_NEAREST, cutoff=0.4)
             raise errors.UnknownClusterError(name, near or names[:_NEAREST])

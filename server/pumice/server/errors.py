@@ -222,6 +222,15 @@ class UnknownClusterError(ServiceError):
         self.nearest_names = tuple(nearest)
 
 
+class NoClusterError(UnknownClusterError):
+    """There is none at all."""
+
+    advice = "connect one with 'pumice adapter' or 'pumice run'"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, ())
+
+
 class ClusterNotNamedError(ServiceError):
     """There are several clusters and none was named."""
 

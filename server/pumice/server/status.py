@@ -52,6 +52,7 @@ CODES: dict[type[PumiceError], grpc.StatusCode] = {
     errors.NotReadyError: grpc.StatusCode.UNAVAILABLE,
     errors.StateLostError: grpc.StatusCode.INTERNAL,
     errors.UnknownClusterError: grpc.StatusCode.NOT_FOUND,
+    errors.NoClusterError: grpc.StatusCode.NOT_FOUND,
     errors.ClusterNotNamedError: _INVALID,
     errors.PageError: _INVALID,
     errors.SessionNotKeptError: grpc.StatusCode.NOT_FOUND,

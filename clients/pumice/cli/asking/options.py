@@ -120,9 +120,13 @@ def _problem(error: ClientError) -> click.ClickException:
     if isinstance(error, NotFoundError):
         near = [name for name in error.nearest_names if name not in text]
         hint = f"; did you mean {', '.join(near)}?" if near else ""
+        if not error.nearest_names and error.advice:
+            hint = f"; {error.advice}"
         return InputProblem(f"{text}{hint}")
     if isinstance(error, InvalidRequestError):
         return InputProblem(_told(error, text))
+    if error.detail.reason == "TokenError":
+        return InputProblem(f"{text}; give one with --token-file or PUMICE_TOKEN")
     if isinstance(error, DeniedError | LimitExceededError) and error.advice:
         return InputProblem(f"{text}; {error.advice}")
     return CoreProblem(f"{text}; {error.advice}" if error.advice else text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -166,7 +167,10 @@ def test_files_that_follow_each_other_are_one_night(tmp_path: Path) -> None:
     recorder = story.record(rotating, longest_ns=3 * SECOND)
     for number in range(12):
         story.passes(1, *story.job(f"job-{number:02d}", 3, cpu=2500))
-        recorder._notes.put(recorder._flush)
+        # Its thread says when a file is full; the next session looks.
+        written = threading.Event()
+        recorder._notes.put(written.set)
+        assert written.wait(30)
         if number > 3:
             story.take(story.finishes(*[f"pod-job-{number - 4:02d}-{n}" for n in range(3)]))
     story.close()

@@ -249,9 +249,11 @@ class Walk(RuleBasedStateMachine):
             return
         if isinstance(decision, Evict):
             self.cluster.take(Pod, pod.uid)
+        elif pod.terminating and not pod.node_name:
+            # An API server binds no pod that is being deleted.
+            self._meets(decision, "refused")
         elif not pod.node_name:
-            phase = PodPhase.PENDING if pod.terminating else PodPhase.RUNNING
-            self.put(dataclasses.replace(pod, node_name=decision.node, phase=phase))
+            self.put(dataclasses.replace(pod, node_name=decision.node, phase=PodPhase.RUNNING))
 
     @rule()
     def everything_is_seen(self) -> None:
@@ -299,9 +301,11 @@ class Walk(RuleBasedStateMachine):
 
     def _places(self) -> dict[str, str]:
         """Pods and their nodes, those included that the cluster has not shown yet."""
-        places = {pod.uid: pod.node_name for pod in self.cluster.pods()}
-        coming = {d.uid: d.node for d in self.unseen if isinstance(d, Bind) and d.uid in places}
-        return {uid: places[uid] or coming.get(uid, "") for uid in places}
+        coming = {d.uid: d.node for d in self.unseen if isinstance(d, Bind)}
+        return {
+            pod.uid: pod.node_name or ("" if pod.terminating else coming.get(pod.uid, ""))
+            for pod in self.cluster.pods()
+        }
 
     def _no_node_is_overcommitted(self, binds: list[Bind]) -> None:
         places = {**self._places(), **{bind.uid: bind.node for bind in binds}}

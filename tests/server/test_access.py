@@ -1,5 +1,6 @@
 """Bearer tokens, certificates and roles: who may call what, for which cluster."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -249,3 +250,14 @@ def test_a_file_that_cannot_be_used_says_where(tmp_path: Path, text: str, proble
     file.write_text(text)
     with pytest.raises(AccessFileError, match=problem):
         AccessFile(file, ManualClock())
+
+
+async def test_a_stream_is_refused_when_its_first_word_was_heard(guarded: Guarded) -> None:
+    """Refused at once, a client that writes just then would hear that its own write failed."""
+    for number in range(400):
+        channel, adapter = await adapter_of(guarded, "", "c1")
+        for _ in range(number % 40):
+            await asyncio.sleep(0)
+        await adapter.send(hello=adapter.hello)
+        assert (await adapter.ended_with())[0] is Code.UNAUTHENTICATED
+        await channel.close()

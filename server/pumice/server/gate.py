@@ -11,7 +11,7 @@ import grpc.aio
 from pumice.server.access import OPEN, AccessFile, Caller
 from pumice.server.errors import ServiceError
 from pumice.server.peers import certificate_names
-from pumice.server.service import abort
+from pumice.server.service import abort, first_word
 
 _BEARER = "bearer "
 
@@ -125,6 +125,7 @@ def _both(behaviour: Any, check: _Check) -> Any:
         try:
             caller = check.caller(context)
         except ServiceError as error:
+            await first_word(requests)
             await abort(context, error)
             return
         answered = behaviour(checked(requests, caller), context)

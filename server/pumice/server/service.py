@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from pumice.server import errors
@@ -21,6 +21,7 @@ from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc, delta_pb2
 
 log = logging.getLogger("pumice.server")
 _SECOND_NS = 1_000_000_000
+_FIRST_WORD_SECONDS = 5.0
 
 
 async def abort(context: Any, error: BaseException) -> None:
@@ -28,6 +29,17 @@ async def abort(context: Any, error: BaseException) -> None:
     if not isinstance(error, errors.ServiceError):
         log.error("call failed", exc_info=error)
     await context.abort(code_of(error), message_of(error), trailing_metadata(error))
+
+
+async def first_word(requests: AsyncIterator[Any]) -> None:
+    """Waits a little for it, before a stream is refused.
+
+    Whoever is refused while the first message is on its way hears that the message failed, and
+    not why.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FIRST_WORD_SECONDS):
+            await anext(aiter(requests), None)
 
 
 class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
@@ -46,9 +58,14 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         self, request_iterator: AsyncIterator[cluster_service_pb2.ConnectRequest], context: Any
     ) -> None:
         try:
-            if self.draining:
-                raise errors.ShuttingDownError
-            with self._streams.one(peer_of(context)):
+            with ExitStack() as counted:
+                try:
+                    if self.draining:
+                        raise errors.ShuttingDownError
+                    counted.enter_context(self._streams.one(peer_of(context)))
+                except errors.ServiceError:
+                    await first_word(request_iterator)
+                    raise
                 await self._serve(request_iterator, context)
         except asyncio.CancelledError:
             raise

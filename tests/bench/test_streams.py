@@ -3,6 +3,7 @@
 import pytest
 
 from pumice.bench import catalogue
+from pumice.bench.asking import asking
 from pumice.bench.catalogue import Wishes
 from pumice.bench.clusters import Size
 from pumice.bench.delay import delay
@@ -73,3 +74,12 @@ def test_memory_is_that_of_a_recording_core_after_three_sessions() -> None:
     assert int(str(figures["recording_bytes"])) > 0
     assert 2**20 < int(str(figures["empty_bytes"])) <= int(str(figures["most_bytes"]))
     assert {"resident_bytes", "bytes_per_node", "bytes_per_pod"} < set(figures)
+
+
+def test_a_core_is_asked_while_its_nodes_change() -> None:
+    explained, scheduled = asking(Size(8, 10, 4, classes=3), questions=3, gang_size=6, requests=2)
+    assert (explained.bench, scheduled.bench) == ("explain", "schedule")
+    assert explained.figures["pending"] == 8
+    assert (explained.figures["job_count"], explained.figures["pod_count"]) == (3, 3)
+    assert float(str(explained.figures["job_p99_ms"])) > 0
+    assert scheduled.figures["bound"] == 6

@@ -88,6 +88,12 @@ def _delay(size: Size, _wishes: Wishes) -> Iterator[Result]:
     yield from delay(size)
 
 
+def _asking(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    from pumice.bench.asking import asking  # noqa: PLC0415
+
+    yield from asking(size)
+
+
 def _memory(size: Size, _wishes: Wishes) -> Iterator[Result]:
     from pumice.bench.memory import memory  # noqa: PLC0415
 
@@ -104,6 +110,7 @@ BENCHES: Mapping[str, Bench] = {
     "snapshot": _snapshot,
     "ingest": _ingest,
     "delay": _delay,
+    "asking": _asking,
     "memory": _memory,
 }
 
@@ -119,6 +126,7 @@ MEANINGS: Mapping[str, str] = {
     "snapshot": "A whole cluster, process to process, until the first session has run.",
     "ingest": "Changes a second, process to process.",
     "delay": "How long decoding and a session delay each other.",
+    "asking": "Explain, and Schedule of a gang of 10,000, on a live cluster whose sessions go on.",
     "memory": "Resident bytes of a core that records, in total, per node and per pod.",
 }
 
@@ -153,6 +161,7 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "snapshot": (Size(5000, 10_000, 10),),
     "ingest": (Size(5000, 5000, 10),),
     "delay": (Size(1000, 1000, 10),),
+    "asking": (Size(5000, 5000, 10),),
     "memory": (Size(10_000, 10_000, 10, classes=200),),
 }
 

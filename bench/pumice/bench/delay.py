@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pumice.bench import clusters
 from pumice.bench.clusters import Size
 from pumice.bench.processes import core_process
-from pumice.bench.results import Result
+from pumice.bench.results import Result, spread
 from pumice.bench.wire_adapter import BATCH_OPS, BenchAdapter, batches_of, connected, snapshot_of
 from pumice.bench.wire_clusters import (
     labelled,
@@ -78,7 +77,7 @@ async def _decision_delay(adapter: BenchAdapter, size: Size, jobs: _Numbers, rou
             rates[f"{when}_deltas_per_s"] = round((adapter.acknowledged - before) / passed)
     figures: dict[str, object] = {"nodes": size.nodes, "pods": size.pods, **rates}
     for when, taken in times.items():
-        figures |= _spread(when, taken)
+        figures |= spread(when, taken)
     measured = (
         "from a delta to its decision (50 ms of it wait for quiet): at rest, while changes of pods "
         "come steadily, and while they come as fast as the core lets them, so that those ahead of "
@@ -92,13 +91,13 @@ async def _delta_delay(
 ) -> Result:
     """Small changes while sessions place gangs."""
     figures: dict[str, object] = {"nodes": size.nodes, "pods": size.pods}
-    figures |= _spread("rest", await _deltas(adapter, size, probes, lambda: True))
+    figures |= spread("rest", await _deltas(adapter, size, probes, lambda: True))
     arriving = partial(_arrivals, adapter, size, jobs)
     before = adapter.decided
     least = before + arrivals * _ARRIVING_GANGS * size.size
     async with _meanwhile(arriving):
         times = await _deltas(adapter, size, probes, lambda: adapter.decided >= least)
-    figures |= _spread("placing", times) | {"placed": adapter.decided - before}
+    figures |= spread("placing", times) | {"placed": adapter.decided - before}
     measured = "from a delta to its acknowledgement, at rest and while sessions place gangs"
     return Result("delay delta", measured, figures)
 
@@ -232,18 +231,7 @@ async def _health(size: Size) -> Result:
     figures = {
         "nodes": size.nodes,
         "pods": size.pods,
-        **_spread("session", times),
+        **spread("session", times),
         "session_seconds": round(whole, 3),
     }
     return Result("delay health", "health checks while a session places all pods", figures)
-
-
-def _spread(when: str, times: list[float]) -> dict[str, object]:
-    ordered = sorted(times)
-    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-    return {
-        f"{when}_count": len(ordered),
-        f"{when}_median_ms": round(1000 * statistics.median(ordered), 2),
-        f"{when}_p99_ms": round(1000 * p99, 2),
-        f"{when}_max_ms": round(1000 * ordered[-1], 2),
-    }

@@ -27,7 +27,7 @@ def idle(size: Size) -> Result:
 def hopeless(size: Size) -> Result:
     """Nothing changed, and gangs wait that fit nowhere."""
     pending = waiting_gangs(size)
-    engine = _settled(_with_hopeless(size, pending))
+    engine = _settled(with_hopeless(size, pending))
     found = sessions_after(engine, _ROUNDS, lambda _: ())
     assert engine.can_skip(NOW_NS)
     asked = seconds(lambda: engine.can_skip(NOW_NS))
@@ -42,7 +42,7 @@ def hopeless(size: Size) -> Result:
 def freed(size: Size) -> Result:
     """One node frees up before each session, and one of all that wait fits on an empty node."""
     pending = waiting_gangs(size)
-    engine = _settled([*_with_hopeless(size, pending), *_waiting_for_a_node(size, pending)])
+    engine = _settled([*with_hopeless(size, pending), *_waiting_for_a_node(size, pending)])
     on_node: dict[str, list[Pod]] = {}
     for task in engine.cache.tasks.values():
         on_node.setdefault(task.pod.node_name, []).append(task.pod)
@@ -87,7 +87,7 @@ def _settled(things: Iterable[ClusterObject]) -> Engine:
     return engine
 
 
-def _with_hopeless(size: Size, pending: int) -> Iterator[ClusterObject]:
+def with_hopeless(size: Size, pending: int) -> Iterator[ClusterObject]:
     yield from clusters.settled(size)
     spec = clusters.spec_of(64_000, clusters.GIB)
     for number in range(pending):

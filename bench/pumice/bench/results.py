@@ -79,3 +79,15 @@ def milliseconds(samples: list[float]) -> dict[str, float]:
         "best_ms": round(1000 * min(samples), 3),
         "worst_ms": round(1000 * max(samples), 3),
     }
+
+
+def spread(when: str, times: list[float]) -> dict[str, object]:
+    """Count, median, 99th percentile and worst of some times in seconds."""
+    ordered = sorted(times)
+    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    return {
+        f"{when}_count": len(ordered),
+        f"{when}_median_ms": round(1000 * statistics.median(ordered), 2),
+        f"{when}_p99_ms": round(1000 * p99, 2),
+        f"{when}_max_ms": round(1000 * ordered[-1], 2),
+    }

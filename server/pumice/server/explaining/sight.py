@@ -182,7 +182,9 @@ def _glimpse_pod(view: View, subject: Subject, sight: Sight) -> bool:
 
 
 def _find_pod(engine: Engine, subject: Subject, sight: Sight) -> Task | None:
-    found = [task for task in engine.cache.tasks.values() if task.key == subject.key]
+    # By name first, and without a call each: a large cluster has a hundred thousand.
+    named = [t for t in engine.cache.tasks.values() if t.pod.name == subject.name]
+    found = [task for task in named if task.key == subject.key]
     if found:
         # Of two pods of one name the newer one.
         task = max(found, key=lambda each: each.order_key)

@@ -19,7 +19,8 @@ from pumice.server.whatif import frames
 log = logging.getLogger("pumice.server")
 # What may wait for a follower that does not keep up; it is started afresh when next needed.
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
-_OBJECTS_AT_ONCE = 500
+# Packing them keeps everybody else waiting: few enough that nobody notices.
+_OBJECTS_AT_ONCE = 100
 _END_SECONDS = 5.0
 # Live sessions go first, also while it is being loaded.
 _NICENESS = 5

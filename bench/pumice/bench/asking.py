@@ -27,6 +27,7 @@ from pumice.v1.scheduling_service_pb2 import ClusterSource, ExplainRequest, Sche
 _QUESTIONS = 200
 _REQUESTS = 3
 _GANG_SIZE = 10_000
+_FIRST_SESSION_SECONDS = 2.0
 _CHANGES_EVERY_SECONDS = 0.1
 _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
@@ -46,6 +47,8 @@ async def _asking(size: Size, questions: int, gang_size: int, requests: int) -> 
     async with core_process() as core, connected(core.address) as adapter:
         await held.send(adapter)
         await held.end(adapter)
+        # The first session, before which nothing is known of any job.
+        await asyncio.sleep(_FIRST_SESSION_SECONDS)
         async with (
             _changing_nodes(adapter, size),
             grpc.aio.insecure_channel(core.address, options=_OPTIONS) as channel,

@@ -192,12 +192,12 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "explain",
-        "5,000 nodes, 10,000 pending pods, p99 of a job while sessions go on",
+        "5,000 nodes, 10,000 pending pods, a job while sessions go on, median",
         {"nodes": 5000, "pending": 10_000},
-        "job_p99_ms",
+        "job_median_ms",
         "ms",
         under=50,
-        more={"job_median_ms": "ms median", "pod_p99_ms": "ms of a pod"},
+        more={"job_p99_ms": "ms p99", "pod_median_ms": "ms a pod", "pod_p99_ms": "ms its p99"},
     ),
     Row(
         "schedule",

@@ -9,6 +9,7 @@ from pumice.bench.clusters import Size
 from pumice.bench.delay import delay
 from pumice.bench.ingest import ingest
 from pumice.bench.memory import memory
+from pumice.bench.replaying import replay
 from pumice.bench.snapshot import client_view, snapshot
 
 TINY = Size(8, 6, 4, classes=3)
@@ -83,3 +84,11 @@ def test_a_core_is_asked_while_its_nodes_change() -> None:
     assert (explained.figures["job_count"], explained.figures["pod_count"]) == (3, 3)
     assert float(str(explained.figures["job_p99_ms"])) > 0
     assert scheduled.figures["bound"] == 6
+
+
+def test_a_replayed_cluster_places_all_that_came_and_lets_it_go() -> None:
+    figures = replay(Size(8, 1, 4, classes=3), periods=150).figures
+    # There is room for 64 gangs, and the first end after a minute: others follow them.
+    assert 64 * 4 < int(str(figures["decisions"])) < 150 * 8
+    assert figures["pods_a_period"] == 8
+    assert float(str(figures["times_real_time"])) > 0

@@ -94,6 +94,12 @@ def _asking(size: Size, _wishes: Wishes) -> Iterator[Result]:
     yield from asking(size)
 
 
+def _replay(size: Size, _wishes: Wishes) -> Iterator[Result]:
+    from pumice.bench.replaying import replay  # noqa: PLC0415
+
+    yield replay(size)
+
+
 def _memory(size: Size, _wishes: Wishes) -> Iterator[Result]:
     from pumice.bench.memory import memory  # noqa: PLC0415
 
@@ -111,6 +117,7 @@ BENCHES: Mapping[str, Bench] = {
     "ingest": _ingest,
     "delay": _delay,
     "asking": _asking,
+    "replay": _replay,
     "memory": _memory,
 }
 
@@ -127,6 +134,7 @@ MEANINGS: Mapping[str, str] = {
     "ingest": "Changes a second, process to process.",
     "delay": "How long decoding and a session delay each other.",
     "asking": "Explain, and Schedule of a gang of 10,000, on a live cluster whose sessions go on.",
+    "replay": "An hour of a cluster, recorded and replayed: how much faster than life.",
     "memory": "Resident bytes of a core that records, in total, per node and per pod.",
 }
 
@@ -162,6 +170,8 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "ingest": (Size(5000, 5000, 10),),
     "delay": (Size(1000, 1000, 10),),
     "asking": (Size(5000, 5000, 10),),
+    # Two jobs come each of 3,600 periods, whatever is said of jobs.
+    "replay": (Size(1000, 7200, 10),),
     "memory": (Size(10_000, 10_000, 10, classes=200),),
 }
 

@@ -1,0 +1,142 @@
+"""How much faster than life a recording is replayed; the recording is made here, first."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pumice.bench import clusters
+from pumice.bench.clusters import Size
+from pumice.bench.results import Result
+from pumice.bench.wire_clusters import labelled, upsert
+from pumice.core.deltas import ClusterObject
+from pumice.core.model.pod import Pod, PodPhase
+from pumice.recordings import Recording
+from pumice.server.local import compare_recording
+from pumice.server.ops import OpReader
+from pumice.server.plugins import installed_registry
+from pumice.server.recording.entries import origin
+from pumice.server.recording.files import FileSink, RecordingOptions
+from pumice.server.recording.recorder import Recorder
+from pumice.server.state import ClusterState
+from pumice.server.wire import decision_batches, status_batches
+from pumice.v1 import configuration_pb2, decision_pb2, delta_pb2, object_pb2
+from pumice.v1.cluster_service_pb2 import ConnectResponse
+
+PERIODS = 3600
+# Decisions are named after the core that makes them.
+_CORE = "bench"
+_PERIOD_NS = 10**9
+_START_NS = 1_700_000_000 * 10**9
+_GANGS_A_PERIOD = 2
+# Pods run for a minute and up to another.
+_LEAST_PERIODS, _SPREAD = 60, 60
+
+
+def replay(size: Size, periods: int = PERIODS) -> Result:
+    """Two gangs come each period, run for a while and go; then all of it is replayed."""
+    with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
+        path = Path(folder) / "hour.pumice"
+        _Life(size, path).last(periods)
+        began = time.perf_counter()
+        with Recording(path) as recording:
+            found = compare_recording(recording)
+        taken = time.perf_counter() - began
+        assert found.identical
+        figures: dict[str, object] = {
+            "nodes": size.nodes,
+            "periods": periods,
+            "pods_a_period": _GANGS_A_PERIOD * size.size,
+            "decisions": found.decisions,
+            "recording_bytes": path.stat().st_size,
+            "replay_s": round(taken, 2),
+            "times_real_time": round(periods * _PERIOD_NS / 1e9 / taken, 1),
+        }
+    measured = (
+        "replay of a recording, every session compared, reading the file included; made in this "
+        "process before, with a core's own recorder, of a cluster whose decisions come true at once"
+    )
+    return Result("replay", measured, figures)
+
+
+class _Life:
+    """A cluster and its core without a stream, recorded as a core does."""
+
+    def __init__(self, size: Size, path: Path) -> None:
+        registry = installed_registry()
+        self._size = size
+        self._state = ClusterState(registry, f"{_CORE}-")
+        self._recorder = Recorder(
+            origin("bench", _CORE, registry), FileSink(RecordingOptions(path), "bench")
+        )
+        self._reader = OpReader()
+        self._now_ns, self._seq, self._jobs = _START_NS, 0, 0
+        self._pending: dict[str, Pod] = {}
+        self._ending: dict[int, list[Pod]] = defaultdict(list)
+        self._coming: list[delta_pb2.Op] = []
+
+    def last(self, periods: int) -> None:
+        self._recorder.start(self._state, self._now_ns)
+        configuration = delta_pb2.Op(configuration=configuration_pb2.Configuration())
+        things: list[ClusterObject] = [*clusters.queues(self._size.queues)]
+        self._take([configuration, *map(upsert, [*things, *clusters.nodes(self._size.nodes)])])
+        for period in range(periods):
+            self._now_ns += _PERIOD_NS
+            self._take([*self._coming, *self._ended(period), *self._arrived()])
+            self._coming = [*self._session(period)]
+        self._recorder.close()
+
+    def _take(self, ops: Sequence[delta_pb2.Op]) -> None:
+        first_seq = self._seq + 1
+        self._seq += len(ops)
+        numbered = list(self._reader.number(first_seq, ops))
+        rejected, _ = self._state.apply(numbered, self._now_ns)
+        batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)
+        self._recorder.took(batch, rejected, self._now_ns)
+
+    def _arrived(self) -> Iterator[delta_pb2.Op]:
+        for _ in range(_GANGS_A_PERIOD):
+            spec = clusters.plain_spec(self._jobs % self._size.classes)
+            queue = f"queue-{self._jobs % self._size.queues}"
+            yield from self._seen(clusters.pending_job(self._jobs, self._size.size, spec, queue))
+            self._jobs += 1
+
+    def _seen(self, things: Iterable[ClusterObject]) -> Iterator[delta_pb2.Op]:
+        for thing in labelled(things):
+            if isinstance(thing, Pod):
+                self._pending[thing.uid] = thing
+            yield upsert(thing)
+
+    def _session(self, period: int) -> Iterator[delta_pb2.Op]:
+        """What comes of its decisions: their outcomes, and pods that run."""
+        result = self._state.session(self._now_ns)
+        decided = list(decision_batches(result, epoch=1, based_on_seq=self._seq))
+        said = [ConnectResponse(decision_batch=batch) for batch in decided]
+        said += [ConnectResponse(status_batch=b) for b in status_batches(result, epoch=1)]
+        self._recorder.ran(self._state, result, said, 1)
+        applied = decision_pb2.OUTCOME_CODE_APPLIED
+        for decision in (decision for batch in decided for decision in batch.decisions):
+            pod = self._pending.pop(decision.bind.uid)
+            runs = replace(pod, node_name=decision.bind.node, phase=PodPhase.RUNNING)
+            lasts = _LEAST_PERIODS + pod.creation_time_ns % _SPREAD
+            self._ending[period + lasts].append(runs)
+            outcome = decision_pb2.Outcome(decision_id=decision.id, code=applied)
+            yield delta_pb2.Op(outcome=outcome)
+            yield upsert(runs, revision=2)
+
+    def _ended(self, period: int) -> Iterator[delta_pb2.Op]:
+        """Gangs end as they began, and are deleted."""
+        pods = self._ending.pop(period, [])
+        for pod in pods:
+            yield upsert(replace(pod, phase=PodPhase.SUCCEEDED), revision=3)
+            yield _gone(object_pb2.KIND_POD, pod.uid)
+        for job in dict.fromkeys(pod.group_name for pod in pods):
+            yield _gone(object_pb2.KIND_POD_GROUP, f"uid-{job}")
+
+
+def _gone(kind: object_pb2.Kind.ValueType, uid: str) -> delta_pb2.Op:
+    return delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=kind, uid=uid))

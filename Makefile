@@ -20,6 +20,10 @@ BENCH_LINES ?= .cache/bench/lines.jsonl
 BENCH_INTO ?= docs/reference
 BENCH_DATE ?= $(shell date +%F)
 SOAK_ARGS ?=
+# The name of the image, what builds it, and what is passed on, e.g. IMAGE_ARGS='--build-arg BASE=…'.
+IMAGE ?= pumice
+IMAGE_TOOL ?= $(firstword $(foreach tool,docker podman buildah,$(shell command -v $(tool) 2>/dev/null)))
+IMAGE_ARGS ?=
 # The branch that `buf breaking` compares the protos with.
 BREAKING_BRANCH ?= main
 
@@ -30,7 +34,7 @@ COMPILED := hatch_build.py server/pumice/core/kernel/_rows.c
 ENV_ID := $(shell sed '/^\[tool\.ruff/,$$d' pyproject.toml | cat - constraints.txt $(COMPILED) | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.made-$(ENV_ID)
 
-.PHONY: help env demo test check gen bench soak docs lint format types imports wire breaking clean
+.PHONY: help env demo test check gen bench soak docs image lint format types imports wire breaking clean
 
 help:  ## Lists the targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -74,6 +78,10 @@ soak: env  ## A million changes through the watching code: memory stays flat, di
 docs: env  ## Builds the documentation strictly, into site/.
 	@echo "docs: mkdocs build --strict"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+image:  ## Builds the container image with docker, podman or buildah.
+	@[ -n "$(IMAGE_TOOL)" ] || { echo "no docker, podman or buildah; install one or set IMAGE_TOOL"; exit 1; }
+	@$(IMAGE_TOOL) build $(IMAGE_ARGS) -t $(IMAGE) -f Containerfile .
 
 lint: env  ## Lints, and checks the format, with ruff.
 	@echo "lint: ruff"

@@ -1,10 +1,13 @@
-"""Compiles the kernel when the package is built, if a C compiler is at hand.
+"""Compiles the kernel when the package is built.
 
-Without one, or when it fails, the package is as good and slower: NumPy does the kernel's work.
+The environment variable PUMICE_KERNEL says what happens where it cannot be compiled: ``optional``
+(the default) leaves it out with a warning, and NumPy does its work more slowly; ``required`` fails
+the build.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -15,12 +18,13 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 KERNEL = "server/pumice/core/kernel"
+CHOICES = ("optional", "required")
 # One build serves every Python from the oldest supported one on.
 LIBRARY = "_rows.abi3.so"
 
 
 class KernelHook(BuildHookInterface[Any]):
-    """Puts the compiled kernel beside its source, and into the wheel."""
+    """Puts the compiled kernel beside its source and into the wheel."""
 
     PLUGIN_NAME = "custom"
 
@@ -28,7 +32,12 @@ class KernelHook(BuildHookInterface[Any]):
         del version
         if self.target_name != "wheel":
             return
+        choice = os.environ.get("PUMICE_KERNEL") or "optional"
+        if choice not in CHOICES:
+            raise ValueError(f"PUMICE_KERNEL is {choice!r}; allowed: {', '.join(CHOICES)}")
         problem = compile_kernel(Path(self.root))
+        if problem and choice == "required":
+            raise RuntimeError(f"PUMICE_KERNEL is required: {problem}")
         if problem:
             self.app.display_warning(f"the kernel is left out: {problem}")
             return
@@ -39,7 +48,7 @@ class KernelHook(BuildHookInterface[Any]):
 
 
 def compile_kernel(root: Path) -> str:
-    """Returns why it cannot be done, or nothing."""
+    """Returns why the kernel cannot be compiled; empty when it was compiled."""
     if sys.platform == "win32":
         return "it is not built on Windows"
     folder = root / KERNEL

@@ -1,4 +1,4 @@
-"""kube-apiserver and etcd, built once from the module registry into the user's cache.
+"""kube-apiserver, etcd and kubectl, built once from the module registry into the user's cache.
 
 `python -m tests.controlplane.binaries` builds them and says where they are.
 """
@@ -37,8 +37,9 @@ class Program:
     def path(self) -> Path:
         """Where it is, or will be: the folder names all that it is made from."""
         digest = hashlib.sha256()
-        for part in ("go.mod", "go.sum"):
-            digest.update((self.module / part).read_bytes())
+        for part in ("go.mod", "go.sum", "main.go"):
+            if (self.module / part).is_file():
+                digest.update((self.module / part).read_bytes())
         folder = f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
         return cache_folder() / folder / self.name
 
@@ -47,6 +48,7 @@ APISERVER = Program(
     "kube-apiserver", "1.36.1", _MODULES / "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"
 )
 ETCD = Program("etcd", "3.6.5", _MODULES / "etcd", "go.etcd.io/etcd/server/v3")
+KUBECTL = Program("kubectl", "1.36.1", _MODULES / "kubectl", "pumice.test/kubectl")
 PROGRAMS = (ETCD, APISERVER)
 
 
@@ -107,5 +109,5 @@ def _alone(lock: Path) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    for wanted in PROGRAMS:
+    for wanted in (*PROGRAMS, KUBECTL):
         print(build(wanted))

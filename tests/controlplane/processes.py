@@ -15,6 +15,7 @@ from typing import IO
 
 from tests.controlplane.binaries import APISERVER, ETCD, build
 from tests.controlplane.credentials import ADMIN, HOST, Credentials
+from tests.controlplane.guard import GUARD
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0
@@ -94,9 +95,7 @@ class ControlPlane:
     def _run(self, program: Path, *arguments: str) -> subprocess.Popen[bytes]:
         log = self._log(program.name)
         with log:
-            return subprocess.Popen(
-                [str(program), *arguments], cwd=self.folder, stdout=log, stderr=log
-            )
+            return GUARD.start([str(program), *arguments], log, self.folder)
 
     def _log(self, name: str) -> IO[bytes]:
         return (self.folder / f"{name}.log").open("ab")

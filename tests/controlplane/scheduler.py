@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.controlplane.guard import GUARD
+
 _PROGRAM = (sys.executable, "-c", "from pumice.cli.main import main; main()")
 _END_SECONDS = 20.0
 # Short enough for a test, long enough for a busy machine.
@@ -30,7 +32,7 @@ class Child:
     @classmethod
     def start(cls, log: Path, *arguments: str) -> Child:
         with log.open("ab") as file:
-            process = subprocess.Popen([*_PROGRAM, *arguments], stdout=file, stderr=file)
+            process = GUARD.start([*_PROGRAM, *arguments], file)
         return cls(log, process)
 
     @property

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
 
 import hatch_build
 
@@ -46,3 +47,25 @@ def test_with_a_compiler_it_is_made(copy: Path) -> None:
     (copy / hatch_build.KERNEL / hatch_build.LIBRARY).unlink(missing_ok=True)
     assert hatch_build.compile_kernel(copy) == ""
     assert (copy / hatch_build.KERNEL / hatch_build.LIBRARY).exists()
+
+
+def hook(folder: Path) -> hatch_build.KernelHook:
+    metadata = ProjectMetadata[Any](str(folder), None)
+    return hatch_build.KernelHook(str(folder), {}, None, metadata, str(folder), "wheel")
+
+
+def test_a_build_that_requires_the_kernel_fails_without_it(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_compiler(monkeypatch, "no-such-compiler")
+    monkeypatch.setenv("PUMICE_KERNEL", "required")
+    with pytest.raises(RuntimeError, match=r"PUMICE_KERNEL is required: .* cannot be compiled"):
+        hook(copy).initialize("standard", {"artifacts": []})
+
+
+def test_a_build_that_does_not_know_the_choice_says_what_is_allowed(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUMICE_KERNEL", "yes")
+    with pytest.raises(ValueError, match="PUMICE_KERNEL is 'yes'; allowed: optional, required"):
+        hook(copy).initialize("standard", {"artifacts": []})

@@ -1,7 +1,5 @@
-"""The container files name files and commands that exist, and the services work together."""
+"""The compose file refers to what exists, and its services work together."""
 
-import json
-import re
 import signal
 import subprocess
 import sys
@@ -26,39 +24,6 @@ SERVICES: dict[str, Any] = COMPOSE["services"]
 
 def pumice(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "pumice.cli", *arguments]
-
-
-def instructions() -> list[tuple[str, str]]:
-    text = (REPOSITORY / "Containerfile").read_text(encoding="utf-8")
-    text = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
-    return [
-        (word, rest.strip())
-        for word, _, rest in (line.partition(" ") for line in text.splitlines() if line)
-    ]
-
-
-def test_the_containerfile_uses_known_instructions() -> None:
-    known = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "ENTRYPOINT", "CMD"}
-    assert [word for word, _ in instructions() if word not in known] == []
-    assert instructions()[0][0] == "FROM"
-
-
-def test_the_containerfile_copies_what_is_there() -> None:
-    sources = [
-        source
-        for word, rest in instructions()
-        if word == "COPY" and not rest.startswith("--from")
-        for source in rest.split()[:-1]
-    ]
-    assert [source for source in sources if not (REPOSITORY / source).exists()] == []
-    roots = {"proto", "server", "adapters", "clients", "bench"}
-    assert roots <= set(sources)
-
-
-def test_the_image_runs_pumice_and_not_as_root() -> None:
-    last = dict(instructions())
-    assert json.loads(last["ENTRYPOINT"]) == ["pumice"]
-    assert last["USER"] not in {"root", "0"}
 
 
 def test_compose_refers_to_what_it_defines() -> None:

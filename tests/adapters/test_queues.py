@@ -126,6 +126,27 @@ async def test_a_world_that_does_not_answer_is_asked_later_and_later() -> None:
     await end_tasks(bench.task)
 
 
+async def test_successful_readings_of_one_object_never_wait_longer() -> None:
+    bench = Bench()
+    bench.world.store.put(pod("a"))
+    for _ in range(6):
+        bench.queue.add(A, "test")
+        await settle()
+    assert bench.ear.heard == ["seen uid-a"] * 6
+    assert [sleep for sleep in bench.clock.sleeps if sleep > 0] == []
+    await end_tasks(bench.task)
+
+
+async def test_a_success_resets_the_delay_of_a_key_that_waits_again() -> None:
+    keys: DelayedKeys[str] = DelayedKeys(Backoff(1.0, 60.0), FakeClock(), random.Random(1))
+    keys.add("k")
+    await keys.next()
+    keys.add("k")
+    keys.forget("k")
+    assert len(keys) == 1
+    assert keys._failures == {}
+
+
 async def test_a_reading_that_the_watch_overtook_is_not_told() -> None:
     bench = Bench()
     bench.world.store.put(pod("a"))

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from pumice.adapters.kubernetes.api import AccessSource
-from pumice.adapters.kubernetes.pace import TokenBucket
+from pumice.adapters.kubernetes.rate_limit import TokenBucket
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.metrics import Metrics

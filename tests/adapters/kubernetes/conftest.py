@@ -9,7 +9,7 @@ import pytest
 
 from pumice.adapters.kubernetes.api import Access
 from pumice.adapters.kubernetes.options import KubernetesOptions
-from pumice.adapters.kubernetes.pace import TokenBucket
+from pumice.adapters.kubernetes.rate_limit import TokenBucket
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.kubernetes.world import KubernetesWorld
 from pumice.adapters.runtime.clock import SystemClock, end_tasks

@@ -93,6 +93,12 @@ class FakeApi:
         self.changes.append((self.version, "ERROR", resource, body))
         self._wake()
 
+    def end_watches(self, resource: str) -> None:
+        """Ends the watches of a resource that are open now."""
+        self.version += 1
+        self.changes.append((self.version, "END", resource, {}))
+        self._wake()
+
     def expire(self, resource: str) -> None:
         """Ends watches that are open, and refuses those that are about to be."""
         self.error(resource, 410)
@@ -206,8 +212,10 @@ class FakeApi:
                     if version <= since or name != resource:
                         continue
                     since = version
-                    if change == "ERROR" and version <= born:
+                    if change in {"ERROR", "END"} and version <= born:
                         continue
+                    if change == "END":
+                        return response
                     if change in {"BOOKMARK", "ERROR"} or matches(body):
                         line = json.dumps({"type": change, "object": body}) + "\n"
                         await response.write(line.encode())

@@ -18,7 +18,7 @@ from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.v1.decision_pb2 import OUTCOME_CODE_APPLIED, Bind, Decision
 from tests.adapters.fake_clock import until
 from tests.adapters.fake_core import FakeCore, running_core, serve
-from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
 from tests.adapters.kubernetes.objects import node, pod
 
 LEASES = "leases.coordination.k8s.io"
@@ -115,8 +115,31 @@ async def test_health_and_metrics_are_served(adapters: Adapters, unused_tcp_port
     stream = serve(await adapters.core.accept())
     await stream.snapshot_done()
     async with aiohttp.ClientSession() as client:
-        async with client.get(f"http://{address}/healthz") as page:
-            assert await page.text() == "ok"
+        for probe in ("healthz", "readyz", "livez", "healthz/ping"):
+            async with client.get(f"http://{address}/{probe}") as page:
+                assert await page.text() == "ok"
+        async with client.get(f"http://{address}/readyz?verbose") as page:
+            assert "[+]watches ok" in await page.text()
         async with client.get(f"http://{address}/metrics") as page:
-            assert "pumice_adapter_leads 1" in await page.text()
+            shown = await page.text()
+            assert "pumice_adapter_leads 1" in shown
+            assert 'pumice_adapter_check_ok{check="watches"} 1.0' in shown
+            assert 'api_request_duration_seconds_count{code="201",method="POST",re' in shown
     await stream.close()
+
+
+async def test_an_adapter_that_cannot_list_is_alive_but_not_ready(
+    adapters: Adapters, unused_tcp_port: int
+) -> None:
+    address = f"127.0.0.1:{unused_tcp_port}"
+    adapters.api.trouble.append(Trouble("GET", "/nodes", times=10**9, status=503))
+    adapters.start("a", address)
+    await until(lambda: adapters.api.made("GET", "/nodes"))
+    async with aiohttp.ClientSession() as client:
+        for probe, status in (("livez", 200), ("readyz", 503), ("healthz", 503)):
+            async with client.get(f"http://{address}/{probe}") as page:
+                assert page.status == status
+        async with client.get(f"http://{address}/readyz") as page:
+            text = await page.text()
+    assert "[-]watches failed: " in text
+    assert "nodes: not listed yet" in text

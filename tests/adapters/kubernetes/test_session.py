@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pumice.adapters.kubernetes.api import Access, AccessSource
+from pumice.adapters.kubernetes.connections import ConnectionPool
 from pumice.adapters.kubernetes.errors import (
     ApiError,
     BadCredentialsError,
@@ -16,10 +17,9 @@ from pumice.adapters.kubernetes.errors import (
     NotLeadingError,
     UnreachableError,
 )
-from pumice.adapters.kubernetes.lane import Lane
-from pumice.adapters.kubernetes.pace import TokenBucket
-from pumice.adapters.kubernetes.patience import Patience
 from pumice.adapters.kubernetes.process import check
+from pumice.adapters.kubernetes.rate_limit import TokenBucket
+from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.metrics import Metrics
 from tests.adapters.fake_clock import FakeClock
@@ -55,7 +55,7 @@ async def test_credentials_that_stay_bad_are_an_error(
     with pytest.raises(BadCredentialsError, match="expired"):
         await session.call("GET", "/version")
     with pytest.raises(BadCredentialsError):
-        await check(session, Patience(FastClock(), Metrics()))
+        await check(session, RetryPolicy(FastClock(), Metrics()))
 
 
 async def test_a_watch_renews_credentials_too(
@@ -89,7 +89,7 @@ async def test_an_answer_that_is_lost_is_told_from_a_server_that_is_not_there(
     # Neither breaks the next one.
     assert await session.call("GET", "/version")
 
-    lane = Lane(Access("http://127.0.0.1:1"), 1, "test")
+    lane = ConnectionPool(Access("http://127.0.0.1:1"), 1, "test")
     with pytest.raises(UnreachableError, match="check the address"):
         await lane.exchange("GET", "/", "", b"", 1.0, None)
 
@@ -155,7 +155,7 @@ async def test_chunked_answers_are_put_together(session: ApiSession, fake_api: F
     finished = asyncio.Event()
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    lane = Lane(Access(f"http://127.0.0.1:{port}"), 1, "test")
+    lane = ConnectionPool(Access(f"http://127.0.0.1:{port}"), 1, "test")
     reply = await lane.exchange("GET", "/", "", b"", 2.0, None)
     assert (reply.status, reply.body) == (200, b"hello world")
     await lane.close()

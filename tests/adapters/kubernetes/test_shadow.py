@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from pumice.adapters.kubernetes.commands import kubernetes_command
 from pumice.adapters.kubernetes.errors import ReadOnlyError
 from pumice.adapters.kubernetes.options import KubernetesOptions
-from pumice.adapters.kubernetes.pace import TokenBucket
 from pumice.adapters.kubernetes.process import run_adapter
+from pumice.adapters.kubernetes.rate_limit import TokenBucket
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.kubernetes.settings import AdapterSettings
 from pumice.adapters.runtime.clock import SystemClock, end_tasks

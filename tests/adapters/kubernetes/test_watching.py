@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pumice.adapters.kubernetes.ring import Share
 from pumice.adapters.kubernetes.selection import Selection
+from pumice.adapters.kubernetes.sharding import Shard
 from pumice.adapters.runtime.metrics import Metrics
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.conftest import Cluster
@@ -53,7 +53,7 @@ async def test_a_bookmark_moves_the_watch_on(
     # Everything before the bookmark is forgotten; the watch goes on after it, without a list.
     fake_api.forget_history()
     fake_api.trouble.append(Trouble("GET", "/nodes.*watch=1", times=1))
-    fake_api.error("nodes", 500)
+    fake_api.end_watches("nodes")
     await until(lambda: metrics.counted("watches", resource="nodes") >= 2)
     fake_api.put("nodes", node("n1"))
     await until(lambda: cluster.names("node") == ["n1"])
@@ -130,7 +130,7 @@ async def test_several_schedulers_divide_a_cluster(fake_api: FakeApi, watched: W
         fake_api.put("nodes", node(f"n{number}"))
         fake_api.put("pods", pod(f"p{number}", ownerReferences=[{"name": f"owner{number}"}]))
         fake_api.put(PODGROUPS, group(f"g{number}", ownerReferences=[{"name": f"owner{number}"}]))
-    parts = [watched(selection=Selection(share=Share(f"volcano-{index}", 2))) for index in range(2)]
+    parts = [watched(selection=Selection(share=Shard(f"volcano-{index}", 2))) for index in range(2)]
     await until(lambda: all(part.synced for part in parts))
     for kind in ("node", "pod", "pod_group"):
         names = [part.names(kind) for part in parts]

@@ -4,10 +4,10 @@ from typing import Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.answers import result_of
 from pumice.adapters.kubernetes.errors import CONFLICT, ApiError, KubernetesError
-from pumice.adapters.kubernetes.reading import PodReader
+from pumice.adapters.kubernetes.reading import ObjectReader
 from pumice.adapters.kubernetes.resources import PODS
+from pumice.adapters.kubernetes.results import result_of
 from pumice.adapters.kubernetes.session import ApiSession, Fence
 from pumice.adapters.kubernetes.volumes import VolumeBinder
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult, ReadError
@@ -22,7 +22,7 @@ class KubernetesBinder:
     def __init__(
         self,
         api: ApiSession,
-        reader: PodReader,
+        reader: ObjectReader,
         volumes: VolumeBinder,
         fence: Fence,
         seconds: float,

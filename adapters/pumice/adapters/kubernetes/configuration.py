@@ -100,10 +100,10 @@ class ConfigMapSink:
     def source(self) -> Source:
         return Source(_CONFIG_MAPS, f"metadata.name={self._key.name}")
 
-    def begin(self) -> None:
+    def begin_list(self) -> None:
         self._is_there = False
 
-    def put(self, head: Head, raw: msgspec.Raw) -> None:
+    def upsert(self, head: Head, raw: msgspec.Raw) -> None:
         if head.metadata.name != self._key.name:
             return
         self._is_there = True
@@ -117,15 +117,15 @@ class ConfigMapSink:
             return
         self._teller.say(text)
 
-    def end(self) -> None:
+    def end_list(self) -> None:
         if not self._is_there:
             self._miss()
 
-    def drop(self, head: Head) -> None:
+    def delete(self, head: Head) -> None:
         if head.metadata.name == self._key.name:
             self._miss()
 
-    async def breathe(self) -> None:
+    async def wait_for_space(self) -> None:
         """There is one object at most."""
 
     def _miss(self) -> None:

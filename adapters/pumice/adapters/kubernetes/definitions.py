@@ -28,7 +28,7 @@ _BLIND: Final = Backoff(5.0, 120.0)
 
 
 class Definitions:
-    """A sink of CustomResourceDefinitions; wakes those who wait for one of them."""
+    """A store of CustomResourceDefinitions; wakes those who wait for one of them."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock, self._rng = clock, rng
@@ -38,7 +38,7 @@ class Definitions:
         # Nobody may see definitions, or nobody tries to.
         self.is_blind = True
 
-    async def appears(self, source: Source, misses: int) -> None:
+    async def wait_for(self, source: Source, misses: int) -> None:
         """Waits until a list of the source is worth a try."""
         name = source.resource.full_name
         if not source.resource.custom:
@@ -60,24 +60,24 @@ class Definitions:
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    # The sink.
+    # The store.
 
-    def begin(self) -> None:
+    def begin_list(self) -> None:
         self._listing = set()
 
-    def put(self, head: Head, raw: msgspec.Raw) -> None:
+    def upsert(self, head: Head, raw: msgspec.Raw) -> None:
         name = head.metadata.name
         self._listing.add(name)
         self._present.add(name)
         self._tell()
 
-    def end(self) -> None:
+    def end_list(self) -> None:
         self.is_blind = False
         self._present = set(self._listing)
         self._tell()
 
-    def drop(self, head: Head) -> None:
+    def delete(self, head: Head) -> None:
         self._present.discard(head.metadata.name)
 
-    async def breathe(self) -> None:
+    async def wait_for_space(self) -> None:
         """Nobody is behind."""

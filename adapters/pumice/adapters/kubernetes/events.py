@@ -17,7 +17,7 @@ from pumice.adapters.kubernetes.errors import (
     KubernetesError,
     one_line,
 )
-from pumice.adapters.kubernetes.feed import Memory
+from pumice.adapters.kubernetes.object_store import Memory
 from pumice.adapters.kubernetes.quantities import shown_time
 from pumice.adapters.kubernetes.resources import Resource, resources_of
 from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence

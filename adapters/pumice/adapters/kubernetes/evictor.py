@@ -4,11 +4,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.answers import other_uid_or, result_of
 from pumice.adapters.kubernetes.errors import ApiError, KubernetesError
 from pumice.adapters.kubernetes.quantities import shown_time
 from pumice.adapters.kubernetes.reflector import Head
 from pumice.adapters.kubernetes.resources import PODS
+from pumice.adapters.kubernetes.results import other_uid_or, result_of
 from pumice.adapters.kubernetes.session import METADATA_ONLY, STRATEGIC, ApiSession, Fence
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.world import DONE, ApplyResult

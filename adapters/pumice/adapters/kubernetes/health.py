@@ -1,30 +1,44 @@
-"""The pages that a process is watched by: /healthz and /metrics."""
+"""The HTTP pages of an adapter: /livez, /readyz, /healthz and /metrics."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from pumice.adapters.kubernetes.errors import NoAccessError
 from pumice.adapters.kubernetes.settings import AdapterSettings
+from pumice.adapters.runtime.health import Health, Probe
 from pumice.adapters.runtime.metrics import Metrics
+
+_Handler = Callable[[web.Request], Awaitable[web.Response]]
+_UNHEALTHY: Final = 503
 
 
 @asynccontextmanager
-async def serve_pages(settings: AdapterSettings, metrics: Metrics) -> AsyncIterator[None]:
+async def serve_pages(
+    settings: AdapterSettings, metrics: Metrics, health: Health
+) -> AsyncIterator[None]:
     """Serves what the settings ask for, for as long as the block runs."""
     runners: list[web.AppRunner] = []
     addresses: dict[str, list[web.RouteDef]] = {}
 
-    async def healthy(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
     async def shown(_: web.Request) -> web.Response:
-        return web.Response(text=metrics.render())
+        health.run()
+        headers = {"Content-Type": CONTENT_TYPE_LATEST}
+        return web.Response(body=metrics.render(), headers=headers)
 
     if settings.health_address:
-        pages = [web.get("/healthz", healthy), web.get("/healthz/ping", healthy)]
-        addresses.setdefault(settings.health_address, []).extend(pages)
+        addresses.setdefault(settings.health_address, []).extend(
+            [
+                web.get("/livez", _probe_page(health, "livez", Probe.LIVE)),
+                web.get("/readyz", _probe_page(health, "readyz", Probe.READY)),
+                web.get("/healthz", _probe_page(health, "healthz", Probe.ANY)),
+                # Volcano serves this one; it says that the process answers.
+                web.get("/healthz/ping", _probe_page(health, "ping", Probe(0))),
+            ]
+        )
     if settings.metrics_address:
         addresses.setdefault(settings.metrics_address, []).append(web.get("/metrics", shown))
     try:
@@ -34,6 +48,24 @@ async def serve_pages(settings: AdapterSettings, metrics: Metrics) -> AsyncItera
     finally:
         for runner in runners:
             await runner.cleanup()
+
+
+def _probe_page(health: Health, name: str, probe: Probe) -> _Handler:
+    """A page in the form of the API server's: "ok", or one line per check."""
+
+    async def page(request: web.Request) -> web.Response:
+        results = health.run(probe)
+        is_ok = all(result.is_ok for result in results)
+        if is_ok and "verbose" not in request.query:
+            return web.Response(text="ok")
+        lines = [
+            f"[+]{result.name} ok" if result.is_ok else f"[-]{result.name} failed: {result.problem}"
+            for result in results
+        ]
+        lines.append(f"{name} check {'passed' if is_ok else 'failed'}")
+        return web.Response(text="\n".join(lines) + "\n", status=200 if is_ok else _UNHEALTHY)
+
+    return page
 
 
 async def _serve(address: str, routes: list[web.RouteDef]) -> web.AppRunner:
@@ -48,7 +80,5 @@ async def _serve(address: str, routes: list[web.RouteDef]) -> web.AppRunner:
         await web.TCPSite(runner, host or None, int(port)).start()
     except OSError as error:
         await runner.cleanup()
-        raise NoAccessError(
-            f"{address} cannot be listened on: {error.strerror or error}"
-        ) from error
+        raise NoAccessError(f"cannot listen on {address}: {error.strerror or error}") from error
     return runner

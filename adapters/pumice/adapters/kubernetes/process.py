@@ -14,13 +14,14 @@ from pumice.adapters.kubernetes.errors import (
 )
 from pumice.adapters.kubernetes.health import serve_pages
 from pumice.adapters.kubernetes.lease import LeaseEpochs
-from pumice.adapters.kubernetes.pace import TokenBucket
-from pumice.adapters.kubernetes.patience import Patience
+from pumice.adapters.kubernetes.rate_limit import TokenBucket
+from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.kubernetes.settings import AdapterSettings
 from pumice.adapters.kubernetes.world import KubernetesWorld
 from pumice.adapters.runtime.clock import SystemClock, end_tasks
 from pumice.adapters.runtime.connect import ChannelFactory
+from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.runner import AdapterRuntime
 from pumice.adapters.shadow.comparison import Comparison
@@ -40,6 +41,7 @@ async def run_adapter(settings: AdapterSettings, open_channel: ChannelFactory) -
     # finds.
     gc.set_threshold(50_000, 20, 50)
     clock, metrics = SystemClock(), Metrics()
+    health = Health(metrics)
     source = AccessSource(settings.kubeconfig, settings.context, settings.master)
     pace = TokenBucket(settings.qps, settings.burst, clock)
     api = ApiSession(
@@ -54,19 +56,19 @@ async def run_adapter(settings: AdapterSettings, open_channel: ChannelFactory) -
         log.warning("%s", remark)
     await api.open()
     try:
-        await check(api, Patience(clock, metrics))
-        async with serve_pages(settings, metrics):
+        await check(api, RetryPolicy(clock, metrics))
+        async with serve_pages(settings, metrics, health):
             serve = _serve if settings.shadow is None else _serve_shadow
-            await serve(settings, open_channel, api, clock, metrics)
+            await serve(settings, open_channel, api, clock, metrics, health)
     finally:
         await api.close()
 
 
-async def check(api: ApiSession, patience: Patience) -> None:
+async def check(api: ApiSession, retries: RetryPolicy) -> None:
     """That the API server answers and knows us: said now, not in an hour."""
     refusal = None
     try:
-        async for attempt in patience.retrying("the API server", tries=_FIRST_TRIES):
+        async for attempt in retries.retrying("the API server", tries=_FIRST_TRIES):
             with attempt:
                 refusal = await _ask(api)
     except (LostAnswerError, ApiError) as error:
@@ -94,12 +96,13 @@ async def _serve(
     api: ApiSession,
     clock: SystemClock,
     metrics: Metrics,
+    health: Health,
 ) -> None:
     lease = None
     if settings.lease is not None:
         lease = LeaseEpochs(api, settings.lease, clock, metrics)
     may_act = lease.may_act if lease is not None else lambda: True
-    world = KubernetesWorld(api, settings.world, clock, metrics, may_act=may_act)
+    world = KubernetesWorld(api, settings.world, clock, metrics, may_act=may_act, health=health)
     runtime = AdapterRuntime(
         world, open_channel, settings.runtime, epochs=lease, clock=clock, metrics=metrics
     )
@@ -121,6 +124,7 @@ async def _serve_shadow(
     api: ApiSession,
     clock: SystemClock,
     metrics: Metrics,
+    health: Health,
 ) -> None:
     """Decides beside the cluster's own scheduler; needs no lease, because it does nothing."""
     options = settings.shadow or ShadowOptions()
@@ -131,7 +135,7 @@ async def _serve_shadow(
         return metrics.counted("streams") if runtime.is_served else 0
 
     world = ShadowWorld(
-        KubernetesWorld(api, settings.world, clock, metrics, may_act=lambda: False),
+        KubernetesWorld(api, settings.world, clock, metrics, may_act=lambda: False, health=health),
         comparison,
         settings.world.selection.scheduler_names,
         clock,

@@ -6,8 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from pumice.adapters.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
-from pumice.adapters.kubernetes.patience import Patience
 from pumice.adapters.kubernetes.resources import VOLCANO, Resource
+from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession
 
 log = logging.getLogger(__name__)
@@ -30,8 +30,8 @@ _QUEUE: Final = msgspec.json.Decoder(_Queue)
 class QueueMaker:
     """Makes the root queue and the default queue in one API group."""
 
-    def __init__(self, api: ApiSession, patience: Patience, default_queue: str) -> None:
-        self._api, self._patience, self._default = api, patience, default_queue
+    def __init__(self, api: ApiSession, retries: RetryPolicy, default_queue: str) -> None:
+        self._api, self._retries, self._default = api, retries, default_queue
 
     async def make(self, resource: Resource) -> None:
         """Tries until it is done; NOT_FOUND, when the resource went meanwhile, is raised."""
@@ -41,7 +41,7 @@ class QueueMaker:
         await self._make(resource, self._default, reclaimable=True)
 
     async def _make(self, resource: Resource, name: str, *, reclaimable: bool) -> None:
-        async for attempt in self._patience.retrying(f"queue {name}"):
+        async for attempt in self._retries.retrying(f"queue {name}"):
             with attempt:
                 await self._make_once(resource, name, reclaimable)
 

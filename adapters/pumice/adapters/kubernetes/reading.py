@@ -13,7 +13,7 @@ from pumice.manifests import ManifestError, decode
 _HEAD = msgspec.json.Decoder(Head)
 
 
-class PodReader:
+class ObjectReader:
     """Reads pods, and any other object that is watched."""
 
     def __init__(self, api: ApiSession, seconds: float) -> None:

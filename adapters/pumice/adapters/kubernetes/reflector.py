@@ -1,4 +1,10 @@
-"""One resource, listed in pages and then watched, for as long as the adapter lives."""
+"""A reflector: lists one resource in pages, watches it, and keeps a store the same as it.
+
+The behaviour is that of client-go's reflector. A watch that ends is opened again at the version it
+has reached. An error that says that the version is of no use, or an ERROR event of any code, leads
+to a new list, after a delay that grows while lists follow each other. Nothing here knows what the
+objects mean; what is specific to a resource is in the `Source` and the `Store`.
+"""
 
 import asyncio
 import logging
@@ -17,8 +23,8 @@ from pumice.adapters.kubernetes.errors import (
     MissingRightsError,
     one_line,
 )
-from pumice.adapters.kubernetes.patience import Patience
 from pumice.adapters.kubernetes.resources import Resource
+from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.kubernetes.session import (
     JSON,
@@ -27,7 +33,7 @@ from pumice.adapters.kubernetes.session import (
     ApiSession,
     failure,
 )
-from pumice.adapters.runtime.clock import Clock
+from pumice.adapters.runtime.clock import Backoff, Clock
 from pumice.adapters.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -38,35 +44,44 @@ _WATCH_SECONDS: Final = (300, 600)
 # Bookmarks come about once a minute; a connection that is silent for longer may be dead.
 _QUIET_SECONDS: Final = 150.0
 _LONGEST_LINE: Final = 64 << 20
-# A watch that ends sooner than this is not begun again at once.
+# Delays between lists that follow each other. A list after a watch of _STEADY_SECONDS gets the
+# first delay again.
+_LIST_BACKOFF: Final = Backoff(1.0, 30.0)
+_STEADY_SECONDS: Final = 120.0
+# Delays after watches that end within _SHORT_SECONDS.
+_WATCH_BACKOFF: Final = Backoff(0.5, 10.0)
 _SHORT_SECONDS: Final = 1.0
+# A watch that cannot be opened so many times is given up for a new list.
+_WATCH_TRIES: Final = 5
+# A resource without an open watch for so long is stale.
+_STALE_SECONDS: Final = 60.0
 
 
 class Owner(msgspec.Struct, gc=False):
-    """Whom an object belongs to."""
+    """The owner of an object."""
 
     name: str = ""
 
 
 class HeadMetadata(msgspec.Struct, rename="camel", gc=False):
-    """What names an object."""
+    """The part of an object's metadata that identifies it."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    owner_references: list[Owner] = []
+    owner_references: list[Owner] | None = None
 
 
 class Head(msgspec.Struct, gc=False):
-    """As much of an object as the watch itself needs."""
+    """The part of an object that the reflector needs."""
 
     metadata: HeadMetadata = msgspec.field(default_factory=HeadMetadata)
 
 
 class _Listing(msgspec.Struct, rename="camel"):
     resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
+    continue_: str | None = msgspec.field(default="", name="continue")
 
 
 class _Page(msgspec.Struct):
@@ -74,59 +89,65 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class _Change(msgspec.Struct):
+class _WatchEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
 
-class _Refusal(msgspec.Struct):
+class _ErrorObject(msgspec.Struct):
     code: int = 500
 
 
 _HEAD: Final = msgspec.json.Decoder(Head)
 _PAGE: Final = msgspec.json.Decoder(_Page)
-_CHANGE: Final = msgspec.json.Decoder(_Change)
-_REFUSAL: Final = msgspec.json.Decoder(_Refusal)
+_WATCH_EVENT: Final = msgspec.json.Decoder(_WatchEvent)
+_ERROR_OBJECT: Final = msgspec.json.Decoder(_ErrorObject)
 
 
-class Sink(Protocol):
-    """Where objects go."""
+class Store(Protocol):
+    """Receives the objects of one resource."""
 
-    def begin(self) -> None:
-        """A new list: what is not in it is gone at its end."""
+    def begin_list(self) -> None:
+        """A new list begins: objects that are not in it are deleted at its end."""
         ...
 
-    def put(self, head: Head, raw: msgspec.Raw) -> None: ...
+    def upsert(self, head: Head, raw: msgspec.Raw) -> None: ...
 
-    def end(self) -> None: ...
+    def end_list(self) -> None: ...
 
-    def drop(self, head: Head) -> None: ...
+    def delete(self, head: Head) -> None: ...
 
-    async def breathe(self) -> None:
-        """Called now and then; waits while those behind are not done with what came before."""
+    async def wait_for_space(self) -> None:
+        """Called between chunks; waits while the consumers of the store are behind."""
         ...
 
 
-class Appearance(Protocol):
-    """Knows when a resource that is missing may be there."""
+class Discovery(Protocol):
+    """Knows whether the API server serves a resource."""
 
-    async def appears(self, source: Source, misses: int) -> None: ...
+    async def wait_for(self, source: Source, misses: int) -> None:
+        """Returns when a list of a missing resource is worth a try."""
+        ...
 
     def is_absent(self, source: Source) -> bool:
-        """Whether a refusal means no more than that there is no such resource."""
+        """Whether a refusal only means that there is no such resource."""
         ...
+
+
+class _RelistNeeded(Exception):  # noqa: N818 - control flow, not an error
+    """The watch cannot go on from the version it has reached."""
 
 
 class Reflector:
-    """Keeps a sink the same as a resource of the API server."""
+    """Keeps a store the same as a resource of the API server."""
 
     def __init__(
         self,
         source: Source,
-        sink: Sink,
+        store: Store,
         api: ApiSession,
-        appearance: Appearance,
-        patience: Patience,
+        discovery: Discovery,
+        retries: RetryPolicy,
         clock: Clock,
         rng: random.Random,
         metrics: Metrics,
@@ -135,12 +156,12 @@ class Reflector:
         metadata_only: bool = False,
         page_size: int = PAGE_SIZE,
     ) -> None:
-        # Set once the sink has all there was, or once it is known that there is no such resource.
+        # Set once the store has the first list, or once the resource is known to be missing.
         self.listed = asyncio.Event()
-        # Set while there is such a resource.
+        # Set while the API server has the resource.
         self.found = asyncio.Event()
-        self._source, self._sink, self._api = source, sink, api
-        self._appearance, self._patience = appearance, patience
+        self._source, self._store, self._api = source, store, api
+        self._discovery, self._retries = discovery, retries
         self._clock, self._rng, self._metrics = clock, rng, metrics
         self._path = source.resource.path(namespace)
         self._list_accept = METADATA_LIST if metadata_only else JSON
@@ -148,68 +169,91 @@ class Reflector:
         self._page_size = page_size
         self._version = ""
         self._label = source.resource.full_name
+        self._is_watching = False
+        # When the store was last known to follow the server.
+        self._followed_at = clock.now()
 
     @property
     def resource(self) -> Resource:
         return self._source.resource
 
+    def why_stale(self) -> str:
+        """Why the store may be out of date; "" when it follows the server."""
+        if not self.listed.is_set():
+            return "not listed yet"
+        if self._is_watching or not self.found.is_set():
+            return ""
+        seconds = self._clock.now() - self._followed_at
+        return f"not watched for {seconds:.0f} s" if seconds > _STALE_SECONDS else ""
+
     async def run(self) -> None:
+        """Lists and watches until it is cancelled."""
+        lists_in_a_row = 0
+        page_size = self._page_size
+        while True:
+            began = self._clock.now()
+            try:
+                await self._list_when_found(page_size)
+            except ApiError as error:
+                if error.status == EXPIRED:
+                    # The page token outlived the server's history: the next list is in one piece.
+                    self._metrics.count("expired_lists", resource=self._label)
+                    page_size = 0
+                else:
+                    log.error("list of %s: %s", self._source.shown, one_line(error))
+            else:
+                page_size = self._page_size
+                await self._watch()
+            steady = self._clock.now() - began >= _STEADY_SECONDS
+            lists_in_a_row = 1 if steady else lists_in_a_row + 1
+            await self._clock.sleep(_LIST_BACKOFF.delay(lists_in_a_row, self._rng))
+
+    async def _list_when_found(self, page_size: int) -> None:
+        """Lists the resource, once the API server has it."""
         misses = 0
         while True:
             try:
-                await self._list()
+                await self._list(page_size)
+                break
             except ApiError as error:
                 if error.status != NOT_FOUND:
                     raise
-                self._miss(misses)
-                await self._appearance.appears(self._source, misses)
-                misses += 1
-                continue
-            if misses:
-                log.info("%s is there now", self._source.shown)
-            misses = 0
-            self.found.set()
+            if not misses:
+                log.info("the cluster has no %s; waiting for it to appear", self._source.shown)
+            self.found.clear()
+            self._store.begin_list()
+            self._store.end_list()
             self.listed.set()
-            await self._watch()
-
-    def _miss(self, misses: int) -> None:
-        if not misses:
-            log.info("the cluster has no %s; waiting for it to appear", self._source.shown)
-        self.found.clear()
-        self._sink.begin()
-        self._sink.end()
+            await self._discovery.wait_for(self._source, misses)
+            misses += 1
+        if misses:
+            log.info("%s is there now", self._source.shown)
+        self.found.set()
         self.listed.set()
 
     # The list.
 
-    async def _list(self) -> None:
-        size = self._page_size
-        while True:
-            try:
-                await self._list_pages(size)
-            except ApiError as error:
-                if error.status != EXPIRED:
-                    raise
-                # The list took longer than the server remembers: the next one is in one piece.
-                self._metrics.count("expired_lists", resource=self._label)
-                size = 0
-            else:
-                self._metrics.count("lists", resource=self._label)
-                return
-
-    async def _list_pages(self, size: int) -> None:
-        self._sink.begin()
+    async def _list(self, page_size: int) -> None:
+        began = self._clock.now()
+        self._store.begin_list()
         token = ""
         while True:
-            page = await self._page(size, token)
+            page = await self._page(page_size, token)
             for raw in page.items or ():
-                self._put(raw)
-            await self._sink.breathe()
-            token = page.metadata.continue_
-            if not token:
+                self._upsert(raw)
+            await self._store.wait_for_space()
+            if not page.metadata.continue_:
                 break
-        self._sink.end()
+            if page.metadata.continue_ == token:
+                raise ApiError(EXPIRED, "Expired", "the server repeats a page token")
+            token = page.metadata.continue_
+        self._store.end_list()
         self._version = page.metadata.resource_version
+        self._followed_at = self._clock.now()
+        self._metrics.count("lists", resource=self._label)
+        self._metrics.observe(
+            "list_duration_seconds", self._followed_at - began, resource=self._label
+        )
 
     async def _page(self, size: int, token: str) -> _Page:
         query = self._query()
@@ -217,7 +261,7 @@ class Reflector:
             query["limit"] = str(size)
         if token:
             query["continue"] = token
-        async for attempt in self._patience.retrying(f"list of {self._source.shown}"):
+        async for attempt in self._retries.retrying(f"list of {self._source.shown}"):
             with attempt:
                 return await self._page_once(query)
         raise AssertionError("retries end with a result or an error")
@@ -227,21 +271,21 @@ class Reflector:
             body = await self._api.page(self._path, query, self._list_accept)
             return _PAGE.decode(body)
         except MissingRightsError as error:
-            # Rights are checked first, so what is not there is refused, too.
-            if self._appearance.is_absent(self._source):
+            # The server checks rights first, so it refuses resources that it does not have.
+            if self._discovery.is_absent(self._source):
                 raise ApiError(NOT_FOUND, "NotFound", str(error)) from error
             raise
         except msgspec.MsgspecError as error:
-            raise LostAnswerError(f"a list that is not one: {error}") from error
+            raise LostAnswerError(f"the answer is not a list: {error}") from error
 
-    def _put(self, raw: msgspec.Raw) -> Head | None:
+    def _upsert(self, raw: msgspec.Raw) -> Head | None:
         try:
             head = _HEAD.decode(raw)
         except msgspec.MsgspecError as error:
             self._metrics.count("nonsense_objects")
             log.error("an object of %s was left out: %s", self._source.shown, error)
             return None
-        self._sink.put(head, raw)
+        self._store.upsert(head, raw)
         return head
 
     def _query(self) -> dict[str, str]:
@@ -251,21 +295,25 @@ class Reflector:
     # The watch.
 
     async def _watch(self) -> None:
-        """Until a new list is needed."""
+        """Watches until a new list is needed."""
+        short = 0
         while True:
             began = self._clock.now()
             try:
-                async for attempt in self._patience.retrying(f"watch of {self._source.shown}"):
+                async for attempt in self._retries.retrying(
+                    f"watch of {self._source.shown}", tries=_WATCH_TRIES
+                ):
                     with attempt:
                         await self._watch_once()
-            except ApiError as error:
-                if error.status not in (EXPIRED, NOT_FOUND):
-                    raise
-                log.info("watch of %s: %s; listing anew", self._source.shown, one_line(error))
+            except (KubernetesError, _RelistNeeded) as error:
+                log.info("watch of %s: %s; listing again", self._source.shown, one_line(error))
                 self._metrics.count("relists", resource=self._label)
                 return
-            if self._clock.now() - began < _SHORT_SECONDS:
-                await self._clock.sleep(_SHORT_SECONDS * (0.2 + self._rng.random() * 0.8))
+            if self._clock.now() - began >= _SHORT_SECONDS:
+                short = 0
+            else:
+                short += 1
+                await self._clock.sleep(_WATCH_BACKOFF.delay(short, self._rng))
 
     async def _watch_once(self) -> None:
         seconds = self._rng.randint(*_WATCH_SECONDS)
@@ -279,18 +327,29 @@ class Reflector:
         first = self._version
         limit = min(_QUIET_SECONDS, seconds)
         self._metrics.count("watches", resource=self._label)
-        async with self._api.stream(
-            self._path, query, seconds + 30.0, limit, self._watch_accept
-        ) as content:
-            try:
+        began = self._clock.now()
+        try:
+            async with self._api.stream(
+                self._path, query, seconds + 30.0, limit, self._watch_accept
+            ) as content:
+                self._is_watching = True
                 await self._read(content)
-            except KubernetesError:
-                raise
-            except (aiohttp.ClientError, TimeoutError, OSError, msgspec.MsgspecError) as error:
-                if self._version == first:
-                    raise LostAnswerError(f"the watch broke: {one_line(error)}") from error
-                # It had worked until then, so the next one may begin without a penalty.
-                log.info("watch of %s broke: %s", self._source.shown, one_line(error))
+        except KubernetesError as error:
+            code = str(error.status) if isinstance(error, ApiError) else "none"
+            self._metrics.count("watch_failures", resource=self._label, code=code)
+            raise
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if self._version == first:
+                raise LostAnswerError(f"the watch broke: {one_line(error)}") from error
+            # It made progress, so the next one may begin without a delay.
+            log.info("watch of %s broke: %s", self._source.shown, one_line(error))
+        finally:
+            if self._is_watching:
+                self._followed_at = self._clock.now()
+                self._is_watching = False
+            self._metrics.observe(
+                "watch_duration_seconds", self._clock.now() - began, resource=self._label
+            )
 
     async def _read(self, content: aiohttp.StreamReader) -> None:
         rest = b""
@@ -298,26 +357,36 @@ class Reflector:
             lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
             rest = lines.pop()
             if len(rest) > _LONGEST_LINE:
-                raise LostAnswerError("a change that has no end")
+                raise _RelistNeeded(f"a line is longer than {_LONGEST_LINE} bytes")
             for line in lines:
                 if line:
                     self._take(line)
-            await self._sink.breathe()
+            await self._store.wait_for_space()
 
     def _take(self, line: bytes) -> None:
-        change = _CHANGE.decode(line)
-        match change.type:
-            case "ADDED" | "MODIFIED":
-                head = self._put(change.object)
-            case "DELETED":
-                head = _HEAD.decode(change.object)
-                self._sink.drop(head)
-            case "BOOKMARK":
-                head = _HEAD.decode(change.object)
-                self._metrics.count("bookmarks", resource=self._label)
-            case "ERROR":
-                raise failure(_REFUSAL.decode(change.object).code, bytes(change.object))
-            case _:
-                return
+        try:
+            event = _WATCH_EVENT.decode(line)
+            head = self._apply(event)
+        except msgspec.MsgspecError as error:
+            # The next watch would begin with the same line.
+            raise _RelistNeeded(f"an event that cannot be read: {error}") from error
         if head is not None and head.metadata.resource_version:
             self._version = head.metadata.resource_version
+
+    def _apply(self, event: _WatchEvent) -> Head | None:
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                return self._upsert(event.object)
+            case "DELETED":
+                head = _HEAD.decode(event.object)
+                self._store.delete(head)
+                return head
+            case "BOOKMARK":
+                self._metrics.count("bookmarks", resource=self._label)
+                return _HEAD.decode(event.object)
+            case "ERROR":
+                error = failure(_ERROR_OBJECT.decode(event.object).code, bytes(event.object))
+                self._metrics.count("watch_failures", resource=self._label, code=str(error.status))
+                raise _RelistNeeded(one_line(error))
+            case _:
+                return None

@@ -49,6 +49,11 @@ class Resource:
         return "/".join(parts)
 
 
+# Where the plural stands in a path, and lengths of what follows the group and version.
+_FIRST_PART: Final = 3
+_NAMESPACED: Final = 2
+_WITH_SUBRESOURCE: Final = 3
+
 _STORAGE: Final = "storage.k8s.io"
 _DEVICES: Final = "resource.k8s.io"
 VOLCANO: Final = "scheduling.volcano.sh"
@@ -160,3 +165,20 @@ RESOURCES: Final[tuple[Resource, ...]] = (
 def resources_of(kind: KindNumber) -> list[Resource]:
     """Where objects of a kind may be found, the most likely place first."""
     return [resource for resource in RESOURCES if resource.kind == kind]
+
+
+def resource_label(path: str) -> str:
+    """The resource and subresource that a path names, without names of objects.
+
+    `/api/v1/namespaces/a/pods/b/binding` is `pods/binding`. Paths of no resource are `other`.
+    """
+    parts = path.split("/")
+    if len(parts) > _FIRST_PART and parts[1] == "api":
+        parts = parts[3:]
+    elif len(parts) > _FIRST_PART + 1 and parts[1] == "apis":
+        parts = parts[4:]
+    else:
+        return "other"
+    if len(parts) > _NAMESPACED and parts[0] == "namespaces":
+        parts = parts[2:]
+    return parts[0] if len(parts) < _WITH_SUBRESOURCE else f"{parts[0]}/{parts[2]}"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pumice.adapters.kubernetes.resources import Resource
-from pumice.adapters.kubernetes.ring import Share
+from pumice.adapters.kubernetes.sharding import Shard
 from pumice.v1.object_pb2 import KIND_NODE, KIND_POD, KIND_POD_GROUP, ClusterObject
 
 
@@ -28,7 +28,7 @@ class Selection:
     scheduler_names: tuple[str, ...] = ("volcano",)
     # Any of these (key, value) pairs makes a node ours; none: all nodes are.
     node_labels: tuple[tuple[str, str], ...] = ()
-    share: Share | None = None
+    share: Shard | None = None
 
     def takes(self, seen: ClusterObject, owner: str) -> bool:
         """Whether an object is ours; the owner is its first owner's name, or its own."""

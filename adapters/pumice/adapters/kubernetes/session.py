@@ -11,6 +11,7 @@ import aiohttp
 import msgspec
 
 from pumice.adapters.kubernetes.api import Access
+from pumice.adapters.kubernetes.connections import ConnectionPool, Reply
 from pumice.adapters.kubernetes.errors import (
     FORBIDDEN,
     UNAUTHORIZED,
@@ -23,8 +24,8 @@ from pumice.adapters.kubernetes.errors import (
     UnreachableError,
     one_line,
 )
-from pumice.adapters.kubernetes.lane import Lane, Reply
-from pumice.adapters.kubernetes.pace import TokenBucket
+from pumice.adapters.kubernetes.rate_limit import TokenBucket
+from pumice.adapters.kubernetes.resources import resource_label
 from pumice.adapters.runtime.clock import Clock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
 
@@ -101,9 +102,9 @@ class ApiSession:
         self._read_only = read_only
         self._access: Access | None = None
         self._headers = ""
-        self._lane: Lane | None = None
+        self._pool: ConnectionPool | None = None
         self._http: aiohttp.ClientSession | None = None
-        self._retired: dict[asyncio.Task[None], aiohttp.ClientSession | Lane] = {}
+        self._retired: dict[asyncio.Task[None], aiohttp.ClientSession | ConnectionPool] = {}
         self._renewal: asyncio.Task[None] | None = None
         self._refresh_at = 0.0
 
@@ -120,7 +121,7 @@ class ApiSession:
             self._renewal.cancel()
             await asyncio.gather(self._renewal, return_exceptions=True)
         await end_tasks(*self._retired)
-        for user in (*self._retired.values(), self._lane, self._http):
+        for user in (*self._retired.values(), self._pool, self._http):
             if user is not None:
                 await user.close()
 
@@ -172,11 +173,24 @@ class ApiSession:
         urgent: bool,
     ) -> Reply:
         headers = head + self._headers
-        if self._lane is not None:
-            return await self._lane.exchange(
-                method, path, headers, body, seconds, fence, urgent=urgent
+        began, code = self._clock.now(), "none"
+        try:
+            if self._pool is not None:
+                reply = await self._pool.exchange(
+                    method, path, headers, body, seconds, fence, urgent=urgent
+                )
+            else:
+                reply = await self._exchange_by_proxy(method, path, headers, body, seconds, fence)
+            code = str(reply.status)
+            return reply
+        finally:
+            self._metrics.observe(
+                "api_request_duration_seconds",
+                self._clock.now() - began,
+                method=method,
+                resource=resource_label(path),
+                code=code,
             )
-        return await self._exchange_by_proxy(method, path, headers, body, seconds, fence)
 
     async def _exchange_by_proxy(
         self, method: str, path: str, head: str, body: bytes, seconds: float, fence: Fence | None
@@ -305,7 +319,7 @@ class ApiSession:
         self._renewal = asyncio.get_running_loop().create_task(renew())
         return self._renewal
 
-    def _retire(self, user: aiohttp.ClientSession | Lane) -> None:
+    def _retire(self, user: aiohttp.ClientSession | ConnectionPool) -> None:
         """Connections of old certificates go when the last watch over them has ended."""
 
         async def close_later() -> None:
@@ -323,7 +337,7 @@ class ApiSession:
         self._headers = f"Authorization: {header}\r\n" if header else ""
         if before is not None and before.fingerprint == access.fingerprint:
             return
-        for user in (self._http, self._lane):
+        for user in (self._http, self._pool):
             if user is not None:
                 self._retire(user)
         connector = aiohttp.TCPConnector(
@@ -335,4 +349,6 @@ class ApiSession:
             auto_decompress=False,
             trust_env=False,
         )
-        self._lane = None if access.proxy else Lane(access, self._connections, _USER_AGENT)
+        self._pool = (
+            None if access.proxy else ConnectionPool(access, self._connections, _USER_AGENT)
+        )

@@ -14,8 +14,8 @@ from pumice.adapters.kubernetes.options import (
     LeaseOptions,
     unwatched_kinds,
 )
-from pumice.adapters.kubernetes.ring import Share, share_from
 from pumice.adapters.kubernetes.selection import Selection, parse_node_labels
+from pumice.adapters.kubernetes.sharding import Shard, shard_from
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.shadow.options import ShadowOptions
 from pumice.manifests.golang import parse_bool
@@ -56,7 +56,7 @@ def settings_from(
     values: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> AdapterSettings:
     """Raises ValueError with what is wrong."""
-    share = share_from(os.environ if environment is None else environment)
+    share = shard_from(os.environ if environment is None else environment)
     gates = parse_gates(values["feature_gates"])
     shadow = _shadow(values)
     lease = _lease(values) if shadow is None else None
@@ -117,7 +117,7 @@ def _shadow(values: Mapping[str, Any]) -> ShadowOptions | None:
     )
 
 
-def _cluster(name: str, share: Share | None, shadow: ShadowOptions | None) -> str:
+def _cluster(name: str, share: Shard | None, shadow: ShadowOptions | None) -> str:
     if shadow is not None:
         # A core that also serves the cluster itself must not take the shadow for its new leader.
         name = f"{name}-shadow"

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.answers import other_uid_or, result_of
 from pumice.adapters.kubernetes.errors import (
     NOT_FOUND,
     UNPROCESSABLE,
@@ -12,9 +11,10 @@ from pumice.adapters.kubernetes.errors import (
     KubernetesError,
 )
 from pumice.adapters.kubernetes.events import EventRecorder
-from pumice.adapters.kubernetes.feed import Memory
+from pumice.adapters.kubernetes.object_store import Memory
 from pumice.adapters.kubernetes.quantities import quantity, shown_time
 from pumice.adapters.kubernetes.resources import POD_GROUPS, PODS, QUEUES, Resource
+from pumice.adapters.kubernetes.results import other_uid_or, result_of
 from pumice.adapters.kubernetes.session import (
     JSON_PATCH,
     MERGE,

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.answers import result_of
 from pumice.adapters.kubernetes.errors import (
     CONFLICT,
     NOT_FOUND,
@@ -20,8 +19,9 @@ from pumice.adapters.kubernetes.errors import (
     KubernetesError,
     one_line,
 )
-from pumice.adapters.kubernetes.feed import Memory
+from pumice.adapters.kubernetes.object_store import Memory
 from pumice.adapters.kubernetes.resources import CLAIMS, VOLUMES
+from pumice.adapters.kubernetes.results import result_of
 from pumice.adapters.kubernetes.session import MERGE, ApiSession, Fence
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.metrics import Metrics
@@ -142,7 +142,7 @@ class VolumeBinder:
         for claim, undo in reversed(attempt.undo.items()):
             try:
                 await undo()
-                self._metrics.count("volume_undos")
+                self._metrics.count("volume_undos", result="done")
             except KubernetesError as error:
                 # Bound meanwhile, or gone: then there is nothing to undo.
                 log.warning("claim %s could not be set free: %s", claim, one_line(error))

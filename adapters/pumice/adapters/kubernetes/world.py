@@ -18,19 +18,25 @@ from pumice.adapters.kubernetes.errors import (
 )
 from pumice.adapters.kubernetes.events import EventRecorder
 from pumice.adapters.kubernetes.evictor import KubernetesEvictor
-from pumice.adapters.kubernetes.feed import BadObject, Funnel, Memory, Shelf
-from pumice.adapters.kubernetes.namesakes import Namesakes
+from pumice.adapters.kubernetes.group_precedence import GroupPrecedence
+from pumice.adapters.kubernetes.object_store import (
+    InvalidObject,
+    Memory,
+    ObjectStore,
+    WorldEventQueue,
+)
 from pumice.adapters.kubernetes.options import KubernetesOptions
-from pumice.adapters.kubernetes.patience import Patience
 from pumice.adapters.kubernetes.queues import QueueMaker
-from pumice.adapters.kubernetes.reading import PodReader
-from pumice.adapters.kubernetes.reflector import Reflector, Sink
+from pumice.adapters.kubernetes.reading import ObjectReader
+from pumice.adapters.kubernetes.reflector import Reflector, Store
 from pumice.adapters.kubernetes.resources import QUEUES, Resource
+from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.kubernetes.session import ApiSession, Fence
 from pumice.adapters.kubernetes.statuses import KubernetesStatusUpdater
 from pumice.adapters.kubernetes.volumes import VolumeBinder
 from pumice.adapters.runtime.clock import Clock, end_tasks
+from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.world import Reading, Synced, WorldEvent
@@ -54,26 +60,31 @@ class KubernetesWorld:
         metrics: Metrics,
         *,
         may_act: Fence = lambda: True,
+        health: Health | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._api, self._options = api, options
         self._clock, self._metrics, self._may_act = clock, metrics, may_act
         self._rng = rng or random.Random()
-        self._patience = Patience(clock, metrics)
-        self._funnel = Funnel()
+        self._retries = RetryPolicy(clock, metrics)
+        self._queue = WorldEventQueue()
         self._memory = Memory()
-        self._namesakes = Namesakes()
+        self._precedence = GroupPrecedence()
         self._definitions = Definitions(clock, self._rng)
         # Events of objects that cannot be read, by uid, until they are written.
         self._bad: dict[str, Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
         self._compose_hands()
+        self._reflectors: list[Reflector] = []
+        metrics.gauge_from("watch_queue_length", lambda: len(self._queue))
+        if health is not None:
+            health.add("watches", self._why_stale)
 
     def _compose_hands(self) -> None:
         api, clock, fence = self._api, self._clock, self._may_act
         seconds, component = self._options.call_seconds, self._options.component
-        self._reader = PodReader(api, seconds)
+        self._reader = ObjectReader(api, seconds)
         volumes = VolumeBinder(
             api,
             self._memory,
@@ -120,7 +131,7 @@ class KubernetesWorld:
         self._failed = asyncio.get_running_loop().create_future()
         try:
             self._start_watching()
-            async for event in self._funnel:
+            async for event in self._queue:
                 if self._failed.done():
                     self._failed.result()
                 yield event
@@ -133,8 +144,8 @@ class KubernetesWorld:
 
     def _start_watching(self) -> None:
         self._start(self._watch_definitions())
-        reflectors = [
-            self._reflector(source, self._shelf(source))
+        reflectors = self._reflectors = [
+            self._reflector(source, self._store(source))
             for source in self._options.selection.sources(self._options.resources)
         ]
         told = self._start_configuration()
@@ -144,26 +155,26 @@ class KubernetesWorld:
         if self._options.make_queues:
             self._start(self._make_queues(reflectors))
 
-    def _shelf(self, source: Source) -> Shelf:
-        return Shelf(
+    def _store(self, source: Source) -> ObjectStore:
+        return ObjectStore(
             source,
-            self._funnel,
+            self._queue,
             self._options.selection,
-            self._namesakes,
+            self._precedence,
             self._memory,
             self._metrics,
             self._report_bad,
         )
 
     def _reflector(
-        self, source: Source, sink: Sink, namespace: str = "", *, metadata_only: bool = False
+        self, source: Source, store: Store, namespace: str = "", *, metadata_only: bool = False
     ) -> Reflector:
         return Reflector(
             source,
-            sink,
+            store,
             self._api,
             self._definitions,
-            self._patience,
+            self._retries,
             self._clock,
             self._rng,
             self._metrics,
@@ -183,7 +194,7 @@ class KubernetesWorld:
 
     def _start_configuration(self) -> asyncio.Event:
         options = self._options
-        teller = Teller(options.configuration, self._funnel.put)
+        teller = Teller(options.configuration, self._queue.put)
         if options.scheduler_conf is not None:
             file = ConfigurationFile(
                 options.scheduler_conf, teller, self._clock, options.file_poll_seconds
@@ -203,11 +214,11 @@ class KubernetesWorld:
         for part in read:
             await part.wait()
         log.info("the cluster was read in %.1f s", self._clock.now() - began)
-        self._funnel.put(Synced())
+        self._queue.put(Synced())
 
     async def _make_queues(self, reflectors: Sequence[Reflector]) -> None:
         """As soon as there is a place for queues."""
-        maker = QueueMaker(self._api, self._patience, self._options.default_queue)
+        maker = QueueMaker(self._api, self._retries, self._options.default_queue)
         by_resource = {reflector.resource: reflector for reflector in reflectors}
         places = [by_resource[resource] for resource in QUEUES if resource in by_resource]
         await asyncio.gather(*(place.listed.wait() for place in places))
@@ -222,9 +233,16 @@ class KubernetesWorld:
                     return
                 await self._clock.sleep(1.0)
 
+    def _why_stale(self) -> str:
+        """Which resources are not listed yet, or not watched at the moment."""
+        if not self._reflectors:
+            return "watching has not begun"
+        problems = ((r.resource.full_name, r.why_stale()) for r in self._reflectors)
+        return "; ".join(f"{name}: {problem}" for name, problem in problems if problem)
+
     # What goes wrong.
 
-    def _report_bad(self, bad: BadObject) -> None:
+    def _report_bad(self, bad: InvalidObject) -> None:
         if self._options.read_only:
             return
         event = Event(
@@ -252,7 +270,7 @@ class KubernetesWorld:
 
     async def _tell(self, event: Event) -> None:
         try:
-            async for attempt in self._patience.retrying(f"event on {event.name}", tries=5):
+            async for attempt in self._retries.retrying(f"event on {event.name}", tries=5):
                 with attempt:
                     await self._events.write(event)
         except KubernetesError as error:
@@ -271,7 +289,7 @@ class KubernetesWorld:
         if error is not None and self._failed is not None and not self._failed.done():
             # A part that must not end ended: better stop than watch half a cluster.
             self._failed.set_exception(error)
-            self._funnel.put(Synced())
+            self._queue.put(Synced())
 
 
 async def _first_there(places: Sequence[Reflector]) -> Resource:

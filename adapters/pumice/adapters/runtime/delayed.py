@@ -37,9 +37,8 @@ class DelayedKeys(Generic[K]):
         return delay
 
     def forget(self, key: K) -> None:
-        """Things went well: the next delay is the first again. A key that waits still comes."""
-        if key not in self._waiting:
-            self._failures.pop(key, None)
+        """Resets the delay of a key after a success. A key that waits is still handed out."""
+        self._failures.pop(key, None)
 
     def __len__(self) -> int:
         return len(self._waiting)

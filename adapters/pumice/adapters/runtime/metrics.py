@@ -1,69 +1,93 @@
-"""Counts of what the runtime did, readable by tests and, as text, by Prometheus."""
+"""Counters, gauges and histograms of one adapter, served to Prometheus.
 
-from collections import Counter
-from typing import TypeAlias
+Every series is declared in `metric_definitions`; a name or label that is not declared there is
+refused.
+"""
 
-Labels: TypeAlias = tuple[tuple[str, str], ...]
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from pumice.adapters.runtime.metric_definitions import COUNTERS, GAUGES, HISTOGRAMS
 
 PREFIX = "pumice_adapter_"
 
 
 class Metrics:
-    """Counters and gauges by name and labels."""
+    """All series of one adapter, in a registry of its own, so that a process can have several."""
 
     def __init__(self) -> None:
-        self._counters: Counter[tuple[str, Labels]] = Counter()
-        self._gauges: dict[tuple[str, Labels], float] = {}
+        self.registry = CollectorRegistry()
+        self._counters = {
+            name: Counter(PREFIX + name, text, labels, registry=self.registry)
+            for name, (text, labels) in COUNTERS.items()
+        }
+        self._gauges = {
+            name: Gauge(PREFIX + name, text, labels, registry=self.registry)
+            for name, (text, labels) in GAUGES.items()
+        }
+        self._histograms = {
+            name: Histogram(PREFIX + name, text, labels, registry=self.registry, buckets=buckets)
+            for name, (text, labels, buckets) in HISTOGRAMS.items()
+        }
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
-        self._counters[name, tuple(sorted(labels.items()))] += amount
+        _child(self._counters[name], labels).inc(amount)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        self._gauges[name, tuple(sorted(labels.items()))] = value
+        _child(self._gauges[name], labels).set(value)
+
+    def remove_gauge(self, name: str, **labels: str) -> None:
+        """Ends one series of a gauge, such as that of an object that is gone."""
+        with suppress(KeyError):
+            self._gauges[name].remove(*(labels[label] for label in GAUGES[name][1]))
+
+    def gauge_from(self, name: str, value: Callable[[], float]) -> None:
+        """Makes a gauge read its value from a function whenever it is scraped."""
+        self._gauges[name].set_function(value)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """Adds one value to a histogram."""
+        _child(self._histograms[name], labels).observe(value)
 
     def counted(self, name: str, **labels: str) -> int:
         """The sum over all series that have these labels, whatever others they have."""
-        wanted = set(labels.items())
-        return sum(
-            amount
-            for (series, given), amount in self._counters.items()
-            if series == name and wanted <= set(given)
-        )
+        wanted = labels.items()
+        return sum(value for given, value in self._samples(name) if wanted <= given.items())
 
     def by_label(self, name: str, label: str) -> dict[str, int]:
         """The counter's sums for each value of a label."""
         sums: dict[str, int] = {}
-        for (series, given), amount in sorted(self._counters.items()):
-            value = dict(given).get(label)
-            if series == name and value is not None:
-                sums[value] = sums.get(value, 0) + amount
-        return sums
+        for given, value in self._samples(name):
+            if label in given:
+                sums[given[label]] = sums.get(given[label], 0) + value
+        return dict(sorted(sums.items()))
 
-    def render(self) -> str:
+    def observed(self, name: str, **labels: str) -> int:
+        """How many values a histogram has, over all series that have these labels."""
+        full = f"{PREFIX}{name}_count"
+        return sum(
+            int(sample.value)
+            for metric in self._histograms[name].collect()
+            for sample in metric.samples
+            if sample.name == full and labels.items() <= sample.labels.items()
+        )
+
+    def render(self) -> bytes:
         """All series in the text format that Prometheus scrapes."""
-        lines = [
-            *self._rendered("counter", "_total", dict(self._counters)),
-            *self._rendered("gauge", "", self._gauges),
+        return generate_latest(self.registry)
+
+    def _samples(self, name: str) -> list[tuple[dict[str, str], int]]:
+        full = f"{PREFIX}{name}_total"
+        return [
+            (sample.labels, int(sample.value))
+            for metric in self._counters[name].collect()
+            for sample in metric.samples
+            if sample.name == full
         ]
-        return "".join(f"{line}\n" for line in lines)
-
-    @staticmethod
-    def _rendered(
-        kind: str,
-        suffix: str,
-        series: dict[tuple[str, Labels], int] | dict[tuple[str, Labels], float],
-    ) -> list[str]:
-        lines: list[str] = []
-        last = ""
-        for (name, labels), value in sorted(series.items()):
-            full = f"{PREFIX}{name}{suffix}"
-            if full != last:
-                lines.append(f"# TYPE {full} {kind}")
-                last = full
-            inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
-            lines.append(f"{full}{{{inner}}} {value:g}" if inner else f"{full} {value:g}")
-        return lines
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _child(metric: Any, labels: dict[str, str]) -> Any:
+    return metric.labels(**labels) if labels else metric

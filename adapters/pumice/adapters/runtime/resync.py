@@ -79,9 +79,9 @@ class ResyncQueue:
             return
         if found is None or identity(found).uid != who.uid:
             self._teller.tell_gone(who.kind, who.uid)
-            self._keys.forget(who)
         if found is not None:
             self._teller.tell_afresh(found)
+        self._keys.forget(who)
 
     async def _read(self, who: Identity) -> ClusterObject | None:
         try:

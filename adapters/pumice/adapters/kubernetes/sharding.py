@@ -7,7 +7,7 @@ from zlib import crc32
 _POINTS = 20
 
 
-class Ring:
+class HashRing:
     """A consistent-hash ring, point for point that of the reference, so that both agree.
 
     Each member has twenty points: the CRC-32 of the point's number followed by the member's name. A
@@ -30,7 +30,7 @@ class Ring:
         return self._members[at % len(self._members)]
 
 
-class Share:
+class Shard:
     """The part of a ring that is ours."""
 
     def __init__(self, name: str, count: int) -> None:
@@ -42,17 +42,17 @@ class Share:
         if int(number) >= count:
             raise ValueError(f"SCHEDULER_POD_NAME is {name!r}, but SCHEDULER_NUM is {count}")
         self.name = name
-        self._ring = Ring([f"{base}-{index}" for index in range(count)])
+        self._ring = HashRing([f"{base}-{index}" for index in range(count)])
 
     def has(self, key: str) -> bool:
         return self._ring.owner(key) == self.name
 
 
-def share_from(environment: Mapping[str, str]) -> Share | None:
+def shard_from(environment: Mapping[str, str]) -> Shard | None:
     """As the environment says; None: not one of several. Raises ValueError."""
     if environment.get("MULTI_SCHEDULER_ENABLE", "").lower() != "true":
         return None
     text = environment.get("SCHEDULER_NUM", "1")
     if not text.isdigit() or int(text) < 1:
         raise ValueError(f"SCHEDULER_NUM is {text!r}; it must be a number from 1")
-    return Share(environment.get("SCHEDULER_POD_NAME", ""), int(text))
+    return Shard(environment.get("SCHEDULER_POD_NAME", ""), int(text))

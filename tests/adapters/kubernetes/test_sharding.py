@@ -2,7 +2,7 @@
 
 import pytest
 
-from pumice.adapters.kubernetes.ring import Ring, Share, share_from
+from pumice.adapters.kubernetes.sharding import HashRing, Shard, shard_from
 
 # Worked out bit by bit from the rule, without a CRC library.
 VECTORS = {
@@ -20,25 +20,25 @@ VECTORS = {
 
 @pytest.mark.parametrize(("key", "owner"), VECTORS.items())
 def test_keys_go_where_the_rule_says(key: str, owner: str) -> None:
-    assert Ring(["volcano-0", "volcano-1", "volcano-2"]).owner(key) == owner
+    assert HashRing(["volcano-0", "volcano-1", "volcano-2"]).owner(key) == owner
 
 
 def test_every_key_has_one_owner() -> None:
-    shares = [Share(f"volcano-{index}", 4) for index in range(4)]
+    shards = [Shard(f"volcano-{index}", 4) for index in range(4)]
     for number in range(1000):
-        assert sum(share.has(f"key-{number}") for share in shares) == 1
+        assert sum(share.has(f"key-{number}") for share in shards) == 1
 
 
 def test_the_environment_says_whether_there_are_several() -> None:
-    assert share_from({}) is None
-    assert share_from({"MULTI_SCHEDULER_ENABLE": "false"}) is None
+    assert shard_from({}) is None
+    assert shard_from({"MULTI_SCHEDULER_ENABLE": "false"}) is None
     on = {"MULTI_SCHEDULER_ENABLE": "true", "SCHEDULER_POD_NAME": "volcano-1"}
-    share = share_from({**on, "SCHEDULER_NUM": "2"})
+    share = shard_from({**on, "SCHEDULER_NUM": "2"})
     assert share is not None
     assert share.name == "volcano-1"
     with pytest.raises(ValueError, match="SCHEDULER_NUM is 1"):
-        share_from(on)
+        shard_from(on)
     with pytest.raises(ValueError, match="end in a number"):
-        share_from({**on, "SCHEDULER_POD_NAME": "volcano"})
+        shard_from({**on, "SCHEDULER_POD_NAME": "volcano"})
     with pytest.raises(ValueError, match="number from 1"):
-        share_from({**on, "SCHEDULER_NUM": "0"})
+        shard_from({**on, "SCHEDULER_NUM": "0"})

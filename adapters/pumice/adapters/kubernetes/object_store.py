@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.namesakes import Namesakes
+from pumice.adapters.kubernetes.group_precedence import GroupPrecedence
 from pumice.adapters.kubernetes.reflector import Head
 from pumice.adapters.kubernetes.resources import POD_GROUPS, QUEUES, Resource
 from pumice.adapters.kubernetes.selection import FILTERED, Selection, Source
@@ -28,7 +28,7 @@ _SHARED_KINDS: Final = {r: rank for kind in (POD_GROUPS, QUEUES) for rank, r in 
 
 
 @dataclass(frozen=True, slots=True)
-class BadObject:
+class InvalidObject:
     """An object that cannot be translated."""
 
     resource: Resource
@@ -38,7 +38,7 @@ class BadObject:
     problem: str
 
 
-class Funnel:
+class WorldEventQueue:
     """Events of all resources in one row."""
 
     def __init__(self) -> None:
@@ -50,7 +50,10 @@ class Funnel:
         self._events.append(event)
         self._filled.set()
 
-    async def breathe(self) -> None:
+    def __len__(self) -> int:
+        return len(self._events)
+
+    async def wait_for_space(self) -> None:
         while len(self._events) > _MOST_WAITING:
             self._drained.clear()
             await self._drained.wait()
@@ -74,21 +77,21 @@ class Memory:
         self.places: dict[str, Resource] = {}
 
 
-class Shelf:
+class ObjectStore:
     """The sink of one source: turns what comes into events, and remembers whom it told of."""
 
     def __init__(
         self,
         source: Source,
-        funnel: Funnel,
+        queue: WorldEventQueue,
         selection: Selection,
-        namesakes: Namesakes,
+        precedence: GroupPrecedence,
         memory: Memory,
         metrics: Metrics,
-        on_bad: Callable[[BadObject], None],
+        on_bad: Callable[[InvalidObject], None],
     ) -> None:
-        self._source, self._funnel, self._selection = source, funnel, selection
-        self._namesakes, self._memory = namesakes, memory
+        self._source, self._queue, self._selection = source, queue, selection
+        self._precedence, self._memory = precedence, memory
         self._metrics, self._on_bad = metrics, on_bad
         self._kind = source.resource.kind
         self._rank = _SHARED_KINDS.get(source.resource)
@@ -98,12 +101,12 @@ class Shelf:
         # The version of each object that could not be translated, told once.
         self._bad: dict[str, str] = {}
 
-    # The sink.
+    # The store.
 
-    def begin(self) -> None:
+    def begin_list(self) -> None:
         self._listing = set()
 
-    def put(self, head: Head, raw: msgspec.Raw) -> None:
+    def upsert(self, head: Head, raw: msgspec.Raw) -> None:
         metadata = head.metadata
         if self._listing is not None:
             self._listing.add(metadata.uid)
@@ -122,19 +125,19 @@ class Shelf:
                 return
         self._tell(metadata.uid, metadata.namespace, metadata.name, seen)
 
-    def end(self) -> None:
+    def end_list(self) -> None:
         present, self._listing = self._listing or set(), None
         for uid in [uid for uid in self._told if uid not in present]:
             self._take_back(uid)
         for uid in [uid for uid in self._bad if uid not in present]:
             del self._bad[uid]
 
-    def drop(self, head: Head) -> None:
+    def delete(self, head: Head) -> None:
         self._bad.pop(head.metadata.uid, None)
         self._take_back(head.metadata.uid)
 
-    async def breathe(self) -> None:
-        await self._funnel.breathe()
+    async def wait_for_space(self) -> None:
+        await self._queue.wait_for_space()
 
     # What is told.
 
@@ -145,12 +148,12 @@ class Shelf:
         if self._rank is not None:
             if self._rank:
                 self._memory.places[uid] = self._source.resource
-            for event in self._namesakes.put(self._kind, key, self._rank, uid, seen):
-                self._funnel.put(event)
+            for event in self._precedence.put(self._kind, key, self._rank, uid, seen):
+                self._queue.put(event)
             return
         if self._kind == KIND_PERSISTENT_VOLUME_CLAIM:
             self._memory.claims[key] = seen.persistent_volume_claim
-        self._funnel.put(ObjectSeen(seen))
+        self._queue.put(ObjectSeen(seen))
 
     def _take_back(self, uid: str) -> None:
         key = self._told.pop(uid, None)
@@ -158,14 +161,14 @@ class Shelf:
             return
         if self._rank is not None:
             self._memory.places.pop(uid, None)
-            for event in self._namesakes.drop(self._kind, key, self._rank, uid):
-                self._funnel.put(event)
+            for event in self._precedence.drop(self._kind, key, self._rank, uid):
+                self._queue.put(event)
             return
         if self._kind == KIND_PERSISTENT_VOLUME_CLAIM:
             held = self._memory.claims.get(key)
             if held is not None and held.uid == uid:
                 del self._memory.claims[key]
-        self._funnel.put(ObjectGone(self._kind, uid))
+        self._queue.put(ObjectGone(self._kind, uid))
 
     def _set_aside(self, head: Head, error: ManifestError) -> None:
         """The last good version stays; people are told once of each bad one."""
@@ -177,7 +180,7 @@ class Shelf:
         log.warning("an object was set aside: %s", error)
         problem = f"{error.field}: {error.problem}" if error.field else error.problem
         self._on_bad(
-            BadObject(
+            InvalidObject(
                 self._source.resource, metadata.namespace, metadata.name, metadata.uid, problem
             )
         )

@@ -55,7 +55,7 @@ class _Wait(tenacity.wait.wait_base):
         return max(delay, asked)
 
 
-class Patience:
+class RetryPolicy:
     """Makes retries that log, count and wait by the adapter's clock."""
 
     def __init__(self, clock: Clock, metrics: Metrics) -> None:

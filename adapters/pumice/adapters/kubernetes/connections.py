@@ -147,7 +147,7 @@ def _chunked(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
         at += size + 2
 
 
-class Lane:
+class ConnectionPool:
     """A pool of connections to one API server."""
 
     def __init__(self, access: Access, connections: int, user_agent: str) -> None:

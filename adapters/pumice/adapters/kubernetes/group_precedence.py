@@ -7,8 +7,8 @@ from pumice.v1.object_pb2 import ClusterObject
 _Key = tuple[KindNumber, str, str]
 
 
-class Namesakes:
-    """Lets one of several namesakes be seen: that of the group which comes first."""
+class GroupPrecedence:
+    """Lets one of several precedence be seen: that of the group which comes first."""
 
     def __init__(self) -> None:
         self._held: dict[_Key, dict[int, tuple[str, ClusterObject]]] = {}

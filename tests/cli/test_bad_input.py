@@ -28,7 +28,7 @@ BAD_SCENARIOS: dict[str, tuple[dict[str, Any], str]] = {
     "odd expect": ({"expect": [{"binds": []}]}, "expect[0].binds: [] cannot be used; allowed"),
     "expect key": ({"expect": [{"bind": {}}]}, "expect[0]: key 'bind'; did you mean 'binds'?"),
     "both": ({"expect": [], "expect_any": []}, "has both expect and expect_any"),
-    "conf is no YAML": ({"conf": "actions: ["}, "configuration line 1: is no valid YAML"),
+    "conf is no YAML": ({"conf": "actions: ["}, "configuration line 1: invalid YAML"),
     "unknown action": (
         {"conf": CONF.replace("backfill", "backfil")},
         "configuration line 1: actions: unknown action 'backfil'; did you mean 'backfill'?",

@@ -227,8 +227,8 @@ def test_a_certificate_without_a_rule_is_an_adapter_of_what_it_names(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("tokens: [", "while parsing"),
-        ("tokens:\n- {name: a", "line 2: is not YAML"),
+        ("tokens: [", "line 1: invalid YAML"),
+        ("tokens:\n- {name: a", "line 2: invalid YAML"),
         ("[]", "must hold"),
         ("users: []", "must hold"),
         ("tokens: 3", "list of objects"),

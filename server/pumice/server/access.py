@@ -11,11 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pumice.core.errors import InputError
 from pumice.server import errors
 from pumice.server.clock import Clock
+from pumice.server.plain_yaml import YamlTextError, parse
 
 log = logging.getLogger("pumice.server")
 _LOOK_AGAIN_NS = 1_000_000_000
@@ -140,12 +139,11 @@ class AccessFile:
             version = (stat.st_mtime_ns, stat.st_size)
             if version == self._version:
                 return
-            held = yaml.safe_load(self._path.read_text(encoding="utf-8"))
-        except yaml.MarkedYAMLError as error:
-            line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-            told = ", ".join(part for part in (error.context, error.problem) if part)
-            raise AccessFileError(self._path, f"{line}is not YAML: {told}") from None
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            held = parse(self._path.read_text(encoding="utf-8")).data
+        except YamlTextError as error:
+            line = f"line {error.line}: " if error.line else ""
+            raise AccessFileError(self._path, f"{line}{error.problem}") from None
+        except (OSError, UnicodeDecodeError) as error:
             raise AccessFileError(self._path, str(error).splitlines()[0]) from None
         if not isinstance(held, dict) or not set(held) <= {"tokens", "certificates"}:
             raise AccessFileError(self._path, "must hold the lists 'tokens' and 'certificates'")

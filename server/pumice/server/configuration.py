@@ -23,7 +23,7 @@ from pumice.core.configuration import Configuration as SchedulerConfiguration
 from pumice.core.engine import DEFAULT_CONFIGURATION
 from pumice.core.errors import ConfigurationError, Problem
 from pumice.core.registry import Registry
-from pumice.server.conf_text import ConfText, ConfTextError, parse
+from pumice.server.plain_yaml import YamlText, YamlTextError, parse
 from pumice.v1 import configuration_pb2
 
 _SECOND_NS = 1_000_000_000
@@ -32,6 +32,9 @@ DEFAULT_APPLY_TIMEOUT_NS = 60 * _SECOND_NS
 # Shorter periods would leave no time for anything but sessions.
 _LEAST_NS = 1_000_000
 _MOST_NS = 24 * 3600 * _SECOND_NS
+# Problems that are told about one configuration, and characters of one of them.
+MAX_PROBLEMS = 100
+MAX_PROBLEM_LENGTH = 1000
 # Switches of the compatibility page; all but the first are about kube-batch's older versions.
 COMPAT_SWITCHES = (KUBE_BATCH, NAMESPACE_AS_QUEUE, BACKOFF)
 
@@ -62,12 +65,33 @@ class Effective:
 
 
 def read(message: configuration_pb2.Configuration, registry: Registry) -> Effective:
-    """Raises ConfigurationRefusedError with every problem there is."""
+    """Raises ConfigurationRefusedError with every problem there is, and nothing else.
+
+    An error that nobody expected is a problem like any other: it must not cost a cluster its state.
+    """
     reader = _Reader(registry)
-    effective = reader.read(message)
+    try:
+        effective = reader.read(message)
+    except Exception as error:
+        text = f"cannot be read: {type(error).__name__}: {error}; please report this"
+        problem = configuration_pb2.ConfigurationProblem(
+            path="scheduler_conf", problem=text[:MAX_PROBLEM_LENGTH]
+        )
+        raise ConfigurationRefusedError((problem,)) from error
     if any(not problem.warning for problem in reader.problems):
-        raise ConfigurationRefusedError(tuple(reader.problems))
+        raise ConfigurationRefusedError(_first_problems(reader.problems))
     return effective
+
+
+def _first_problems(
+    problems: list[configuration_pb2.ConfigurationProblem],
+) -> tuple[configuration_pb2.ConfigurationProblem, ...]:
+    """As many as anybody reads; errors come before warnings when some are left out."""
+    if len(problems) <= MAX_PROBLEMS:
+        return tuple(problems)
+    kept = sorted(problems, key=lambda problem: problem.warning)[:MAX_PROBLEMS]
+    more = f"{len(problems) - MAX_PROBLEMS} more problems are not listed"
+    return (*kept, configuration_pb2.ConfigurationProblem(problem=more))
 
 
 class _Reader:
@@ -121,8 +145,8 @@ class _Reader:
             return default
         try:
             parsed = parse(text)
-        except ConfTextError as error:
-            self._problem("", error.problem, line=error.line)
+        except YamlTextError as error:
+            self._problem("", error.problem[:MAX_PROBLEM_LENGTH], line=error.line)
             return default
         read_data = read_kube_batch_configuration if kube_batch else read_configuration
         try:
@@ -168,12 +192,12 @@ def _base_settings(compat: Collection[str]) -> CacheSettings:
     return CacheSettings((KUBE_BATCH,), queue, compat=switches)
 
 
-def _told(problem: Problem, parsed: ConfText) -> configuration_pb2.ConfigurationProblem:
+def _told(problem: Problem, parsed: YamlText) -> configuration_pb2.ConfigurationProblem:
     where = str(Problem(problem.path, "")).removesuffix(": ")
     return configuration_pb2.ConfigurationProblem(
         line=parsed.line_of(problem.path),
         path="" if not problem.path else where,
-        problem=problem.message,
+        problem=problem.message[:MAX_PROBLEM_LENGTH],
         suggestion=problem.suggestion,
         warning=problem.warning,
     )

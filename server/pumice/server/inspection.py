@@ -15,8 +15,8 @@ from pumice.server.board import JobRow
 from pumice.server.built_in import written
 from pumice.server.checking import check
 from pumice.server.clusters import Cluster, Clusters
-from pumice.server.conf_text import MAX_TEXT_BYTES
 from pumice.server.overview import jobs_of, node_names, nodes_of, phase_of, queues_of
+from pumice.server.plain_yaml import MAX_TEXT_BYTES
 from pumice.server.records import SessionRecord, timestamp
 from pumice.server.served import ServedCluster
 from pumice.server.service import abort
@@ -78,6 +78,8 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
     def __init__(self, clusters: Clusters, around: Surroundings) -> None:
         self._clusters = clusters
         self._around = around
+        self._check_turns = asyncio.Semaphore(around.limits.checks_at_once)
+        self._checks = 0
 
     @answers
     async def ListQueues(  # noqa: N802
@@ -178,7 +180,17 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         size = len(request.configuration.scheduler_conf.encode())
         if size > MAX_TEXT_BYTES:
             raise errors.ConfTooLargeError(MAX_TEXT_BYTES, size)
-        return await asyncio.to_thread(check, request.configuration, self._around.registry)
+        limits = self._around.limits
+        if self._checks >= limits.checks_at_once + limits.checks_waiting:
+            most = limits.checks_at_once + limits.checks_waiting
+            raise errors.BusyError("configurations being checked", most, self._checks + 1)
+        self._checks += 1
+        try:
+            # A caller who goes away while waiting for a turn leaves; a turn takes less than a second.
+            async with self._check_turns:
+                return await asyncio.to_thread(check, request.configuration, self._around.registry)
+        finally:
+            self._checks -= 1
 
 
 def _newest_first(session: int) -> str:

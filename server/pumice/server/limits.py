@@ -42,6 +42,9 @@ class Limits:
     trial_objects: int = 50_000
     trial_sessions: int = 1_000
     trial_timeout_ns: int = 30 * _SECOND_NS
+    # CheckConfig: at work and waiting for their turn.
+    checks_at_once: int = 2
+    checks_waiting: int = 64
     # An epoch is a time in milliseconds, or a little more.
     epoch_ahead_ms: int = 24 * 3600 * 1000
 

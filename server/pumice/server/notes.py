@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pumice.core.configuration import FLAG_DEFAULTS
-from pumice.server.conf_text import Path, parse
 from pumice.server.meanings import ACTIONS, FLAGS, PLUGINS, argument_meaning
+from pumice.server.plain_yaml import Path, parse
 from pumice.v1 import inspection_service_pb2
 
 _FIRST_TIER = "asked first; where a tier gives an order or names victims, that stands"

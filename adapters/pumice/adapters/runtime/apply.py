@@ -52,9 +52,10 @@ class ApplyPool:
         self._again: deque[Work] = deque()
         self._active: dict[asyncio.Task[None], Work] = {}
         self._waits: dict[asyncio.Task[None], Work] = {}
-        self._calm = asyncio.Event()
-        self._calm.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._is_paused = False
+        self._is_closed = False
         self._tells_of_dropped = False
         # Where events for people go.
         self.announce: Callable[[Event], None] = lambda event: None
@@ -70,6 +71,7 @@ class ApplyPool:
             self._drop(works)
             return
         self._queue.extend(works)
+        self._idle.clear()
         self._start_calls()
 
     def refuse(self, refusal: Refusal) -> None:
@@ -77,35 +79,61 @@ class ApplyPool:
         for decision in refusal.decisions:
             self._tell(Work(decision), Verdict(OUTCOME_CODE_FAILED, refusal.reason))
 
-    def drop_queued(self, *, tell: bool) -> None:
-        """Lets go of all that is not in a call right now, with or without telling the core."""
+    def drop_queued(self, *, tell: bool, complete_gangs: bool = False) -> None:
+        """Drops what is not in a call right now, with or without telling the core.
+
+        With complete_gangs, gangs of which a member has been called for stay, so that none is
+        left in part.
+        """
         self._tells_of_dropped = tell
-        dropped = [*self._waits.values(), *self._again, *self._queue]
-        for wait in self._waits:
-            wait.cancel()
-        self._waits.clear()
-        self._again.clear()
-        self._queue.clear()
+
+        def stays(work: Work) -> bool:
+            return complete_gangs and work.gang is not None and work.gang.begun
+
+        dropped: list[Work] = []
+        for wait, work in list(self._waits.items()):
+            if not stays(work):
+                wait.cancel()
+                dropped.append(self._waits.pop(wait))
+        for queue in (self._again, self._queue):
+            dropped += [work for work in queue if not stays(work)]
+        self._again = deque(filter(stays, self._again))
+        self._queue = deque(filter(stays, self._queue))
         for task, work in self._active.items():
+            if stays(work):
+                continue
             work.dropped = True
             if not work.is_calling:
                 # Still waiting for a slot.
                 task.cancel()
                 dropped.append(work)
         self._drop(dropped)
+        self._check_idle()
 
-    async def pause(self, *, tell: bool) -> None:
-        """Takes nothing more, drops what is queued and waits, within bounds, for calls."""
+    async def pause(self, *, tell: bool, seconds: float | None = None) -> bool:
+        """Takes nothing more, drops what has not begun and waits for the rest.
+
+        Returns whether everything ended in time; what did not is dropped.
+        """
         self._is_paused = True
-        self.drop_queued(tell=tell)
+        self.drop_queued(tell=tell, complete_gangs=True)
+        limit = self._options.drain_timeout_seconds if seconds is None else seconds
         try:
-            await within(self._clock, self._options.drain_timeout_seconds, self._calm.wait())
+            await within(self._clock, limit, self._idle.wait())
         except TimeoutError:
             self._metrics.count("drain_timeouts")
-            log.warning("%d apply calls are still under way; going on", len(self._active))
+            log.warning("%d decisions are still being applied; going on", self._pending_count)
+            self.drop_queued(tell=tell)
+            return False
+        return True
+
+    async def close(self, seconds: float) -> bool:
+        """Like pause, but for good."""
+        self._is_closed = True
+        return await self.pause(tell=False, seconds=seconds)
 
     def resume(self) -> None:
-        self._is_paused = False
+        self._is_paused = self._is_closed
 
     async def stop(self) -> None:
         # A call that has ended by itself at this very moment must not start the next one.
@@ -113,6 +141,14 @@ class ApplyPool:
         self._queue.clear()
         self._again.clear()
         await end_tasks(*self._active, *self._waits)
+
+    @property
+    def _pending_count(self) -> int:
+        return len(self._queue) + len(self._again) + len(self._active) + len(self._waits)
+
+    def _check_idle(self) -> None:
+        if self.is_idle:
+            self._idle.set()
 
     def _start_calls(self) -> None:
         # Twice as many as slots: while decisions wait, one of them always waits for a slot too, so
@@ -122,15 +158,13 @@ class ApplyPool:
             work = self._again.popleft() if self._again else self._queue.popleft()
             task = asyncio.get_running_loop().create_task(self._try_once(work))
             self._active[task] = work
-            self._calm.clear()
             task.add_done_callback(self._end_call)
 
     def _end_call(self, task: "asyncio.Task[None]") -> None:
         del self._active[task]
-        if not task.cancelled() and not self._is_paused:
+        if not task.cancelled():
             self._start_calls()
-        if not self._active:
-            self._calm.set()
+        self._check_idle()
 
     async def _try_once(self, work: Work) -> None:
         try:

@@ -32,6 +32,8 @@ class GangState:
     gang: Gang
     checked: bool = False
     refusal: str | None = None
+    # A call for one of its members has been made, so the others must follow.
+    begun: bool = False
 
 
 @dataclass(slots=True)
@@ -93,6 +95,8 @@ class Hands:
                 return Verdict(OUTCOME_CODE_FAILED, f"gang refused: {refusal}")
             if not work.started:
                 work.started = self._clock.now()
+            if work.gang is not None:
+                work.gang.begun = True
             work.tries += 1
             if work.tries > 1:
                 verdict = await self._read_back(work, order)

@@ -61,9 +61,10 @@ class Inbox:
             self._refuse(parts)
         await self._pool.pause(tell=tell)
 
-    def drop_queued(self) -> None:
+    def drop_queued(self, *, fenced: bool) -> None:
+        """The core ends the stream; unless another adapter leads, begun gangs are completed."""
         self._ledger.forget_incomplete()
-        self._pool.drop_queued(tell=False)
+        self._pool.drop_queued(tell=False, complete_gangs=not fenced)
 
     def forget_reported(self) -> None:
         """A core without assumptions waits for no outcomes, except of calls still in flight."""

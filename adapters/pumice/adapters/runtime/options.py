@@ -38,3 +38,6 @@ class RuntimeOptions:
     status_tries: int = 10
     # When the world ends: how long the core is waited for to take the last ops.
     farewell_timeout_seconds: float = 5.0
+    # When the process is asked to end: time for gangs that have begun, then for reports of them.
+    shutdown_timeout_seconds: float = 15.0
+    report_timeout_seconds: float = 1.0

@@ -70,6 +70,7 @@ class AdapterRuntime:
         self._stream: CoreStream | None = None
         # Whether a core has ever let us in.
         self._is_known = False
+        self._drain_requested = asyncio.Event()
         self._compose()
 
     def _compose(self) -> None:
@@ -106,14 +107,18 @@ class AdapterRuntime:
     @property
     def is_settled(self) -> bool:
         """Nothing to send, to apply or to write, and all that was sent is acknowledged."""
-        outbox = self._outbox
         return (
-            not outbox.has_work
-            and outbox.acknowledged_seq == outbox.last_seq
+            self._is_reported
             and self._pool.is_idle
             and self._statuses.is_idle
             and not len(self._resync)
         )
+
+    @property
+    def _is_reported(self) -> bool:
+        """The core has acknowledged every op."""
+        outbox = self._outbox
+        return not outbox.has_work and outbox.acknowledged_seq == outbox.last_seq
 
     @property
     def is_served(self) -> bool:
@@ -126,21 +131,35 @@ class AdapterRuntime:
         if self._stream is not None:
             self._stream.cut()
 
+    def drain(self) -> None:
+        """Asks `run` to end: no new decisions, begun gangs completed, outcomes reported."""
+        self._drain_requested.set()
+
+    async def finish_calls(self) -> None:
+        """Drops decisions that have not begun and waits, within bounds, for the others."""
+        self._ledger.forget_incomplete()
+        await self._pool.pause(tell=False)
+
     async def run(self) -> None:
-        """Until the world ends. Raises AdapterError when there is no going on."""
+        """Until the world ends or a drain is over. Raises AdapterError when it cannot go on."""
         watch = asyncio.create_task(self._watch(self._world.watch()))
         keepers = [
             asyncio.create_task(self._serve()),
             asyncio.create_task(self._cleanup.run()),
             *(asyncio.create_task(self._resync.run()) for _ in range(_RESYNC_READERS)),
         ]
+        drain = asyncio.create_task(self._drain_requested.wait())
         try:
-            done, _ = await asyncio.wait([watch, *keepers], return_when=asyncio.FIRST_COMPLETED)
+            tasks = [watch, drain, *keepers]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
-            await self._say_farewell()
+            if drain.done():
+                await self._drain()
+            else:
+                await self._say_farewell()
         finally:
-            await end_tasks(watch, *keepers)
+            await end_tasks(watch, drain, *keepers)
             await self._pool.stop()
             await self._statuses.stop()
 
@@ -151,17 +170,37 @@ class AdapterRuntime:
             self._teller.take(event)
         self._teller.synced.set()
 
+    async def _drain(self) -> None:
+        began = self._clock.now()
+        self._ledger.forget_incomplete()
+        complete = await self._pool.close(self._options.shutdown_timeout_seconds)
+        reported = await self._until(
+            lambda: self._statuses.is_idle and (self._is_reported or not self.is_served),
+            self._options.report_timeout_seconds,
+        )
+        log.info(
+            "drained in %.2f s: decisions in flight %s, their outcomes and events %s",
+            self._clock.now() - began,
+            "completed" if complete else "not completed in time",
+            "reported" if reported else "not all reported in time",
+        )
+
     async def _say_farewell(self) -> None:
         """The last ops of a world that ended should reach the core, if it is there."""
+        seconds = self._options.farewell_timeout_seconds
+        if not await self._until(lambda: self.is_settled, seconds):
+            log.warning("the world ended before the core knew all of it")
 
-        async def settled() -> None:
-            while not self.is_settled:
+    async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
+        async def waited() -> None:
+            while not is_so():
                 await self._clock.sleep(0.01)
 
         try:
-            await within(self._clock, self._options.farewell_timeout_seconds, settled())
+            await within(self._clock, seconds, waited())
         except TimeoutError:
-            log.warning("the world ended before the core knew all of it")
+            return False
+        return True
 
     def _forget_job(self, job: DeletedJob) -> None:
         self._statuses.forget(KIND_POD_GROUP, job.pod_group_uid)

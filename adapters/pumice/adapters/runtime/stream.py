@@ -258,8 +258,9 @@ class CoreStream:
                     self._inbox.take_ack(ack)
                     self._credit.acknowledged(ack.applied_seq, ack.credit)
                 case "go_away":
-                    self._inbox.drop_queued()
-                    raise _StreamOver(ending_of_goaway(message.go_away))
+                    ending = ending_of_goaway(message.go_away)
+                    self._inbox.drop_queued(fenced=ending.next is not Next.AGAIN)
+                    raise _StreamOver(ending)
                 case _:
                     self._inbox.take(message)
             self._wake.set()

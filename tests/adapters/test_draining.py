@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ class MidGang:
         self.gate = asyncio.Event()
 
     @classmethod
-    async def begin(cls, stage: Stage, **options: float) -> "MidGang":
+    async def begin(cls, stage: Stage, **options: Any) -> "MidGang":
         stage.world.store.put(group())
         for name in (*FIRST, *SECOND):
             stage.world.store.put(pod(name))

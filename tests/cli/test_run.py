@@ -115,6 +115,6 @@ async def test_a_token_in_the_environment_is_not_for_this_core(
     monkeypatch.setattr(supervision, "PROGRAM", (sys.executable, str(script)))
     for name in ("PUMICE_TOKEN", "PUMICE_TOKEN_FILE", "PUMICE_OTHER"):
         monkeypatch.setenv(name, "x")
-    assert await supervise("unix:/here", ("--follow-at-once",), ("-v=3",), SystemClock()) == 2
+    assert await supervise("unix:/here", ("--follow-at-once",), ("-v=3",), SystemClock(), 5) == 2
     told = (tmp_path / "told").read_text()
     assert told == "adapter kubernetes --core unix:/here -v=3 PUMICE_OTHER"

@@ -94,9 +94,12 @@ class CoreServer:
                 ("grpc.max_send_message_length", limits.frontend_message_bytes),
                 # Two cores on one port would share its adapters at random.
                 ("grpc.so_reuseport", 0),
-                ("grpc.keepalive_time_ms", 30_000),
-                ("grpc.keepalive_timeout_ms", 10_000),
-                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+                # Either side pings every few seconds, so that a peer that is gone is noticed.
+                ("grpc.keepalive_time_ms", 5_000),
+                ("grpc.keepalive_timeout_ms", 5_000),
+                ("grpc.http2.ping_timeout_ms", 5_000),
+                ("grpc.http2.max_pings_without_data", 0),
+                ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
             ),
         )
         cluster_service_pb2_grpc.add_ClusterServiceServicer_to_server(self._adapters, server)

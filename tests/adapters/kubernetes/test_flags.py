@@ -1,9 +1,6 @@
 """Flags: Volcano's, by the same names, and what they come to."""
 
-import asyncio
-import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +9,15 @@ import pytest
 from click.testing import CliRunner
 
 from pumice.adapters.kubernetes.commands import kubernetes_command
-from pumice.adapters.kubernetes.flags import WITHOUT_EFFECT, adapter_flags
+from pumice.adapters.kubernetes.flags import (
+    GATES,
+    REFUSED_GATES,
+    UNUSED_VARIABLES,
+    WITHOUT_EFFECT,
+    adapter_flags,
+)
 from pumice.adapters.kubernetes.settings import AdapterSettings, settings_from
-from pumice.adapters.kubernetes.supervision import PROGRAM, Child
-from pumice.adapters.runtime.clock import SystemClock
-from pumice.v1 import configuration_pb2
+from pumice.adapters.kubernetes.supervision import PROGRAM
 from pumice.v1.object_pb2 import KIND_NODE_SHARD, KIND_PRIORITY_CLASS, KIND_REPLICA_SET
 
 
@@ -62,7 +63,7 @@ def test_a_manifest_of_volcano_is_understood() -> None:
         "--percentage-nodes-to-find=10",
         "--feature-gates=WorkLoadSupport=false,Other=true",
         "--priority-class=false",
-        "--scheduler-sharding-mode=hard",
+        "--scheduler-sharding-mode=none",
         "-v=3",
     )
     assert made.lease is None
@@ -72,12 +73,11 @@ def test_a_manifest_of_volcano_is_understood() -> None:
     assert made.metrics_address == ":8080"
     assert made.health_address == ":11251"
     assert made.world.configuration.schedule_period.nanos == 500_000_000
-    assert made.world.configuration.sharding_mode == configuration_pb2.SHARDING_MODE_HARD
     assert {KIND_PRIORITY_CLASS, KIND_REPLICA_SET} <= made.world.unwatched
-    assert KIND_NODE_SHARD not in made.world.unwatched
     assert [remark.split()[0] for remark in made.remarks] == [
         "--percentage-nodes-to-find",
         "--logtostderr",
+        "--feature-gates:",
     ]
 
 
@@ -85,6 +85,30 @@ def test_a_manifest_of_volcano_is_understood() -> None:
 def test_flags_without_effect_say_so(flag: str) -> None:
     (remark,) = settings(f"{flag}=1").remarks
     assert remark.startswith(f"{flag} has no effect: ")
+
+
+def test_gates_and_variables_without_effect_say_so() -> None:
+    gates = "SchedulingGatesQueueAdmission=false,VolcanoJobSupport=false,PriorityClass=true"
+    made = settings(f"--feature-gates={gates}", BATCH_BIND_NUM="2")
+    assert made.remarks == (
+        "--feature-gates: VolcanoJobSupport has no effect in this scheduler",
+        "the environment variable BATCH_BIND_NUM has no effect",
+    )
+
+
+def test_the_page_about_compatibility_lists_flags_without_effect() -> None:
+    page = (Path(__file__).parents[3] / "docs/compatibility.md").read_text()
+    names = [*WITHOUT_EFFECT, *GATES, *REFUSED_GATES, *UNUSED_VARIABLES]
+    assert [name for name in names if name not in page] == []
+
+
+def test_every_visible_flag_has_a_help_text() -> None:
+    bare = [
+        option.opts[0]
+        for option in kubernetes_command.params
+        if isinstance(option, click.Option) and not option.hidden and not option.help
+    ]
+    assert not bare
 
 
 def test_one_of_several_schedulers_is_a_cluster_of_its_own() -> None:
@@ -105,6 +129,10 @@ def test_one_of_several_schedulers_is_a_cluster_of_its_own() -> None:
         (["--leader-elect-lease-duration", "1s"], "longer"),
         (["--scheduler-configmap", "x"], "namespace/name"),
         (["--core", "example.com:1"], "another machine"),
+        (["--scheduler-sharding-mode=hard"], "hard is not implemented"),
+        (["--scheduler-sharding-mode=soft"], "soft is not implemented"),
+        (["--feature-gates=SchedulingGatesQueueAdmission=true"], "is refused"),
+        (["--feature-gates=AllAlpha=true"], "is refused"),
     ],
 )
 def test_bad_flags_are_named(arguments: list[str], said: str) -> None:
@@ -128,25 +156,3 @@ def test_no_kubeconfig_ends_with_code_two(tmp_path: Path) -> None:
     assert done.stderr == (
         f"Error: no kubeconfig: there is no file {none}; give --kubeconfig FILE or set KUBECONFIG\n"
     )
-
-
-async def test_a_child_that_ends_is_started_again(tmp_path: Path) -> None:
-    marks = tmp_path / "marks"
-    script = (
-        f"from pathlib import Path; marks = Path({str(marks)!r}); before = marks.exists();"
-        "marks.write_text('xx' if before else 'x'); raise SystemExit(2 if before else 1)"
-    )
-    child = Child("child", (sys.executable, "-c", script), SystemClock())
-    assert await child.run() == 2
-    assert marks.read_text() == "xx"
-
-
-async def test_a_child_is_asked_to_end() -> None:
-    child = Child("child", (sys.executable, "-c", "import time; time.sleep(60)"), SystemClock())
-    running = asyncio.create_task(child.run())
-    while child._process is None:
-        await asyncio.sleep(0.01)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    await child.stop()
-    assert child._process.returncode == -signal.SIGTERM

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ from pumice.adapters.core_options import core_options
 from pumice.adapters.kubernetes.errors import NoAccessError
 from pumice.adapters.kubernetes.flags import adapter_flags
 from pumice.adapters.kubernetes.settings import AdapterSettings, settings_from
+from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.kubernetes.supervision import BAD_INPUT, supervise
 from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.errors import AdapterError
@@ -26,6 +27,8 @@ __all__ = ["adapter_flags", "kubernetes_command", "run_together"]
 T = TypeVar("T")
 
 _DEBUG_VERBOSITY = 5
+# From the end of a drain to the end of the process: reports, and the release of the lease.
+_AFTER_DRAIN_SECONDS = 6.0
 
 
 @click.command("kubernetes")
@@ -35,8 +38,9 @@ def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
     """Connects a Kubernetes cluster to a core and makes its decisions come true.
 
     Takes the flags of Volcano's scheduler. Exits with 2 when the kubeconfig or a flag is wrong, and
-    with 1 when the cluster or the core does not want this adapter; everything that may pass by
-    itself is waited for.
+    with 1 when the cluster or the core refuses this adapter; waits for everything that may pass by
+    itself. On SIGTERM or SIGINT it completes the gangs that it has begun to bind, reports the
+    outcomes, releases the lease and ends; a second signal ends it at once.
     """
     # Only here: `pumice run` starts this command in a process of its own, and need not wait twice
     # for what takes a second to be loaded.
@@ -45,7 +49,7 @@ def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
     _set_up_logging(values)
     settings = _settings(values)
     try:
-        _run(run_adapter(settings, open_channel))
+        _run(lambda shutdown: run_adapter(settings, open_channel, shutdown))
     except NoAccessError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(BAD_INPUT)
@@ -67,7 +71,8 @@ def run_together(
     with TemporaryDirectory(prefix="pumice-") as folder:
         address = listen or f"unix:{folder}/core.sock"
         core = ("--log-level", values["log_level"], *for_core)
-        return _run(supervise(address, core, for_adapter, SystemClock())) or 0
+        grace = values["drain_timeout"] + _AFTER_DRAIN_SECONDS
+        return _run(lambda _: supervise(address, core, for_adapter, SystemClock(), grace)) or 0
 
 
 def _settings(values: dict[str, Any]) -> AdapterSettings:
@@ -92,14 +97,15 @@ def _set_up_logging(values: dict[str, Any]) -> None:
     )
 
 
-def _run(work: "Coroutine[Any, Any, T]") -> T | None:
-    """Until the end, or until somebody asks the process to end."""
+def _run(work: "Callable[[Shutdown], Coroutine[Any, Any, T]]") -> T | None:
+    """Until the end. The first signal asks the work to shut down, the second one cancels it."""
 
     async def until_asked() -> T | None:
-        task = asyncio.ensure_future(work)
+        shutdown = Shutdown()
+        task = asyncio.ensure_future(work(shutdown))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
+            loop.add_signal_handler(number, shutdown.request, task.cancel)
         try:
             return await task
         except asyncio.CancelledError:

@@ -59,7 +59,7 @@ def duration(name: str, default: str, text: str) -> Callable[[F], F]:
     return click.option(name, default=default, show_default=True, type=GoDuration(), help=text)
 
 
-# Volcano's flags that change nothing here, and why.
+# Volcano's flags that are accepted without an effect, and why nothing is lost by that.
 WITHOUT_EFFECT: Final[dict[str, str]] = {
     "--resync-period": "watches are exact, and drift is found by digests",
     "--resource-sync-timeout": "nothing is decided before everything was read",
@@ -68,12 +68,12 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "--percentage-nodes-to-find": "all nodes are looked at",
     "--node-worker-threads": "there are no worker threads",
     "--gate-removal-worker-num": "there are no worker threads",
-    "--disable-default-scheduler-config": "a configuration that is refused never replaces a good one",
     "--plugins-dir": "plugins are Python packages with an entry point pumice.plugins",
     "--enable-pprof": "there is no pprof in Python",
     "--cache-dumper": "ask the core: pumice top, pumice explain",
     "--cache-dump-dir": "ask the core: pumice top, pumice explain",
     "--leader-elect-resource-lock": "the lock is always a Lease",
+    "--scheduler-sharding-name": "nodes are not sharded",
     "--ca-cert-file": "health is served without TLS",
     "--tls-cert-file": "health is served without TLS",
     "--tls-private-key-file": "health is served without TLS",
@@ -97,80 +97,173 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     },
 }
 
+# Feature gates of Volcano that this adapter acts on; the others of the scheduler are refused.
+GATES: Final = (
+    "PriorityClass",
+    "WorkLoadSupport",
+    "PodDisruptionBudgetsSupport",
+    "ResourceTopology",
+)
+# Gates that take effect in Volcano and not here: whoever sets one would wait for nothing.
+REFUSED_GATES: Final[dict[str, str]] = {
+    "SchedulingGatesQueueAdmission": "queue admission by scheduling gates is not implemented,"
+    " so pods with the gate scheduling.volcano.sh/queue-allocation-gate would wait for ever",
+    "AllAlpha": "it includes SchedulingGatesQueueAdmission, which is not implemented;"
+    " name the gates that you need",
+}
+# Variables of Volcano's environment that are read by nobody here.
+UNUSED_VARIABLES: Final = ("BATCH_BIND_NUM", "PANIC_ON_ERROR", "DEBUG_SOCKET_DIR")
+
 
 def _cluster_flags() -> list[Callable[[F], F]]:
     return [
-        click.option("--kubeconfig", default="", help="Else in-cluster, else KUBECONFIG."),
-        click.option("--context", default="", help="The kubeconfig's context."),
-        click.option("--master", default="", help="The API server's address."),
-        click.option("--kube-api-qps", default=2000.0, show_default=True, help="Calls a second."),
-        click.option("--kube-api-burst", default=2000, show_default=True, help="Calls at once."),
-        click.option("--cluster", default="kubernetes", show_default=True, help="Its name."),
-        click.option("--adapter-id", default="", help="Stays the same over restarts."),
+        click.option(
+            "--kubeconfig",
+            default="",
+            help="Kubeconfig file.  [the pod's account, else KUBECONFIG, else ~/.kube/config]",
+        ),
+        click.option("--context", default="", help="Context of the kubeconfig."),
+        click.option("--master", default="", help="Address of the API server."),
+        click.option(
+            "--kube-api-qps", default=2000.0, show_default=True, help="API calls per second."
+        ),
+        click.option(
+            "--kube-api-burst", default=2000, show_default=True, help="API calls in a burst."
+        ),
+        click.option(
+            "--cluster", default="kubernetes", show_default=True, help="Name of the cluster."
+        ),
+        click.option(
+            "--adapter-id",
+            default="",
+            help="Name of this adapter, the same after a restart.  [the host name]",
+        ),
     ]
 
 
 def _scheduling_flags() -> list[Callable[[F], F]]:
     return [
         click.option(
-            "--scheduler-name", multiple=True, help="Pods of these names are ours.  [volcano]"
+            "--scheduler-name",
+            multiple=True,
+            help="Scheduler names whose pods are scheduled.  [volcano]",
         ),
-        click.option("--scheduler-conf", type=_FILE, help="Scheduler configuration; reloaded."),
+        click.option(
+            "--scheduler-conf", type=_FILE, help="Scheduler configuration file, reloaded on change."
+        ),
         click.option(
             "--scheduler-configmap",
             default="",
             metavar="NAMESPACE/NAME[/KEY]",
-            help="Scheduler configuration from a ConfigMap; reloaded.",
+            help="ConfigMap with the scheduler configuration, reloaded on change.",
         ),
-        duration("--schedule-period", "1s", "From one session to the next."),
-        click.option("--default-queue", default="default", show_default=True),
-        click.option("--node-selector", multiple=True, help="Nodes with key:value are ours."),
-        click.option("--ignored-provisioners", multiple=True, help="Of volumes."),
-        go_flag("--priority-class", True, "Watch PriorityClasses."),
-        go_flag("--csi-storage", True, "Watch CSI drivers and capacities."),
+        go_flag(
+            "--disable-default-scheduler-config",
+            False,
+            "No fallback to the built-in configuration when no valid one was ever read.",
+        ),
+        duration("--schedule-period", "1s", "Interval between scheduling sessions."),
+        click.option(
+            "--default-queue",
+            default="default",
+            show_default=True,
+            help="Queue of jobs that name none.",
+        ),
+        click.option(
+            "--node-selector", multiple=True, help="Labels key:value of the nodes in use.  [all]"
+        ),
+        click.option(
+            "--ignored-provisioners",
+            multiple=True,
+            help="Provisioners exempt from CSI volume limits.",
+        ),
+        go_flag("--priority-class", True, "Use of PriorityClasses."),
+        go_flag("--csi-storage", True, "Use of CSI drivers and storage capacities."),
         click.option(
             "--scheduler-sharding-mode",
             default="none",
             show_default=True,
             type=click.Choice(["none", "hard", "soft"]),
+            help="Sharding of nodes; hard and soft are refused, because they are not implemented.",
         ),
-        click.option("--scheduler-sharding-name", default="volcano", show_default=True),
-        click.option("--feature-gates", multiple=True, metavar="NAME=BOOL,…"),
-        click.option("--compat", multiple=True, help="Switches of the compatibility page."),
-        go_flag("--eager", True, "Begin a session early when changes have settled."),
-        duration("--gang-bind-deadline", "0s", "Evict a gang that stays short; 0: never."),
-        duration("--apply-timeout", "60s", "For one decision, with all its tries."),
-        go_flag("--make-queues", True, "Make the default queue and the root when missing."),
+        click.option(
+            "--feature-gates", multiple=True, metavar="NAME=BOOL,…", help="Volcano's feature gates."
+        ),
+        click.option(
+            "--compat", multiple=True, help="Compatibility switches, such as kube-batch's."
+        ),
+        go_flag("--eager", True, "Sessions ahead of schedule after changes."),
+        duration(
+            "--gang-bind-deadline",
+            "0s",
+            "Time after which an incomplete gang is evicted; 0: never.",
+        ),
+        duration("--apply-timeout", "60s", "Time for one decision, including all retries."),
+        go_flag("--make-queues", True, "Creation of the default and root queues when missing."),
+        duration(
+            "--other-scheduler-check",
+            "0s",
+            "Time to watch for binds by another scheduler before leading; exits if there are any.",
+        ),
     ]
 
 
 def _leadership_flags() -> list[Callable[[F], F]]:
     return [
-        go_flag("--leader-elect", True, "Hold a Lease while applying."),
-        duration("--leader-elect-lease-duration", "15s", "Others may take it after this."),
-        duration("--leader-elect-renew-deadline", "10s", "Stop applying after this."),
-        duration("--leader-elect-retry-period", "2s", "Between renewals."),
-        click.option("--leader-elect-resource-name", default="volcano", show_default=True),
-        click.option(
-            "--leader-elect-resource-namespace", default="volcano-system", show_default=True
+        go_flag("--leader-elect", True, "Leader election by a Lease."),
+        duration(
+            "--leader-elect-lease-duration", "15s", "Time after which another adapter may lead."
         ),
-        click.option("--lock-object-namespace", default="", help="Overrides the one above."),
+        duration(
+            "--leader-elect-renew-deadline", "10s", "Time without renewal until the leader stops."
+        ),
+        duration("--leader-elect-retry-period", "2s", "Interval between renewals."),
+        click.option(
+            "--leader-elect-resource-name",
+            default="volcano",
+            show_default=True,
+            help="Name of the Lease.",
+        ),
+        click.option(
+            "--leader-elect-resource-namespace",
+            default="volcano-system",
+            show_default=True,
+            help="Namespace of the Lease.",
+        ),
+        click.option(
+            "--lock-object-namespace",
+            default="",
+            help="Namespace of the Lease; overrides the flag above.",
+        ),
+        duration(
+            "--core-timeout",
+            "10s",
+            "Time without an answer from the core until the lease is released.",
+        ),
     ]
 
 
 def _process_flags() -> list[Callable[[F], F]]:
     return [
-        go_flag("--enable-metrics", False, "Serve /metrics."),
-        click.option("--listen-address", default=":8080", show_default=True, help="Of metrics."),
-        go_flag("--enable-healthz", False, "Serve /healthz."),
-        click.option("--healthz-address", default=":11251", show_default=True),
+        duration(
+            "--drain-timeout", "15s", "Time to complete decisions in flight when asked to end."
+        ),
+        go_flag("--enable-metrics", False, "A /metrics page."),
+        click.option(
+            "--listen-address", default=":8080", show_default=True, help="Address of /metrics."
+        ),
+        go_flag("--enable-healthz", False, "A /healthz page."),
+        click.option(
+            "--healthz-address", default=":11251", show_default=True, help="Address of /healthz."
+        ),
         click.option(
             "--log-level",
             type=click.Choice(["debug", "info", "warning", "error"]),
             default="info",
             show_default=True,
+            help="Least severe messages in the log.",
         ),
-        click.option("-v", "--v", "verbosity", default="", help="5 and more: debug."),
+        click.option("-v", "--v", "verbosity", default="", help="klog verbosity; debug from 5 on."),
         *(
             click.option(name, hidden=True, default=None, is_flag=False, flag_value="true")
             for name in WITHOUT_EFFECT
@@ -180,14 +273,16 @@ def _process_flags() -> list[Callable[[F], F]]:
 
 def _shadow_flags() -> list[Callable[[F], F]]:
     return [
-        go_flag("--shadow", False, "Write nothing; say where the cluster's scheduler differs."),
-        duration("--shadow-wait", f"{WAIT_SECONDS:g}s", "For the other scheduler's decision."),
+        go_flag("--shadow", False, "Comparison with the cluster's own scheduler, without writes."),
+        duration("--shadow-wait", f"{WAIT_SECONDS:g}s", "Time for the other scheduler's decision."),
         click.option(
             "--shadow-report",
             type=click.Path(dir_okay=False, writable=True, path_type=Path),
-            help="Differences and summaries, appended as JSON lines.",
+            help="File for differences and summaries, as JSON lines.",
         ),
-        duration("--shadow-every", f"{EVERY_SECONDS:g}s", "From summary to summary there."),
+        duration(
+            "--shadow-every", f"{EVERY_SECONDS:g}s", "Interval between summaries in the report."
+        ),
     ]
 
 

@@ -94,10 +94,11 @@ class KubernetesOptions:
 
 
 def unwatched_kinds(
-    gates: dict[str, bool], *, priority_class: bool, csi_storage: bool, sharding: bool
+    gates: dict[str, bool], *, priority_class: bool, csi_storage: bool
 ) -> frozenset[kinds.Kind.ValueType]:
     """What the reference's flags and gates leave out."""
-    kinds_out: set[kinds.Kind.ValueType] = set()
+    # Nodes are not sharded.
+    kinds_out: set[kinds.Kind.ValueType] = {kinds.KIND_NODE_SHARD}
     if not (priority_class and gates.get("PriorityClass", True)):
         kinds_out.add(kinds.KIND_PRIORITY_CLASS)
     if not csi_storage:
@@ -108,6 +109,4 @@ def unwatched_kinds(
         kinds_out.add(kinds.KIND_POD_DISRUPTION_BUDGET)
     if not gates.get("ResourceTopology", True):
         kinds_out.add(kinds.KIND_NUMA_TOPOLOGY)
-    if not sharding:
-        kinds_out.add(kinds.KIND_NODE_SHARD)
     return frozenset(kinds_out)

@@ -18,6 +18,7 @@ from pumice.adapters.kubernetes.rate_limit import TokenBucket
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.kubernetes.settings import AdapterSettings
+from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.kubernetes.world import KubernetesWorld
 from pumice.adapters.runtime.clock import SystemClock, end_tasks
 from pumice.adapters.runtime.connect import ChannelFactory
@@ -35,8 +36,11 @@ log = logging.getLogger(__name__)
 _FIRST_TRIES = 9
 
 
-async def run_adapter(settings: AdapterSettings, open_channel: ChannelFactory) -> None:
-    """Until it is cancelled. Raises AdapterError when there is no going on."""
+async def run_adapter(
+    settings: AdapterSettings, open_channel: ChannelFactory, shutdown: Shutdown | None = None
+) -> None:
+    """Until it is shut down or cancelled. Raises AdapterError when it cannot go on."""
+    shutdown = shutdown or Shutdown()
     # Most objects live long and hold no cycles; looking for some all the time costs more than it
     # finds.
     gc.set_threshold(50_000, 20, 50)
@@ -59,7 +63,7 @@ async def run_adapter(settings: AdapterSettings, open_channel: ChannelFactory) -
         await check(api, RetryPolicy(clock, metrics))
         async with serve_pages(settings, metrics, health):
             serve = _serve if settings.shadow is None else _serve_shadow
-            await serve(settings, open_channel, api, clock, metrics, health)
+            await serve(settings, open_channel, api, clock, metrics, health, shutdown)
     finally:
         await api.close()
 
@@ -97,6 +101,7 @@ async def _serve(
     clock: SystemClock,
     metrics: Metrics,
     health: Health,
+    shutdown: Shutdown,
 ) -> None:
     lease = None
     if settings.lease is not None:
@@ -106,6 +111,7 @@ async def _serve(
     runtime = AdapterRuntime(
         world, open_channel, settings.runtime, epochs=lease, clock=clock, metrics=metrics
     )
+    shutdown.offer(runtime.drain)
     keeper = None
     if lease is not None:
         lease.on_lost = runtime.cut
@@ -125,6 +131,7 @@ async def _serve_shadow(
     clock: SystemClock,
     metrics: Metrics,
     health: Health,
+    _: Shutdown,
 ) -> None:
     """Decides beside the cluster's own scheduler; needs no lease, because it does nothing."""
     options = settings.shadow or ShadowOptions()

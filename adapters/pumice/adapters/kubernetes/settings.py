@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pumice.adapters.kubernetes.flags import WITHOUT_EFFECT
+from pumice.adapters.kubernetes.flags import (
+    GATES,
+    REFUSED_GATES,
+    UNUSED_VARIABLES,
+    WITHOUT_EFFECT,
+)
 from pumice.adapters.kubernetes.options import (
     ConfigMapKey,
     KubernetesOptions,
@@ -21,11 +26,6 @@ from pumice.adapters.shadow.options import ShadowOptions
 from pumice.manifests.golang import parse_bool
 from pumice.v1 import configuration_pb2
 
-_SHARDING = {
-    "none": configuration_pb2.SHARDING_MODE_NONE,
-    "hard": configuration_pb2.SHARDING_MODE_HARD,
-    "soft": configuration_pb2.SHARDING_MODE_SOFT,
-}
 _CONNECTIONS = 32
 
 
@@ -45,8 +45,10 @@ class AdapterSettings:
     # `host:port` or `:port`; empty: not served.
     metrics_address: str = ""
     health_address: str = ""
-    # Sentences about flags that do nothing.
+    # Sentences about flags that have no effect.
     remarks: tuple[str, ...] = ()
+    # Time without an answer from the core until the lease is released.
+    core_timeout_seconds: float = 10.0
     connections: int = _CONNECTIONS
     # None: it schedules the cluster.
     shadow: ShadowOptions | None = None
@@ -56,8 +58,10 @@ def settings_from(
     values: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> AdapterSettings:
     """Raises ValueError with what is wrong."""
-    share = shard_from(os.environ if environment is None else environment)
+    environment = os.environ if environment is None else environment
+    share = shard_from(environment)
     gates = parse_gates(values["feature_gates"])
+    _refuse_unimplemented(values, gates)
     shadow = _shadow(values)
     lease = _lease(values) if shadow is None else None
     apply_seconds = values["apply_timeout"]
@@ -67,7 +71,7 @@ def settings_from(
             node_labels=parse_node_labels(values["node_selector"]),
             share=share,
         ),
-        configuration=_configuration(values, gates),
+        configuration=_configuration(values),
         scheduler_conf=values["scheduler_conf"],
         config_map=_config_map(values),
         default_queue=values["default_queue"],
@@ -77,7 +81,6 @@ def settings_from(
             gates,
             priority_class=values["priority_class"],
             csi_storage=values["csi_storage"],
-            sharding=values["scheduler_sharding_mode"] != "none",
         ),
         call_seconds=lease.call_seconds if lease is not None else 10.0,
         volume_seconds=apply_seconds * 0.8,
@@ -94,11 +97,13 @@ def settings_from(
             adapter_id=values["adapter_id"] or socket.gethostname(),
             calls_in_flight=_CONNECTIONS,
             apply_timeout_seconds=apply_seconds,
+            shutdown_timeout_seconds=values["drain_timeout"],
         ),
         lease=lease,
         metrics_address=values["listen_address"] if values["enable_metrics"] else "",
         health_address=values["healthz_address"] if values["enable_healthz"] else "",
-        remarks=_remarks(values),
+        remarks=_remarks(values, gates, environment),
+        core_timeout_seconds=values["core_timeout"],
         shadow=shadow,
     )
 
@@ -148,18 +153,14 @@ def _lease(values: Mapping[str, Any]) -> LeaseOptions | None:
     )
 
 
-def _configuration(
-    values: Mapping[str, Any], gates: Mapping[str, bool]
-) -> configuration_pb2.Configuration:
+def _configuration(values: Mapping[str, Any]) -> configuration_pb2.Configuration:
     configuration = configuration_pb2.Configuration(
         default_queue=values["default_queue"],
         scheduler_names=values["scheduler_name"],
         eager=values["eager"],
         compat=values["compat"],
         ignored_provisioners=split(values["ignored_provisioners"]),
-        sharding_mode=_SHARDING[values["scheduler_sharding_mode"]],
-        sharding_name=values["scheduler_sharding_name"],
-        feature_gates=gates,
+        sharding_mode=configuration_pb2.SHARDING_MODE_NONE,
     )
     configuration.schedule_period.FromNanoseconds(round(values["schedule_period"] * 1e9))
     configuration.apply_timeout.FromNanoseconds(round(values["apply_timeout"] * 1e9))
@@ -169,12 +170,38 @@ def _configuration(
     return configuration
 
 
-def _remarks(values: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(
+def _refuse_unimplemented(values: Mapping[str, Any], gates: Mapping[str, bool]) -> None:
+    """What users of Volcano rely on and would silently miss."""
+    mode = values["scheduler_sharding_mode"]
+    if mode != "none":
+        raise ValueError(
+            f"--scheduler-sharding-mode={mode} is not implemented: all nodes would be used, also"
+            " those of other shards; allowed: none"
+        )
+    for gate, why in REFUSED_GATES.items():
+        if gates.get(gate):
+            raise ValueError(f"--feature-gates: {gate}=true is refused: {why}")
+
+
+def _remarks(
+    values: Mapping[str, Any], gates: Mapping[str, bool], environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    flags = (
         f"{flag} has no effect: {why}"
         for flag, why in WITHOUT_EFFECT.items()
         if values.get(flag.removeprefix("--").replace("-", "_")) is not None
     )
+    unused_gates = (
+        f"--feature-gates: {gate} has no effect in this scheduler"
+        for gate in gates
+        if gate not in GATES and gate not in REFUSED_GATES
+    )
+    variables = (
+        f"the environment variable {name} has no effect"
+        for name in UNUSED_VARIABLES
+        if environment.get(name)
+    )
+    return (*flags, *unused_gates, *variables)
 
 
 def split(texts: Sequence[str]) -> list[str]:

@@ -1,11 +1,12 @@
-"""Two processes as one: a core and its adapter over a Unix socket, started again when they end."""
+"""`pumice run`: a core and its adapter over a Unix socket, restarted when they end."""
 
 import asyncio
+import ctypes
 import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pumice.adapters.runtime.clock import Clock
@@ -14,11 +15,13 @@ log = logging.getLogger(__name__)
 
 # Both are commands of the same program.
 PROGRAM: Final = (sys.executable, "-c", "from pumice.cli.main import main; main()")
-_GRACE_SECONDS: Final = 20.0
+# For a core, after its adapter has ended.
+_CORE_GRACE_SECONDS: Final = 5.0
 _FIRST_WAIT_SECONDS: Final = 0.5
 _LONGEST_WAIT_SECONDS: Final = 30.0
-# A process that ran for so long was well.
-_WELL_SECONDS: Final = 60.0
+# A process that ran for so long is started again at once.
+_WELL_SECONDS: Final = 10.0
+_PR_SET_PDEATHSIG: Final = 1
 BAD_INPUT: Final = 2
 _TOKENS: Final = ("PUMICE_TOKEN", "PUMICE_TOKEN_FILE")
 
@@ -39,40 +42,72 @@ class Child:
 
     async def run(self) -> int:
         """Until it ends with bad input, which no new start changes; returns that code."""
-        wait = _FIRST_WAIT_SECONDS
+        failures = 0
         while True:
             began = self._clock.now()
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, env=self._environment
+                *self._command,
+                env=self._environment,
+                # A Ctrl-C reaches only the parent, which stops its children in order.
+                start_new_session=True,
+                preexec_fn=_ends_with_parent(),
             )
             code = await self._process.wait()
             if code == BAD_INPUT:
                 return code
-            if self._clock.now() - began > _WELL_SECONDS:
-                wait = _FIRST_WAIT_SECONDS
-            log.error("the %s ended with code %d; again in %.1f s", self.name, code, wait)
+            ran_well = self._clock.now() - began >= _WELL_SECONDS
+            failures = 0 if ran_well else failures + 1
+            wait = _restart_delay(failures)
+            log.error("the %s ended with code %d; restart in %.1f s", self.name, code, wait)
             await self._clock.sleep(wait)
-            wait = min(wait * 2, _LONGEST_WAIT_SECONDS)
 
-    async def stop(self) -> None:
-        """Asks it to end, and insists after a while."""
+    async def stop(self, grace_seconds: float) -> None:
+        """Sends SIGTERM, and SIGKILL after the grace period."""
         process = self._process
         if process is None or process.returncode is not None:
             return
         process.send_signal(signal.SIGTERM)
         try:
-            async with asyncio.timeout(_GRACE_SECONDS):
+            async with asyncio.timeout(grace_seconds):
                 await process.wait()
         except TimeoutError:
-            log.error("the %s does not end; killing it", self.name)
+            log.error("the %s did not end within %g s; killing it", self.name, grace_seconds)
             process.kill()
             await process.wait()
 
 
+def _restart_delay(failures: int) -> float:
+    """None for a process that ran well; then it doubles with every early end."""
+    if not failures:
+        return 0.0
+    return min(_FIRST_WAIT_SECONDS * 2.0 ** min(failures - 1, 10), _LONGEST_WAIT_SECONDS)
+
+
+def _ends_with_parent() -> "Callable[[], None] | None":
+    """Runs in a new child: SIGTERM for it when this process ends, by SIGKILL too."""
+    if not sys.platform.startswith("linux"):
+        return None
+    # Loaded before the fork; a child of a fork should load nothing.
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def set_up() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            # The parent ended before the line above.
+            os._exit(1)
+
+    return set_up
+
+
 async def supervise(
-    address: str, for_core: Sequence[str], for_adapter: Sequence[str], clock: Clock
+    address: str,
+    for_core: Sequence[str],
+    for_adapter: Sequence[str],
+    clock: Clock,
+    adapter_grace_seconds: float,
 ) -> int:
-    """Runs both until one of them cannot be, or until it is cancelled."""
+    """Runs both until one of them has bad input, or until it is cancelled."""
     listen = ("core", "--listen", address, *for_core)
     core = Child("core", (*PROGRAM, *listen), clock)
     connect = ("adapter", "kubernetes", "--core", address, *for_adapter)
@@ -87,6 +122,6 @@ async def supervise(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # The adapter first: what it has in flight can still be told.
-        await adapter.stop()
-        await core.stop()
+        # The adapter first: the core takes the outcomes of what it had in flight.
+        await adapter.stop(adapter_grace_seconds)
+        await core.stop(_CORE_GRACE_SECONDS)

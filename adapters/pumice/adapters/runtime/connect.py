@@ -11,6 +11,8 @@ import grpc.aio
 ChannelFactory: TypeAlias = Callable[[], grpc.aio.Channel]
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+# The core allows a ping every second.
+KEEPALIVE_MS: Final = 5_000
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
@@ -52,9 +54,12 @@ def channel_factory(
         options: list[tuple[str, int | str]] = [
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-            # Above the five minutes below which a server takes pings for an attack.
-            ("grpc.keepalive_time_ms", 310_000),
-            ("grpc.keepalive_timeout_ms", 20_000),
+            # A peer that is silently gone is noticed within seconds, however quiet the stream is.
+            ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+            ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
+            # The one that counts once a ping is on its way; a minute by default.
+            ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS),
+            ("grpc.http2.max_pings_without_data", 0),
             # Reconnecting is the runtime's business, at its own pace.
             ("grpc.enable_retries", 0),
             ("grpc.initial_reconnect_backoff_ms", 100),

@@ -47,7 +47,7 @@ class Authority:
             .not_valid_after(now + timedelta(days=days))
         )
         if alternatives:
-            names = x509.SubjectAlternativeName([x509.DNSName(name) for name in alternatives])
+            names = x509.SubjectAlternativeName([_alternative(name) for name in alternatives])
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         paths = self._folder / f"{file}.pem", self._folder / f"{file}.key"
@@ -60,3 +60,7 @@ class Authority:
             )
         )
         return paths
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    return x509.UniformResourceIdentifier(name) if "://" in name else x509.DNSName(name)

@@ -9,9 +9,15 @@ from typing import Any
 import grpc
 import pytest
 import yaml
+from google.protobuf.message_factory import GetMessageClass
 
 from pumice.client import AsyncClient, ClientSettings, DeniedError
+from pumice.server import errors
 from pumice.server.access import AccessFile, AccessFileError, Caller, Role, roles_for
+from pumice.server.audit import MAX_LINES_PER_SECOND, AuditLog
+from pumice.server.authorization import cluster_field
+from pumice.server.metrics import Metrics
+from pumice.server.peers import Certificate
 from pumice.server.server import SERVICES, CoreServer, ServerOptions
 from pumice.server.surroundings import Surroundings
 from pumice.v1 import (
@@ -52,7 +58,7 @@ class Guarded:
             )
         )
         self.clock = ManualClock()
-        around = Surroundings(clock=self.clock)
+        around = self.around = Surroundings(clock=self.clock)
         address = f"unix:{folder}/core.sock"
         self.server = CoreServer(ServerOptions(address, around=around, access=self.file))
 
@@ -218,10 +224,84 @@ def test_a_certificate_without_a_rule_is_an_adapter_of_what_it_names(tmp_path: P
     file = tmp_path / "access.yaml"
     file.write_text("certificates:\n- {name: board, roles: [observer]}\n")
     access = AccessFile(file, ManualClock())
-    assert access.caller(None, ["board"]) == Caller("board", frozenset({Role.OBSERVER}))
-    other = access.caller(None, ["prod", "prod-2"])
+    board = access.caller(None, Certificate(("board",)))
+    assert board == Caller("board", frozenset({Role.OBSERVER}))
+    other = access.caller(None, Certificate(("prod", "prod-2"), frozenset({"c1"})))
     assert other.roles == {Role.ADAPTER}
-    assert other.clusters == frozenset({"prod", "prod-2"})
+    assert other.clusters == frozenset({"c1"})
+
+
+# Methods whose requests are about no cluster.
+NO_CLUSTER = {"CheckConfig", "ListClusters"}
+
+
+def test_the_cluster_of_every_method_is_checked() -> None:
+    caller = Caller("a", frozenset(Role), frozenset({"c1", "c2"}))
+    for file in (
+        cluster_service_pb2,
+        inspection_service_pb2,
+        recording_service_pb2,
+        scheduling_service_pb2,
+    ):
+        for service in file.DESCRIPTOR.services_by_name.values():
+            for method in service.methods:
+                request = GetMessageClass(method.input_type)()
+                if method.name == "Connect":
+                    request.hello.SetInParent()  # type: ignore[attr-defined]
+                if method.name == "Schedule":
+                    request.cluster.SetInParent()  # type: ignore[attr-defined]
+                field = cluster_field(request)
+                assert (field is None) == (method.name in NO_CLUSTER), method.full_name
+                if field is not None:
+                    field.cluster = "c3"
+                    with pytest.raises(errors.RoleDeniedError):
+                        caller.check_cluster(field.cluster)
+
+
+async def test_refusals_are_counted_and_written_into_the_audit_log(
+    guarded: Guarded, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with guarded.client("guess") as client:
+        with pytest.raises(DeniedError):
+            await client.nodes()
+    async with guarded.client("observer") as client:
+        with pytest.raises(DeniedError):
+            await client.schedule([])
+    channel, adapter = await adapter_of(guarded, "adapter", "c2")
+    await adapter.send(hello=adapter.hello)
+    await adapter.ended_with()
+    await channel.close()
+    said = [record.getMessage() for record in caplog.records if record.name == "pumice.audit"]
+    assert [line.partition(": ")[0] for line in said] == [
+        "refused /pumice.v1.InspectionService/ListNodes to unix",
+        "refused /pumice.v1.SchedulingService/Schedule to observer",
+        "refused /pumice.v1.ClusterService/Connect to adapter",
+    ]
+    registry = guarded.around.metrics.registry
+
+    def count(method: str, code: str) -> float | None:
+        labels = {"method": f"/pumice.v1.{method}", "code": code}
+        return registry.get_sample_value("pumice_refused_calls_total", labels)
+
+    assert count("InspectionService/ListNodes", "UNAUTHENTICATED") == 1
+    assert count("SchedulingService/Schedule", "PERMISSION_DENIED") == 1
+    assert count("ClusterService/Connect", "PERMISSION_DENIED") == 1
+
+
+def test_the_audit_log_has_a_limited_number_of_lines_a_second(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock, metrics = ManualClock(), Metrics()
+    audit = AuditLog(metrics, clock)
+    for _ in range(MAX_LINES_PER_SECOND + 5):
+        audit.refused("/a/B", "x", Code.UNAUTHENTICATED, "no")
+    assert len(caplog.records) == MAX_LINES_PER_SECOND
+    clock.advance(1)
+    audit.refused("/a/B", "x", Code.UNAUTHENTICATED, "no")
+    assert "5 refusals before this one were not logged" in caplog.records[-1].getMessage()
+    labels = {"method": "/a/B", "code": "UNAUTHENTICATED"}
+    counted = metrics.registry.get_sample_value("pumice_refused_calls_total", labels)
+    assert counted == MAX_LINES_PER_SECOND + 6
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from pumice.client import AsyncClient, ClientSettings, DeniedError
+from pumice.client import AsyncClient, ClientError, ClientSettings, DeniedError
 from pumice.server.addresses import AddressError, check_address
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.server.status import read_detail
@@ -66,44 +66,75 @@ async def ending(adapter: ScriptedAdapter) -> tuple[grpc.StatusCode, str]:
     return code, "" if detail is None else detail.reason
 
 
-@pytest.mark.parametrize("names", [("c1",), ("adapter", "c1", "other")])
+OWN = "pumice://cluster/c1"
+
+
+@pytest.mark.parametrize("uris", [(OWN,), (OWN, "pumice://cluster/other"), ("other.org", OWN)])
 async def test_a_certificate_that_names_the_cluster_is_let_in(
-    guarded: Guarded, names: tuple[str, ...]
+    guarded: Guarded, uris: tuple[str, ...]
 ) -> None:
-    adapter = guarded.adapter(guarded.authority.issue("adapter", *names))
+    adapter = guarded.adapter(guarded.authority.issue("adapter", "any name", *uris))
     await adapter.connect()
     await adapter.snapshot([queue(), node("n1"), *gang("job", 1)])
     assert [d.bind.name for d in await adapter.decisions()] == ["job-0"]
 
 
 async def test_a_certificate_of_another_cluster_is_denied(guarded: Guarded) -> None:
-    adapter = guarded.adapter(guarded.authority.issue("adapter", "c2", "c3"))
+    # Only a URI names a cluster: neither the common name nor a host name does.
+    names = ("c1", "c1", "c1.org", "https://cluster/c1", "pumice://cluster/c2")
+    adapter = guarded.adapter(guarded.authority.issue("adapter", *names))
     assert await ending(adapter) == (Code.PERMISSION_DENIED, "ClusterDeniedError")
 
 
+def client_of(guarded: Guarded, cluster: str, asks: str = "c1") -> AsyncClient:
+    """A client whose certificate names one cluster, and which asks about another perhaps."""
+    uri = f"pumice://cluster/{cluster}"
+    certificate, key = guarded.authority.issue(f"client-{cluster}", "client", uri)
+    return AsyncClient(
+        ClientSettings(
+            guarded.server.address,
+            asks,
+            tls_ca=str(guarded.authority.path),
+            tls_cert=str(certificate),
+            tls_key=str(key),
+            tls_server_name="localhost",
+            attempts=1,
+        )
+    )
+
+
 async def test_a_recording_is_for_certificates_that_name_the_cluster(guarded: Guarded) -> None:
-    adapter = guarded.adapter(guarded.authority.issue("adapter", "c1"))
+    adapter = guarded.adapter(guarded.authority.issue("adapter", "a1", OWN))
     await adapter.connect()
     await adapter.snapshot([queue(), node("n1")])
-
-    def client(name: str) -> AsyncClient:
-        certificate, key = guarded.authority.issue(name, name)
-        return AsyncClient(
-            ClientSettings(
-                guarded.server.address,
-                "c1",
-                tls_ca=str(guarded.authority.path),
-                tls_cert=str(certificate),
-                tls_key=str(key),
-                tls_server_name="localhost",
-            )
-        )
-
-    async with client("c1") as own:
+    async with client_of(guarded, "c1") as own:
         assert (await anext(aiter(own.record()))).header.cluster == "c1"
-    async with client("c2") as other:
+    async with client_of(guarded, "c2") as other:
         with pytest.raises(DeniedError, match="does not name cluster 'c1'"):
             await anext(aiter(other.record()))
+
+
+async def test_a_certificate_of_another_cluster_reads_nothing(guarded: Guarded) -> None:
+    adapter = guarded.adapter(guarded.authority.issue("adapter", "a1", OWN))
+    await adapter.connect()
+    await adapter.snapshot([queue(), node("n1"), *gang("job", 1)])
+    await adapter.decisions()
+    async with client_of(guarded, "c1", asks="") as own:
+        assert [held.name for held in await own.nodes()] == ["n1"]
+    async with client_of(guarded, "c2") as other:
+        for call in (
+            other.jobs(),
+            other.nodes(),
+            other.queues(),
+            other.explain_job("team/job"),
+            other.schedule([]),
+            other.config(),
+        ):
+            with pytest.raises(DeniedError, match="does not name cluster 'c1'"):
+                await call
+    async with client_of(guarded, "c2", asks="") as silent:
+        with pytest.raises(ClientError, match="no cluster 'c2'"):
+            await silent.nodes()
 
 
 async def test_no_certificate_is_not_enough(guarded: Guarded) -> None:
@@ -112,28 +143,28 @@ async def test_no_certificate_is_not_enough(guarded: Guarded) -> None:
 
 async def test_a_stranger_is_not_let_in(guarded: Guarded, tmp_path: Path) -> None:
     stranger = Authority(tmp_path, "stranger")
-    adapter = guarded.adapter(stranger.issue("fake", "c1"))
+    adapter = guarded.adapter(stranger.issue("fake", "c1", OWN))
     assert (await ending(adapter))[0] is Code.UNAVAILABLE
 
 
 async def test_an_expired_certificate_is_not_let_in(guarded: Guarded) -> None:
-    adapter = guarded.adapter(guarded.authority.issue("old", "c1", days=-1))
+    adapter = guarded.adapter(guarded.authority.issue("old", "c1", OWN, days=-1))
     assert (await ending(adapter))[0] is Code.UNAVAILABLE
 
 
 async def test_certificates_are_read_again_when_they_change(guarded: Guarded) -> None:
-    pair = guarded.authority.issue("adapter", "c1")
+    pair = guarded.authority.issue("adapter", "a1", OWN)
     await guarded.adapter(pair).connect()
     # Everything is signed by someone else from now on.
     new = Authority(guarded.folder, "ca")
     new.issue("core", "core", "localhost")
     assert (await ending(guarded.adapter(pair, new.path)))[0] is Code.UNAVAILABLE
-    fresh = guarded.adapter(new.issue("adapter2", "c1"), new.path, incarnation="i2")
+    fresh = guarded.adapter(new.issue("adapter2", "a1", OWN), new.path, incarnation="i2")
     await fresh.connect()
 
 
 async def test_a_bad_rotation_keeps_the_old_certificates(guarded: Guarded) -> None:
-    pair = guarded.authority.issue("adapter", "c1")
+    pair = guarded.authority.issue("adapter", "a1", OWN)
     guarded.files[1].write_text("no key at all")
     await guarded.adapter(pair).connect()
 

@@ -38,7 +38,9 @@ class RecordingWriter:
 
     def _opened(self, path: Path) -> BinaryIO:
         try:
-            file: BinaryIO = path.open("a+b")
+            # A recording contains every object of a cluster: it is for its owner only.
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+            file: BinaryIO = os.fdopen(os.open(path, flags, 0o600), "a+b")
         except OSError as error:
             raise RecordingError(str(path), error.strerror or str(error)) from error
         try:

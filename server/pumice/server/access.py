@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens and certificates with roles, from a file that is read anew."""
+"""Access policies: which caller has which role, for which clusters."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pumice.core.errors import InputError
 from pumice.server import errors
 from pumice.server.clock import Clock
+from pumice.server.peers import Certificate
 from pumice.server.plain_yaml import YamlTextError, parse
 
 log = logging.getLogger("pumice.server")
@@ -29,32 +30,31 @@ class AccessFileError(InputError):
 
 
 class Role(StrEnum):
-    """What callers are to a core."""
+    """What a caller may do."""
 
-    # Streams clusters to it.
+    # Stream clusters.
     ADAPTER = "adapter"
-    # Asks what would be decided.
+    # Ask what would be decided, and read.
     FRONTEND = "frontend"
-    # Looks.
+    # Read.
     OBSERVER = "observer"
-    # Anything.
+    # Everything.
     ADMIN = "admin"
 
 
-_LOOKING = frozenset({Role.OBSERVER, Role.FRONTEND, Role.ADMIN})
-# By service, or by method where they differ. Whoever has one of the roles may; a service that is
-# not named here is for admins.
+_READERS = frozenset({Role.OBSERVER, Role.FRONTEND, Role.ADMIN})
+# Roles by service, or by method where methods differ. A service that is not listed is for admins.
 _MAY: Mapping[str, frozenset[Role]] = {
     "/pumice.v1.ClusterService/": frozenset({Role.ADAPTER, Role.ADMIN}),
     "/pumice.v1.SchedulingService/Schedule": frozenset({Role.FRONTEND, Role.ADMIN}),
-    "/pumice.v1.SchedulingService/Explain": _LOOKING,
-    "/pumice.v1.InspectionService/": _LOOKING,
-    # A recording holds all that is known of a cluster.
+    "/pumice.v1.SchedulingService/Explain": _READERS,
+    "/pumice.v1.InspectionService/": _READERS,
+    # A recording contains every object of a cluster.
     "/pumice.v1.RecordingService/": frozenset({Role.ADMIN}),
     "/grpc.reflection.v1alpha.ServerReflection/": frozenset(Role),
     "/grpc.reflection.v1.ServerReflection/": frozenset(Role),
 }
-# For anyone: whatever keeps a process running asks it, and it says nothing.
+# Health checks are open to anybody.
 OPEN = ("/grpc.health.v1.Health/",)
 
 
@@ -66,31 +66,57 @@ def roles_for(method: str) -> frozenset[Role]:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Someone who is known."""
+    """An authenticated caller."""
 
     name: str
     roles: frozenset[Role]
-    # None: all of them.
+    # None: all clusters.
     clusters: frozenset[str] | None = None
+    # The certificate limits the clusters, not the access file.
+    by_certificate: bool = False
 
     def check_method(self, method: str) -> None:
         if not self.roles & roles_for(method):
             have = ", ".join(sorted(self.roles))
             raise errors.RoleDeniedError(f"{self.name} ({have})", f"call {method}")
 
+    def may_read(self, cluster: str) -> bool:
+        return self.clusters is None or cluster in self.clusters
+
     def check_cluster(self, cluster: str) -> str:
-        """The cluster that is meant; one who has a single cluster need not name it."""
+        """Returns the cluster that is meant: a caller of one cluster need not name it."""
         if self.clusters is None:
             return cluster
         if not cluster and len(self.clusters) == 1:
             return next(iter(self.clusters))
-        if cluster not in self.clusters:
-            raise errors.RoleDeniedError(self.name, f"ask about cluster {cluster!r}")
-        return cluster
+        if cluster in self.clusters:
+            return cluster
+        if self.by_certificate:
+            raise errors.ClusterDeniedError(cluster)
+        raise errors.RoleDeniedError(self.name, f"ask about cluster {cluster!r}")
+
+
+class AccessPolicy(Protocol):
+    """Decides who a caller is."""
+
+    def caller(self, token: str | None, certificate: Certificate) -> Caller:
+        """Raises TokenError or UnauthenticatedError for an unknown caller."""
+        ...
+
+
+class CertificatePolicy:
+    """Mutual TLS without an access file: everything, for the clusters that a certificate names."""
+
+    def caller(self, token: str | None, certificate: Certificate) -> Caller:
+        if not certificate.names:
+            raise errors.UnauthenticatedError
+        return Caller(
+            certificate.names[0], frozenset(Role), certificate.clusters, by_certificate=True
+        )
 
 
 class AccessFile:
-    """Tokens and certificates with their roles. A change counts within a second or so.
+    """Tokens and certificates with their roles. A change of the file applies within a second.
 
     A file that cannot be read any more leaves what was read before, and is logged.
     """
@@ -105,22 +131,22 @@ class AccessFile:
         self._certificates: dict[str, Caller] = {}
         self._read()
 
-    def caller(self, token: str | None, certificate: list[str]) -> Caller:
-        """Raises TokenError for one who is not known."""
+    def caller(self, token: str | None, certificate: Certificate) -> Caller:
         self._look_again()
         if token is not None:
-            digest = hashlib.sha256(token.encode()).hexdigest()
-            # Compared in constant time, each of them: the time must not tell how much was right.
+            digest = hashlib.sha256(token.encode(errors="replace")).hexdigest()
+            # Every one is compared, in constant time: the time must not tell how much was right.
             found = [c for known, c in self._tokens.items() if hmac.compare_digest(known, digest)]
             if not found:
                 raise errors.TokenError("the bearer token is not known")
             return found[0]
-        for name in certificate:
+        for name in certificate.names:
             if name in self._certificates:
                 return self._certificates[name]
-        if certificate:
-            # A certificate names the clusters that its holder streams.
-            return Caller(certificate[0], frozenset({Role.ADAPTER}), frozenset(certificate))
+        if certificate.names:
+            # A certificate that is not listed is an adapter of the clusters it names.
+            roles = frozenset({Role.ADAPTER})
+            return Caller(certificate.names[0], roles, certificate.clusters, by_certificate=True)
         raise errors.TokenError("no bearer token was sent")
 
     def _look_again(self) -> None:
@@ -131,7 +157,7 @@ class AccessFile:
         try:
             self._read()
         except AccessFileError as error:
-            log.error("roles are as they were: %s", error)
+            log.error("access file not read again, roles are unchanged: %s", error)
 
     def _read(self) -> None:
         try:
@@ -158,7 +184,7 @@ class AccessFile:
         self._version = version
 
     def _check_once(self, key: str, field: str, given: list[str]) -> None:
-        """Of two entries for one caller nobody can say which one counts."""
+        """Two entries for one caller would contradict each other."""
         for index, value in enumerate(given):
             first = given.index(value)
             if first != index:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from pumice.server.addresses import DEFAULT_ADDRESS
+from pumice.server.logs import configure_logging
 
 F = TypeVar("F", bound=Callable[..., Any])
 _BAD_INPUT = 2
@@ -110,9 +110,7 @@ def core_command(log_level: str, **asked: Any) -> None:
     from pumice.recordings import RecordingError  # noqa: PLC0415
     from pumice.server.process import run_core  # noqa: PLC0415
 
-    logging.basicConfig(
-        level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    configure_logging(log_level)
     _check_certificates(asked["tls_cert"], asked["tls_key"], asked["tls_client_ca"])
     if asked["record_keep"] and asked["record"] is None:
         raise CoreProblem("--record-keep needs --record; nothing is recorded without it")

@@ -66,6 +66,12 @@ class Metrics:
         self.refused_configurations = self._counter(
             "configurations_refused", "Configurations not accepted."
         )
+        self.refused_calls = Counter(
+            "pumice_refused_calls",
+            "Calls that ended with an error status of the core, by method and status code.",
+            ("method", "code"),
+            registry=self.registry,
+        )
         self.crashes = self._counter("state_lost", "States dropped after an error.")
 
     def _counter(self, name: str, text: str) -> Counter:

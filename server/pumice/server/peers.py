@@ -1,37 +1,55 @@
-"""Who is calling: addresses and certificates, and what each may have at once."""
+"""Peers: addresses and certificates of callers, and how much each may have at once."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from pumice.server import errors
+
+# How a certificate names a cluster: a URI among its subject alternative names.
+CLUSTER_URI = "pumice://cluster/"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a caller's certificate says; without one everything is empty."""
+
+    # The common name, then the alternative names.
+    names: tuple[str, ...] = ()
+    # Named by URIs of the form pumice://cluster/NAME, with NAME percent-encoded.
+    clusters: frozenset[str] = frozenset()
+
+
+def certificate_of(context: Any) -> Certificate:
+    held = context.auth_context()
+    found = [*held.get("x509_common_name", ()), *held.get("x509_subject_alternative_name", ())]
+    uris = [uri.decode(errors="replace") for uri in held.get("peer_uri", ())]
+    return Certificate(
+        tuple(name.decode(errors="replace") for name in found),
+        frozenset(unquote(u.removeprefix(CLUSTER_URI)) for u in uris if u.startswith(CLUSTER_URI)),
+    )
 
 
 def peer_of(context: Any) -> str:
     """Names the caller: by certificate where there is one, else by address without the port."""
-    names = certificate_names(context)
+    names = certificate_of(context).names
     if names:
         return f"certificate:{names[0]}"
     address = str(context.peer())
     return address.rpartition(":")[0] if address.startswith(("ipv4:", "ipv6:")) else "unix"
 
 
-def certificate_names(context: Any) -> list[str]:
-    """The common name and the alternative names of the caller's certificate."""
-    held = context.auth_context()
-    found = [*held.get("x509_common_name", ()), *held.get("x509_subject_alternative_name", ())]
-    return [name.decode(errors="replace") for name in found]
-
-
 def check_cluster(context: Any, cluster: str) -> None:
     """With mutual TLS the certificate must name the cluster that the caller speaks for."""
-    names = certificate_names(context)
-    if not names:
+    certificate = certificate_of(context)
+    if not certificate.names:
         raise errors.UnauthenticatedError
-    if cluster not in names:
+    if cluster not in certificate.clusters:
         raise errors.ClusterDeniedError(cluster)
 
 

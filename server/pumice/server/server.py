@@ -13,10 +13,11 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
 
-from pumice.server.access import AccessFile
+from pumice.server.access import AccessFile, AccessPolicy, CertificatePolicy
 from pumice.server.addresses import DEFAULT_ADDRESS, AddressError, check_address, socket_path
+from pumice.server.audit import AuditLog
+from pumice.server.authorization import CallInterceptor
 from pumice.server.clusters import Clusters
-from pumice.server.gate import Gate
 from pumice.server.inspection import InspectionServicer
 from pumice.server.recording.service import RecordingServicer
 from pumice.server.scheduling import SchedulingServicer
@@ -58,7 +59,7 @@ class ServerOptions:
     # HOST:PORT; empty: no metrics page.
     metrics_address: str = ""
     around: Surroundings = field(default_factory=Surroundings)
-    # Tokens and certificates with their roles; None: whoever reaches the core may ask it.
+    # Tokens and certificates with their roles; None: certificates alone decide, or nobody does.
     access: Path | None = None
 
 
@@ -70,14 +71,15 @@ class CoreServer:
         guarded = mutual or (options.tls is not None and options.access is not None)
         check_address(options.address, mutual_tls=guarded, insecure=options.insecure)
         self._options = options
-        self._mutual = mutual
         self._around = options.around
         self._clusters = Clusters(self._around)
-        self._adapters = ClusterServicer(self._clusters, self._around, mutual_tls=mutual)
+        self._adapters = ClusterServicer(self._clusters, self._around, mutual_tls=False)
         self._frontends = SchedulingServicer(self._clusters, self._around)
-        self._gates = (
-            [] if options.access is None else [Gate(AccessFile(options.access, self._around.clock))]
-        )
+        policy: AccessPolicy | None = CertificatePolicy() if mutual else None
+        if options.access is not None:
+            policy = AccessFile(options.access, self._around.clock)
+        audit = AuditLog(self._around.metrics, self._around.clock)
+        self._interceptor = CallInterceptor(policy, audit)
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self._page: object = None
@@ -88,7 +90,7 @@ class CoreServer:
         sys.setswitchinterval(_SWITCH_SECONDS)
         limits = self._around.limits
         server = grpc.aio.server(
-            interceptors=[*self._gates, StreamSizes(limits.max_message_bytes)],
+            interceptors=[self._interceptor, StreamSizes(limits.max_message_bytes)],
             options=(
                 ("grpc.max_receive_message_length", limits.frontend_message_bytes),
                 ("grpc.max_send_message_length", limits.frontend_message_bytes),
@@ -108,10 +110,7 @@ class CoreServer:
             InspectionServicer(self._clusters, self._around), server
         )
         recording_service_pb2_grpc.add_RecordingServiceServicer_to_server(
-            RecordingServicer(
-                self._clusters, self._around, by_certificate=self._mutual and not self._gates
-            ),
-            server,
+            RecordingServicer(self._clusters, self._around), server
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -24,7 +25,22 @@ log = logging.getLogger("pumice.server")
 _SECOND_NS = 1_000_000_000
 # Time, first session, and a number where those are not enough.
 _NAME_END = re.compile(r"-(\d{8}T\d{6}Z)-(\d+)(?:\.(\d+))?")
-_UNFIT = re.compile(r"[^A-Za-z0-9._-]")
+_ESCAPED = re.compile(rb"[^A-Za-z0-9._-]|^\.")
+# A file name may have 255 bytes; time, session and suffix need about 50.
+_MAX_NAME_LENGTH = 180
+
+
+def file_name_of(cluster: str) -> str:
+    """A file name for a cluster; two clusters never have the same one.
+
+    Bytes other than letters, digits, dot, dash and underscore are written as %XX. A long name is
+    cut and ends with ~ and a hash; no other name has a ~.
+    """
+    data = cluster.encode()
+    name = _ESCAPED.sub(lambda found: b"%%%02X" % found[0][0], data).decode()
+    if len(name) <= _MAX_NAME_LENGTH:
+        return name
+    return f"{name[: _MAX_NAME_LENGTH - 33]}~{hashlib.sha256(data).hexdigest()[:32]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +62,8 @@ class RecordingOptions:
         """Raises RecordingError where nothing could be written, or gone on with."""
         folder = self.path.parent if self.is_one_file else self.path
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            # A recording contains every object of a cluster: it is for its owner only.
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise RecordingError(str(folder), error.strerror or str(error)) from error
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -61,7 +78,7 @@ class FileSink:
 
     def __init__(self, options: RecordingOptions, cluster: str) -> None:
         self._options = options
-        self._cluster = _UNFIT.sub("_", cluster)
+        self._cluster = file_name_of(cluster)
         self._writer: RecordingWriter | None = None
         self._since_ns = 0
 

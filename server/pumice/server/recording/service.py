@@ -10,7 +10,6 @@ from typing import Any
 
 from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
-from pumice.server.peers import check_cluster
 from pumice.server.served import ServedCluster
 from pumice.server.service import abort
 from pumice.server.surroundings import Surroundings
@@ -102,9 +101,7 @@ def _cut(entry: RecordingEntry) -> list[RecordingEntry]:
 class RecordingServicer(RecordingServiceServicer):
     """Serves Record."""
 
-    def __init__(self, clusters: Clusters, around: Surroundings, *, by_certificate: bool) -> None:
-        """By certificate: nobody else has asked who calls, so theirs must name the cluster."""
-        self._by_certificate = by_certificate
+    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
         self._clusters = clusters
         self._around = around
         self._running = 0
@@ -114,8 +111,6 @@ class RecordingServicer(RecordingServiceServicer):
     ) -> AsyncIterator[pb.RecordResponse]:
         try:
             cluster = self._clusters.find(request.cluster)
-            if self._by_certificate:
-                check_cluster(context, cluster.name)
             if self._running >= _MOST_AT_ONCE:
                 raise errors.LimitError("recordings at once", _MOST_AT_ONCE, self._running + 1)
             self._running += 1

@@ -1,0 +1,45 @@
+"""The audit log: a line and a count for every call that was refused."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import grpc
+
+from pumice.server.clock import Clock
+from pumice.server.metrics import Metrics
+
+log = logging.getLogger("pumice.audit")
+_SECOND_NS = 1_000_000_000
+MAX_LINES_PER_SECOND = 20
+# What an operator should look into; other refusals are everyday business.
+_DENIED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+
+
+class AuditLog:
+    """Writes a limited number of lines a second; the next line says how many were left out."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._second = -1
+        self._lines = 0
+        self._left_out = 0
+
+    def refused(self, method: str, caller: str, code: Any, details: str) -> None:
+        status = code if isinstance(code, grpc.StatusCode) else grpc.StatusCode.UNKNOWN
+        self._metrics.refused_calls.labels(method, status.name).inc()
+        second = self._clock.ticks_ns() // _SECOND_NS
+        if second != self._second:
+            self._second, self._lines = second, 0
+        if self._lines >= MAX_LINES_PER_SECOND:
+            self._left_out += 1
+            return
+        self._lines += 1
+        left_out, self._left_out = self._left_out, 0
+        more = f" ({left_out} refusals before this one were not logged)" if left_out else ""
+        level = logging.WARNING if status in _DENIED else logging.INFO
+        log.log(
+            level, "refused %s to %s: %s: %s%s", method, caller, status.name, details or "", more
+        )

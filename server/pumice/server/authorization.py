@@ -1,0 +1,167 @@
+"""Checks every call before its method runs: who calls, which role they have, for which cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from pumice.server.access import OPEN, AccessPolicy, Caller
+from pumice.server.audit import AuditLog
+from pumice.server.errors import ServiceError
+from pumice.server.peers import certificate_of, peer_of
+from pumice.server.service import abort, first_word
+
+_BEARER = "bearer "
+# Who makes the call that is being served; None: nobody asked.
+current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
+
+
+class CallInterceptor(grpc.aio.ServerInterceptor):
+    """Applies the access policy, if there is one, and writes refusals into the audit log."""
+
+    def __init__(self, policy: AccessPolicy | None, audit: AuditLog) -> None:
+        self._policy = policy
+        self._audit = audit
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return handler
+        method = handler_call_details.method
+        policy = None if method.startswith(OPEN) else self._policy
+        token = _token(handler_call_details.invocation_metadata)
+        return _wrapped(handler, _Call(policy, self._audit, method, token))
+
+
+class _Call:
+    """One call of one method."""
+
+    def __init__(
+        self, policy: AccessPolicy | None, audit: AuditLog, method: str, token: str | None
+    ) -> None:
+        self._policy = policy
+        self._audit = audit
+        self._method = method
+        self._token = token
+        self._caller: Caller | None = None
+
+    def authorize(self, context: Any) -> None:
+        if self._policy is not None:
+            self._caller = self._policy.caller(self._token, certificate_of(context))
+            self._caller.check_method(self._method)
+            current_caller.set(self._caller)
+
+    def check_request(self, request: Any) -> None:
+        """A caller who is limited to some clusters must name one of them."""
+        if self._caller is not None:
+            field = cluster_field(request)
+            if field is not None:
+                field.cluster = self._caller.check_cluster(field.cluster)
+
+    @contextmanager
+    def audited(self, context: Any) -> Iterator[None]:
+        try:
+            yield
+        except grpc.aio.AbortError:
+            name = peer_of(context) if self._caller is None else self._caller.name
+            self._audit.refused(self._method, name, context.code(), context.details())
+            raise
+
+
+def cluster_field(request: Any) -> Any | None:
+    """The message in a request whose field ``cluster`` names the cluster; None: no cluster."""
+    held = request
+    if getattr(request, "DESCRIPTOR", None) is None:
+        return None
+    if request.DESCRIPTOR.name == "ScheduleRequest":
+        if request.WhichOneof("source") != "cluster":
+            return None
+        held = request.cluster
+    elif request.DESCRIPTOR.name == "ConnectRequest":
+        if not request.HasField("hello"):
+            return None
+        held = request.hello
+    return held if "cluster" in held.DESCRIPTOR.fields_by_name else None
+
+
+def _token(metadata: Any) -> str | None:
+    for key, value in metadata or ():
+        if key == "authorization" and str(value).lower().startswith(_BEARER):
+            return str(value)[len(_BEARER) :].strip()
+    return None
+
+
+def _wrapped(handler: Any, call: _Call) -> Any:
+    """The same method with the checks before it."""
+    kinds = {
+        (False, False): (handler.unary_unary, grpc.unary_unary_rpc_method_handler, _unary),
+        (False, True): (handler.unary_stream, grpc.unary_stream_rpc_method_handler, _unary_stream),
+        (True, True): (handler.stream_stream, grpc.stream_stream_rpc_method_handler, _stream),
+    }
+    behaviour, make, wrap = kinds[handler.request_streaming, handler.response_streaming]
+    return make(
+        wrap(behaviour, call),
+        request_deserializer=handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )
+
+
+def _unary(behaviour: Any, call: _Call) -> Any:
+    async def checked(request: Any, context: Any) -> Any:
+        with call.audited(context):
+            try:
+                call.authorize(context)
+                call.check_request(request)
+            except ServiceError as error:
+                await abort(context, error)
+            return await behaviour(request, context)
+
+    return checked
+
+
+def _unary_stream(behaviour: Any, call: _Call) -> Any:
+    async def checked(request: Any, context: Any) -> AsyncIterator[Any]:
+        with call.audited(context):
+            try:
+                call.authorize(context)
+                call.check_request(request)
+            except ServiceError as error:
+                await abort(context, error)
+            async for response in behaviour(request, context):
+                yield response
+
+    return checked
+
+
+def _stream(behaviour: Any, call: _Call) -> Any:
+    """Connect writes its responses itself, reflection yields them."""
+
+    async def each(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for request in requests:
+            call.check_request(request)
+            yield request
+
+    async def checked(requests: AsyncIterator[Any], context: Any) -> None:
+        with call.audited(context):
+            try:
+                call.authorize(context)
+            except ServiceError as error:
+                await first_word(requests)
+                await abort(context, error)
+            answered = behaviour(each(requests), context)
+            if hasattr(answered, "__aiter__"):
+                async for response in answered:
+                    await context.write(response)
+            else:
+                await answered
+
+    return checked

@@ -13,10 +13,12 @@ from tests.controlplane.client import Client, RefusedError
 DEPLOY = Path(__file__).parents[2] / "deploy"
 # Definitions first, then the namespace that the rest is in.
 CRDS = sorted((DEPLOY / "crds").glob("*.yaml"))
-PLAIN = [
-    DEPLOY / f"{name}.yaml"
-    for name in ("namespace", "rbac", "lease", "configmap", "queues", "scheduler")
-]
+DEFAULTS = [DEPLOY / "defaults" / f"{name}.yaml" for name in ("namespace", "scheduler-configuration")]
+_KUSTOMIZATION = yaml.safe_load(
+    (DEPLOY / "scheduler" / "kustomization.yaml").read_text(encoding="utf-8")
+)
+SCHEDULER = [DEPLOY / "scheduler" / name for name in _KUSTOMIZATION["resources"]]
+PLAIN = [*DEFAULTS, *SCHEDULER]
 _SERVED_SECONDS = 30.0
 
 

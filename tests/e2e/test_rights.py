@@ -33,7 +33,7 @@ WRITING = {"create", "update", "patch", "delete"}
 def granted() -> set[tuple[str, str]]:
     """What the shipped roles allow to change, in the API groups of this cluster."""
     found = set()
-    for document in documents(DEPLOY / "rbac.yaml"):
+    for document in documents(DEPLOY / "scheduler" / "rbac.yaml"):
         for rule in document.get("rules", []):
             for group in rule["apiGroups"]:
                 if group in ("scheduling.incubator.k8s.io", "scheduling.sigs.dev"):

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import yaml
 
-from pumice.client.inspection import CoreAwayError, InspectionClient
+from pumice.client.settings import DEFAULT_ADDRESS
 from tests.architecture.tree import REPOSITORY
+from tests.controlplane.processes import free_ports
 
 COMPOSE: dict[str, Any] = yaml.safe_load(
     (REPOSITORY / "docker-compose.yml").read_text(encoding="utf-8")
@@ -26,16 +26,26 @@ def pumice(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "pumice.cli", *arguments]
 
 
+def published(name: str) -> tuple[str, str]:
+    """The address on the host, and the port of the container that it leads to."""
+    (line,) = SERVICES[name]["ports"]
+    host, _, port = line.rpartition(":")
+    return host, port
+
+
 def test_compose_refers_to_what_it_defines() -> None:
-    volumes = {
-        volume.split(":")[0] for service in SERVICES.values() for volume in service["volumes"]
-    }
-    assert volumes <= set(COMPOSE["volumes"])
-    assert {name for service in SERVICES.values() for name in service.get("depends_on", [])} <= set(
-        SERVICES
-    )
+    wanted = {name for service in SERVICES.values() for name in service.get("depends_on", [])}
+    assert wanted <= set(SERVICES)
     builds = [service["build"] for service in SERVICES.values() if "build" in service]
     assert [build["dockerfile"] for build in builds] == ["Containerfile"]
+
+
+def test_the_core_is_published_where_the_command_looks_and_nowhere_else() -> None:
+    address, port = published("core")
+    assert address == DEFAULT_ADDRESS
+    assert address.startswith("127.0.0.1:")
+    assert f"0.0.0.0:{port}" in SERVICES["core"]["command"]
+    assert f"--core=core:{port}" in SERVICES["simulated"]["command"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -46,12 +56,13 @@ def test_each_service_runs_a_command_that_exists(name: str) -> None:
 
 
 @contextmanager
-def service(name: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A service's own command, with a folder of this machine for the volume it shares."""
-    volumes = [volume.split(":")[1] for volume in SERVICES[name]["volumes"]]
-    words = list(SERVICES[name]["command"])
-    for place in volumes:
-        words = [word.replace(place, str(folder)) for word in words]
+def service(name: str, folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A service's own command; a free port of this machine stands for the port of the container."""
+    _, published_port = published("core")
+    words = [
+        word.replace(f":{published_port}", f":{port}").replace("core:", "127.0.0.1:")
+        for word in SERVICES[name]["command"]
+    ]
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(pumice(*words), stdout=log, stderr=log)
     try:
@@ -69,23 +80,25 @@ def until(happened: Callable[[], bool], folder: Path, what: str) -> None:
         time.sleep(0.1)
 
 
-def test_the_services_start_find_each_other_and_end_when_asked() -> None:
-    # Paths of sockets are short; pytest's own folders are not.
-    with TemporaryDirectory(prefix="pumice") as name, service("core", Path(name)) as core:
-        folder = Path(name)
-        client = InspectionClient(f"unix:{folder}/core.sock")
+def test_the_services_start_and_the_host_can_ask_and_they_end_when_asked(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
 
-        def has_decided() -> bool:
-            try:
-                return any(session.bind_count for session in client.sessions().sessions)
-            except CoreAwayError:
-                return False
+    def ask(*command: str) -> str:
+        words = pumice(*command, f"--core=127.0.0.1:{port}")
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout if done.returncode == 0 else ""
 
-        with service("simulated", folder) as simulated:
-            until(has_decided, folder, "the core places the simulated cluster's pods")
-            for process in (simulated, core):
-                process.send_signal(signal.SIGTERM)
-                until(lambda: process.poll() is not None, folder, "it ends when asked")  # noqa: B023
-        client.close()
-        assert (core.returncode, simulated.returncode) == (0, 0)
-        assert "interrupted" in (folder / "simulated.log").read_text(encoding="utf-8")
+    def has_decided() -> bool:
+        return "Running" in ask("show", "jobs")
+
+    with (
+        service("core", tmp_path, port) as core,
+        service("simulated", tmp_path, port) as simulated,
+    ):
+        until(has_decided, tmp_path, "the core places the simulated cluster's pods")
+        assert "node-" in ask("top", "--once")
+        for process in (simulated, core):
+            process.send_signal(signal.SIGTERM)
+            until(lambda: process.poll() is not None, tmp_path, "it ends when asked")  # noqa: B023
+    assert (core.returncode, simulated.returncode) == (0, 0)
+    assert "interrupted" in (tmp_path / "simulated.log").read_text(encoding="utf-8")

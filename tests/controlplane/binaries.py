@@ -49,7 +49,7 @@ APISERVER = Program(
 )
 ETCD = Program("etcd", "3.6.5", _MODULES / "etcd", "go.etcd.io/etcd/server/v3")
 KUBECTL = Program("kubectl", "1.36.1", _MODULES / "kubectl", "pumice.test/kubectl")
-PROGRAMS = (ETCD, APISERVER)
+PROGRAMS = (ETCD, APISERVER, KUBECTL)
 
 
 def cache_folder() -> Path:
@@ -61,7 +61,7 @@ def why_not() -> str | None:
     """Why the programs cannot be had here; None: they can."""
     if all(program.path.is_file() for program in PROGRAMS) or shutil.which("go"):
         return None
-    return "Go is not installed, so kube-apiserver and etcd cannot be built"
+    return "Go is not installed, so kube-apiserver, etcd and kubectl cannot be built"
 
 
 def are_built() -> bool:
@@ -109,5 +109,5 @@ def _alone(lock: Path) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    for wanted in (*PROGRAMS, KUBECTL):
+    for wanted in PROGRAMS:
         print(build(wanted))

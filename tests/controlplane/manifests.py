@@ -13,7 +13,9 @@ from tests.controlplane.client import Client, RefusedError
 DEPLOY = Path(__file__).parents[2] / "deploy"
 # Definitions first, then the namespace that the rest is in.
 CRDS = sorted((DEPLOY / "crds").glob("*.yaml"))
-DEFAULTS = [DEPLOY / "defaults" / f"{name}.yaml" for name in ("namespace", "scheduler-configuration")]
+DEFAULTS = [
+    DEPLOY / "defaults" / f"{name}.yaml" for name in ("namespace", "scheduler-configuration")
+]
 _KUSTOMIZATION = yaml.safe_load(
     (DEPLOY / "scheduler" / "kustomization.yaml").read_text(encoding="utf-8")
 )
@@ -41,12 +43,13 @@ async def apply_crds(client: Client) -> None:
     async with asyncio.timeout(_SERVED_SECONDS):
         for path in CRDS:
             for body in documents(path):
-                spec = body["spec"]
-                version = spec["versions"][0]["name"]
-                await _served(client, f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
+                await served(client, body)
 
 
-async def _served(client: Client, path: str) -> None:
+async def served(client: Client, definition: dict[str, Any]) -> None:
+    """Returns when the objects of a definition can be listed."""
+    spec = definition["spec"]
+    path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
     while True:
         try:
             await client.list(path)

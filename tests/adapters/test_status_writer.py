@@ -1,4 +1,4 @@
-"""The status writer: the newest status once, only on change; every event."""
+"""The status writer: the newest status once, only on change; then the events."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ class Bench:
             self.world,
             self.buffer,
             self.slots,
-            RuntimeOptions("c", "a", status_tries=3),
+            RuntimeOptions("c", "a", status_tries=3, event_queue_size=20),
             self.clock,
             random.Random(1),
             self.metrics,
@@ -126,14 +126,39 @@ async def test_a_status_of_an_object_that_went_is_not_written() -> None:
     assert bench.writer.is_idle
 
 
-async def test_no_event_is_dropped_and_their_order_stays() -> None:
+async def test_events_keep_their_order_while_the_world_fails() -> None:
     bench = Bench()
-    failing = ApplyResult(ApplyCode.THROTTLED, retry_after_seconds=3.0)
-    bench.world.answers["event job"] = [failing] * 20
+    failing = ApplyResult(ApplyCode.SERVER_ERROR)
+    bench.world.answers["event job"] = [failing] * 11
     bench.say(events=(event("one"), event("two")))
     bench.say(events=(event("three"),))
-    await bench.clock.advance(2000)
-    assert bench.world.called("event") == ["one"] * 21 + ["two", "three"]
+    await bench.clock.advance(600)
+    assert bench.world.called("event") == ["one"] * 12 + ["two", "three"]
+    assert bench.metrics.counted("dropped_events") == 0
+    assert bench.writer.is_idle
+
+
+async def test_an_event_that_keeps_failing_is_dropped_and_counted() -> None:
+    bench = Bench()
+    bench.world.answers["event job"] = [ApplyResult(ApplyCode.SERVER_ERROR)] * 12
+    bench.say(events=(event("one"), event("two")))
+    await bench.clock.advance(600)
+    assert bench.world.called("event") == ["one"] * 12 + ["two"]
+    assert bench.metrics.counted("dropped_events", cause="given up") == 1
+    assert bench.writer.is_idle
+
+
+async def test_the_queue_of_events_is_bounded() -> None:
+    bench = Bench()
+    bench.world.answers["event job"] = [ApplyResult(ApplyCode.SERVER_ERROR)] * 10**6
+    for number in range(50):
+        bench.say(events=(event(f"{number}"),))
+    # The options of these tests let twenty events wait.
+    assert bench.metrics.counted("dropped_events", cause="queue full") == 30
+    assert "event_queue_length 20.0" in bench.metrics.render().decode()
+    await bench.clock.advance(10_000)
+    assert bench.metrics.counted("dropped_events", cause="given up") == 20
+    assert "event_queue_length 0.0" in bench.metrics.render().decode()
     assert bench.writer.is_idle
 
 

@@ -56,6 +56,9 @@ class FakeApi:
             "leases.coordination.k8s.io", "customresourcedefinitions.apiextensions.k8s.io",
         }  # fmt: skip
         self.with_status = {"queues.scheduling.volcano.sh"}
+        # Namespaces in which nothing can be created, and namespaces that are not there.
+        self.terminating: set[str] = set()
+        self.missing_namespaces: set[str] = set()
         self.trouble: list[Trouble] = []
         self.token = ""
         self.calls: list[tuple[str, str, dict[str, str]]] = []
@@ -159,6 +162,11 @@ class FakeApi:
         if plural == "namespaces" and found["name"] is None and namespace:
             plural = "namespaces"
         resource = f"{plural}.{group}" if group else plural
+        if request.method == "POST" and namespace in self.terminating:
+            causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]
+            return _status(403, "Forbidden", "it is being terminated", causes=causes)
+        if namespace in self.missing_namespaces:
+            return _status(404, "NotFound", f'namespaces "{namespace}" not found')
         if resource not in self.resources:
             return _status(404, "NotFound", "the server could not find the requested resource")
         if found["name"] is None:
@@ -201,6 +209,8 @@ class FakeApi:
         if since < self.forgotten:
             return _status(410, "Expired", "too old resource version")
         matches = self._selected(request, resource)
+        # As a real server: an object that leaves the selection is deleted, one that enters it added.
+        selected = self._selected_at(since, resource, matches)
         born = self.version
         response = web.StreamResponse()
         await response.prepare(request)
@@ -216,14 +226,25 @@ class FakeApi:
                         continue
                     if change == "END":
                         return response
-                    if change in {"BOOKMARK", "ERROR"} or matches(body):
-                        line = json.dumps({"type": change, "object": body}) + "\n"
+                    seen = _seen(change, body, matches, selected)
+                    if seen:
+                        line = json.dumps({"type": seen, "object": body}) + "\n"
                         await response.write(line.encode())
                 await news.wait()
         except (ConnectionError, asyncio.CancelledError):
             return response
         finally:
             self.open_watches -= 1
+
+    def _selected_at(
+        self, since: int, resource: str, matches: Callable[[Object], bool]
+    ) -> set[str]:
+        """The uids of the objects that a watch from this version begins with."""
+        uids: set[str] = set()
+        for version, change, name, body in self.changes:
+            if version <= since and name == resource:
+                _seen(change, body, matches, uids)
+        return uids
 
     async def _create(self, request: web.Request, resource: str, namespace: str) -> web.Response:
         body = await request.json()
@@ -306,6 +327,19 @@ class FakeApi:
         return web.json_response(self._store("MODIFIED", key, held))
 
 
+def _seen(change: str, body: Object, matches: Callable[[Object], bool], selected: set[str]) -> str:
+    """The type of the event that a watch with a selector gets; "" for none."""
+    uid = body.get("metadata", {}).get("uid")
+    if uid is None:
+        return change
+    before = uid in selected
+    if change != "DELETED" and matches(body):
+        selected.add(uid)
+        return "MODIFIED" if before else "ADDED"
+    selected.discard(uid)
+    return "DELETED" if before else ""
+
+
 def _merge(held: Object, patch: Object, *, strategic: bool) -> None:
     for name, value in patch.items():
         if value is None:
@@ -330,9 +364,15 @@ def _matches(body: Object, term: str) -> bool:
 
 
 def _status(
-    code: int, reason: str, message: str, headers: dict[str, str] | None = None
+    code: int,
+    reason: str,
+    message: str,
+    headers: dict[str, str] | None = None,
+    causes: list[dict[str, str]] | None = None,
 ) -> web.Response:
-    body = {"kind": "Status", "code": code, "reason": reason, "message": message}
+    body: Object = {"kind": "Status", "code": code, "reason": reason, "message": message}
+    if causes:
+        body["details"] = {"causes": causes}
     return web.json_response(body, status=code, headers=headers)
 
 

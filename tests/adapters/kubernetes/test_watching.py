@@ -110,8 +110,32 @@ async def test_pods_are_ours_or_on_a_node(fake_api: FakeApi, watched: Watched) -
     selectors = {call[2]["fieldSelector"] for call in fake_api.made("GET", "/pods$")}
     assert selectors == {
         "spec.schedulerName=volcano",
-        "spec.nodeName!=,spec.schedulerName!=volcano",
+        "spec.nodeName!=,spec.schedulerName!=volcano,status.phase!=Succeeded,status.phase!=Failed",
     }
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_a_finished_pod_of_another_scheduler_leaves_the_cache(
+    fake_api: FakeApi, watched: Watched, phase: str
+) -> None:
+    done = pod("done", scheduler="other", node="n1")
+    done["status"]["phase"] = phase
+    fake_api.put("pods", done)
+    fake_api.put("pods", pod("runs", scheduler="other", node="n1"))
+    fake_api.put("pods", pod("ours", node="n1"))
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    assert cluster.names("pod") == ["ours", "runs"]
+    for name, scheduler in (("runs", "other"), ("ours", "volcano")):
+        finished = pod(name, scheduler=scheduler, node="n1")
+        finished["status"]["phase"] = phase
+        fake_api.put("pods", finished)
+    await until(lambda: cluster.names("pod") == ["ours"])
+    # The status of a PodGroup counts its own finished pods.
+    await until(lambda: all(o.pod.phase > 2 for o in cluster.objects.values() if o.HasField("pod")))
+    # Nor does a single reading bring it back.
+    assert (await cluster.world.read_pod("ns", "runs")).object is None
+    assert (await cluster.world.read_pod("ns", "ours")).object is not None
 
 
 async def test_a_node_that_loses_its_label_goes(fake_api: FakeApi, watched: Watched) -> None:

@@ -1,19 +1,29 @@
-"""Binds pods: volumes first, then the one call that counts."""
+"""Binds pods: volumes first, then the pod."""
 
 from typing import Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.errors import CONFLICT, ApiError, KubernetesError
+from pumice.adapters.kubernetes.errors import (
+    CONFLICT,
+    ApiError,
+    KubernetesError,
+    NamespaceTerminatingError,
+    one_line,
+)
+from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.reading import ObjectReader
 from pumice.adapters.kubernetes.resources import PODS
 from pumice.adapters.kubernetes.results import result_of
 from pumice.adapters.kubernetes.session import ApiSession, Fence
 from pumice.adapters.kubernetes.volumes import VolumeBinder
+from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult, ReadError
 from pumice.v1.decision_pb2 import Bind
 
 _ENCODE: Final = msgspec.json.Encoder().encode
+# How long the watch gets to show that a namespace is terminating.
+_TERMINATING_SECONDS: Final = 2.0
 
 
 class KubernetesBinder:
@@ -24,10 +34,13 @@ class KubernetesBinder:
         api: ApiSession,
         reader: ObjectReader,
         volumes: VolumeBinder,
+        index: ObjectIndex,
+        metrics: Metrics,
         fence: Fence,
         seconds: float,
     ) -> None:
         self._api, self._reader, self._volumes = api, reader, volumes
+        self._index, self._metrics = index, metrics
         self._fence, self._seconds = fence, seconds
 
     async def bind(self, order: Bind) -> ApplyResult:
@@ -48,6 +61,9 @@ class KubernetesBinder:
             await self._api.call(
                 "POST", path, body_of(order), seconds=self._seconds, fence=self._fence
             )
+        except NamespaceTerminatingError as error:
+            self._metrics.count("terminating_namespaces", call="bind")
+            return self._refused(order, error)
         except ApiError as error:
             if error.status == CONFLICT:
                 return await self._why_conflict(order, error)
@@ -56,8 +72,16 @@ class KubernetesBinder:
             return result_of(error)
         return DONE
 
+    def _refused(self, order: Bind, error: NamespaceTerminatingError) -> ApplyResult:
+        """The pod is about to be deleted. Until the watch shows it, no other try is worth it."""
+        if order.namespace in self._index.terminating:
+            return ApplyResult(ApplyCode.NOT_FOUND, one_line(error))
+        return ApplyResult(
+            ApplyCode.WAITING, one_line(error), retry_after_seconds=_TERMINATING_SECONDS
+        )
+
     async def _why_conflict(self, order: Bind, error: ApiError) -> ApplyResult:
-        """A conflict has many reasons, told apart by the pod and not by the text."""
+        """A conflict has many reasons; the pod itself tells them apart."""
         try:
             reading = await self._reader.read_pod(order.namespace, order.name)
         except ReadError:

@@ -68,7 +68,7 @@ class ReadOnlyError(KubernetesError):
 
 
 class ApiError(KubernetesError):
-    """The API server said no."""
+    """The API server refused a call."""
 
     def __init__(
         self, status: int, reason: str = "", message: str = "", retry_after: float = 0.0
@@ -101,6 +101,10 @@ class MissingRightsError(ApiError):
             where = f" in namespace {found['namespace']}" if found["namespace"] else ""
             text = f"missing rights: {self.right}{where}; grant it to this adapter's account"
         super().__init__(FORBIDDEN, "Forbidden", text)
+
+
+class NamespaceTerminatingError(ApiError):
+    """Nothing can be created in a namespace that is being deleted; a binding is a creation."""
 
 
 class WorldEndedError(KubernetesError):

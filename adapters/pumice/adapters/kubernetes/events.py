@@ -1,4 +1,8 @@
-"""Events for people: the same one is counted, not written ten thousand times; none is dropped."""
+"""An event recorder: writes core/v1 events, and counts an event that comes again.
+
+Everything is bounded: the events that are remembered, the different texts per object and reason, and
+the tries of one write. Events that are dropped are counted by cause.
+"""
 
 import asyncio
 import hashlib
@@ -15,9 +19,10 @@ from pumice.adapters.kubernetes.errors import (
     NOT_FOUND,
     ApiError,
     KubernetesError,
+    NamespaceTerminatingError,
     one_line,
 )
-from pumice.adapters.kubernetes.object_store import Memory
+from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.quantities import shown_time
 from pumice.adapters.kubernetes.resources import Resource, resources_of
 from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence
@@ -29,9 +34,11 @@ log = logging.getLogger(__name__)
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _REMEMBERED: Final = 20_000
-# An event that comes again is written anew after this time, then after twice as long each time.
+# The count of an event that comes again is written after this time, then after twice as long.
 _FIRST_GAP_SECONDS: Final = 1.0
 _LONGEST_GAP_SECONDS: Final = 300.0
+# So many tries has the write of a count; then it is dropped.
+_COUNT_TRIES: Final = 5
 # So many different texts for one reason and object in this time; then they share one event.
 _MOST_TEXTS: Final = 10
 _TEXTS_SECONDS: Final = 600.0
@@ -41,14 +48,14 @@ _LONGEST_NAME: Final = 230
 
 @dataclass(slots=True)
 class _Written:
-    """An event that is in the cluster."""
+    """An event that was written."""
 
     event: Event
     namespace: str
     name: str
     message: str
     count: int = 1
-    # Of these, so many are not in the cluster yet.
+    # So many of the count are not written yet.
     behind: int = 0
     gap: float = _FIRST_GAP_SECONDS
     due: float = 0.0
@@ -57,7 +64,7 @@ class _Written:
 
 @dataclass(slots=True)
 class _Texts:
-    """The different texts that one reason had on one object lately."""
+    """When one reason had a new text on one object."""
 
     times: deque[float] = field(default_factory=deque)
 
@@ -68,14 +75,14 @@ class EventRecorder:
     def __init__(
         self,
         api: ApiSession,
-        memory: Memory,
+        index: ObjectIndex,
         component: str,
         clock: Clock,
         metrics: Metrics,
         fence: Fence,
         seconds: float,
     ) -> None:
-        self._api, self._memory, self._component = api, memory, component
+        self._api, self._index, self._component = api, index, component
         self._clock, self._metrics = clock, metrics
         self._fence, self._seconds = fence, seconds
         self._nonce = secrets.token_hex(8)
@@ -83,7 +90,24 @@ class EventRecorder:
         self._texts: OrderedDict[tuple[str, ...], _Texts] = OrderedDict()
 
     async def write(self, event: Event) -> None:
-        """Raises KubernetesError when it could not be written now."""
+        """Raises KubernetesError when the event could not be written now."""
+        if event.namespace in self._index.terminating:
+            self._drop("namespace terminating")
+            return
+        try:
+            await self._write(event)
+        except NamespaceTerminatingError:
+            self._metrics.count("terminating_namespaces", call="event")
+            self._drop("namespace terminating")
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            self._drop("namespace gone")
+
+    def _drop(self, cause: str) -> None:
+        self._metrics.count("dropped_events", cause=cause)
+
+    async def _write(self, event: Event) -> None:
         key, message = self._key(event)
         known = self._written.get(key)
         if known is None:
@@ -104,7 +128,7 @@ class EventRecorder:
         try:
             await self._bump(key, known)
         except KubernetesError:
-            # Whoever asked will ask again, and that is the one that counts.
+            # The caller tries again, and that try is counted.
             known.count -= 1
             known.behind -= 1
             raise
@@ -114,7 +138,7 @@ class EventRecorder:
         await end_tasks(*tasks)
 
     def _key(self, event: Event) -> tuple[tuple[str, ...], str]:
-        """By which an event is known, and the text it is written with."""
+        """The key of an event, and the text it is written with."""
         message = event.message[:_LONGEST_TEXT]
         subject = (event.uid, event.reason, str(event.warning))
         key = (*subject, message)
@@ -156,11 +180,10 @@ class EventRecorder:
         known.due = self._clock.now() + known.gap
         self._written[key] = known
         while len(self._written) > _REMEMBERED:
-            old, oldest = self._written.popitem(last=False)
+            _, oldest = self._written.popitem(last=False)
             if oldest.flush is not None:
-                # It still has a count to write.
-                self._written[old] = oldest
-                break
+                oldest.flush.cancel()
+                self._drop("count forgotten")
 
     async def _bump(self, key: tuple[str, ...], known: _Written) -> None:
         now = shown_time(self._clock.unix_ms() * 1_000_000)
@@ -179,7 +202,7 @@ class EventRecorder:
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
-            # Events live for an hour; this one is begun anew.
+            # Events live for an hour; this one is created again.
             self._written.pop(key, None)
             await self._create(key, known.event, known.message)
             return
@@ -188,7 +211,7 @@ class EventRecorder:
         known.due = self._clock.now() + known.gap
 
     async def _flush_later(self, key: tuple[str, ...], known: _Written, wait: float) -> None:
-        while known.behind:
+        for _ in range(_COUNT_TRIES):
             await self._clock.sleep(wait)
             try:
                 await self._bump(key, known)
@@ -196,6 +219,11 @@ class EventRecorder:
             except KubernetesError as error:
                 log.info("count of event %s not written: %s", known.name, one_line(error))
                 wait = known.gap = min(known.gap * 2, _LONGEST_GAP_SECONDS)
+                if isinstance(error, ApiError) and not error.is_transient:
+                    self._drop("refused")
+                    break
+        else:
+            self._drop("given up")
         known.flush = None
 
     def _body(self, event: Event, namespace: str, name: str, message: str) -> dict[str, Any]:
@@ -223,5 +251,5 @@ class EventRecorder:
         }
 
     def _resource(self, event: Event) -> Resource:
-        placed = self._memory.places.get(event.uid)
+        placed = self._index.resources.get(event.uid)
         return placed if placed is not None else resources_of(event.kind)[0]

@@ -8,7 +8,7 @@ from pumice.adapters.kubernetes.errors import ApiError, KubernetesError
 from pumice.adapters.kubernetes.quantities import shown_time
 from pumice.adapters.kubernetes.reflector import Head
 from pumice.adapters.kubernetes.resources import PODS
-from pumice.adapters.kubernetes.results import other_uid_or, result_of
+from pumice.adapters.kubernetes.results import result_of, result_of_write
 from pumice.adapters.kubernetes.session import METADATA_ONLY, STRATEGIC, ApiSession, Fence
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.world import DONE, ApplyResult
@@ -32,7 +32,8 @@ class KubernetesEvictor:
             version = await self._mark(order)
             await self._delete(order, version)
         except ApiError as error:
-            return other_uid_or(error)
+            path = PODS.path(order.namespace, order.name)
+            return await result_of_write(error, self._api, path, order.uid, self._seconds)
         except KubernetesError as error:
             return result_of(error)
         return DONE

@@ -1,4 +1,4 @@
-"""From objects of the API to events of the world: translated, filtered, and none of them lost."""
+"""The store of a reflector: translates objects, selects those of this scheduler, queues events."""
 
 import asyncio
 import logging
@@ -10,21 +10,29 @@ from typing import Final
 import msgspec
 
 from pumice.adapters.kubernetes.group_precedence import GroupPrecedence
-from pumice.adapters.kubernetes.reflector import Head
+from pumice.adapters.kubernetes.object_index import ObjectIndex, group_version
+from pumice.adapters.kubernetes.reflector import Head, HeadMetadata
 from pumice.adapters.kubernetes.resources import POD_GROUPS, QUEUES, Resource
 from pumice.adapters.kubernetes.selection import FILTERED, Selection, Source
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import shown_kind
 from pumice.adapters.runtime.world import ObjectGone, ObjectSeen, WorldEvent
 from pumice.manifests import ManifestError, decode
-from pumice.v1.object_pb2 import KIND_PERSISTENT_VOLUME_CLAIM, ClusterObject
-from pumice.v1.storage_pb2 import PersistentVolumeClaim
+from pumice.v1.object_pb2 import (
+    KIND_NAMESPACE,
+    KIND_PERSISTENT_VOLUME_CLAIM,
+    KIND_POD,
+    KIND_POD_GROUP,
+    ClusterObject,
+)
 
 log = logging.getLogger(__name__)
 
 # So many events may wait before lists and watches pause.
 _MOST_WAITING: Final = 5000
 _SHARED_KINDS: Final = {r: rank for kind in (POD_GROUPS, QUEUES) for rank, r in enumerate(kind)}
+
+_Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,7 @@ class InvalidObject:
 
 
 class WorldEventQueue:
-    """Events of all resources in one row."""
+    """The events of all resources, in the order in which they came."""
 
     def __init__(self) -> None:
         self._events: deque[WorldEvent] = deque()
@@ -67,18 +75,8 @@ class WorldEventQueue:
             await self._filled.wait()
 
 
-class Memory:
-    """What the adapter's own hands need to know of objects, as the watch last told it."""
-
-    def __init__(self) -> None:
-        # By namespace and name.
-        self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
-        # Where objects are that are not of Volcano's own API group, by uid.
-        self.places: dict[str, Resource] = {}
-
-
 class ObjectStore:
-    """The sink of one source: turns what comes into events, and remembers whom it told of."""
+    """The store of one source. Remembers only which objects the runtime knows of."""
 
     def __init__(
         self,
@@ -86,22 +84,28 @@ class ObjectStore:
         queue: WorldEventQueue,
         selection: Selection,
         precedence: GroupPrecedence,
-        memory: Memory,
+        index: ObjectIndex,
         metrics: Metrics,
-        on_bad: Callable[[InvalidObject], None],
+        on_invalid: Callable[[InvalidObject], None],
     ) -> None:
         self._source, self._queue, self._selection = source, queue, selection
-        self._precedence, self._memory = precedence, memory
-        self._metrics, self._on_bad = metrics, on_bad
+        self._precedence, self._index = precedence, index
+        self._metrics, self._on_invalid = metrics, on_invalid
         self._kind = source.resource.kind
         self._rank = _SHARED_KINDS.get(source.resource)
-        # Uid to namespace and name of everything that was told and not taken back.
-        self._told: dict[str, tuple[str, str]] = {}
+        # Namespace and name of each object that the runtime knows of, by uid.
+        self._known: dict[str, _Key] = {}
+        # The uids of a list that is not complete yet.
         self._listing: set[str] | None = None
-        # The version of each object that could not be translated, told once.
-        self._bad: dict[str, str] = {}
+        # The version of each object that could not be translated, by uid.
+        self._invalid: dict[str, str] = {}
+        # Known pods without a node, and pods withheld because their namespace is terminating.
+        self._unbound: set[str] = set()
+        self._withheld: dict[str, tuple[_Key, ClusterObject]] = {}
+        if self._kind == KIND_POD:
+            index.terminating.listeners.append(self._namespace_changed)
 
-    # The store.
+    # What the reflector calls.
 
     def begin_list(self) -> None:
         self._listing = set()
@@ -114,73 +118,118 @@ class ObjectStore:
         try:
             decode(self._kind, raw, seen)
         except ManifestError as error:
-            self._set_aside(head, error)
+            self._report(metadata, error)
             return
-        if self._bad:
-            self._bad.pop(metadata.uid, None)
-        if self._kind in FILTERED:
-            owners = metadata.owner_references
-            if not self._selection.takes(seen, owners[0].name if owners else metadata.name):
-                self._take_back(metadata.uid)
-                return
-        self._tell(metadata.uid, metadata.namespace, metadata.name, seen)
+        if self._invalid:
+            self._invalid.pop(metadata.uid, None)
+        if self._is_selected(metadata, seen):
+            self._index_object(metadata, seen, raw)
+            self._announce(metadata.uid, (metadata.namespace, metadata.name), seen)
+        else:
+            self._withdraw(metadata.uid)
 
     def end_list(self) -> None:
         present, self._listing = self._listing or set(), None
-        for uid in [uid for uid in self._told if uid not in present]:
-            self._take_back(uid)
-        for uid in [uid for uid in self._bad if uid not in present]:
-            del self._bad[uid]
+        for held in (self._known, self._withheld):
+            for uid in [uid for uid in held if uid not in present]:
+                self._withdraw(uid)
+        for uid in [uid for uid in self._invalid if uid not in present]:
+            del self._invalid[uid]
 
     def delete(self, head: Head) -> None:
-        self._bad.pop(head.metadata.uid, None)
-        self._take_back(head.metadata.uid)
+        self._invalid.pop(head.metadata.uid, None)
+        self._withdraw(head.metadata.uid)
 
     async def wait_for_space(self) -> None:
         await self._queue.wait_for_space()
 
-    # What is told.
+    # What the runtime hears.
 
-    def _tell(self, uid: str, namespace: str, name: str, seen: ClusterObject) -> None:
-        key = self._told.get(uid)
+    def _is_selected(self, metadata: HeadMetadata, seen: ClusterObject) -> bool:
+        if self._kind not in FILTERED:
+            return True
+        owners = metadata.owner_references
+        return self._selection.takes(seen, owners[0].name if owners else metadata.name)
+
+    def _announce(self, uid: str, key: _Key, seen: ClusterObject) -> None:
+        if self._kind == KIND_POD and not seen.pod.node_name:
+            if key[0] in self._index.terminating:
+                self._withdraw(uid)
+                self._withheld[uid] = (key, seen)
+                return
+            self._unbound.add(uid)
+        else:
+            self._unbound.discard(uid)
+            self._withheld.pop(uid, None)
+        key = self._known.setdefault(uid, key)
+        if self._rank is None:
+            self._queue.put(ObjectSeen(seen))
+            return
+        for event in self._precedence.put(self._kind, key, self._rank, uid, seen):
+            self._queue.put(event)
+
+    def _withdraw(self, uid: str) -> None:
+        self._unbound.discard(uid)
+        self._withheld.pop(uid, None)
+        key = self._known.pop(uid, None)
         if key is None:
-            key = self._told[uid] = (namespace, name)
-        if self._rank is not None:
-            if self._rank:
-                self._memory.places[uid] = self._source.resource
-            for event in self._precedence.put(self._kind, key, self._rank, uid, seen):
-                self._queue.put(event)
             return
-        if self._kind == KIND_PERSISTENT_VOLUME_CLAIM:
-            self._memory.claims[key] = seen.persistent_volume_claim
-        self._queue.put(ObjectSeen(seen))
+        self._unindex(uid, key)
+        if self._rank is None:
+            self._queue.put(ObjectGone(self._kind, uid))
+            return
+        for event in self._precedence.drop(self._kind, key, self._rank, uid):
+            self._queue.put(event)
 
-    def _take_back(self, uid: str) -> None:
-        key = self._told.pop(uid, None)
-        if key is None:
+    def _namespace_changed(self, namespace: str) -> None:
+        """Withdraws pods that cannot be bound, or announces those of a new namespace."""
+        if namespace in self._index.terminating:
+            for uid in [uid for uid in self._unbound if self._known[uid][0] == namespace]:
+                self._withdraw(uid)
             return
-        if self._rank is not None:
-            self._memory.places.pop(uid, None)
-            for event in self._precedence.drop(self._kind, key, self._rank, uid):
-                self._queue.put(event)
-            return
-        if self._kind == KIND_PERSISTENT_VOLUME_CLAIM:
-            held = self._memory.claims.get(key)
-            if held is not None and held.uid == uid:
-                del self._memory.claims[key]
-        self._queue.put(ObjectGone(self._kind, uid))
+        for uid, (key, seen) in list(self._withheld.items()):
+            if key[0] == namespace:
+                self._announce(uid, key, seen)
 
-    def _set_aside(self, head: Head, error: ManifestError) -> None:
-        """The last good version stays; people are told once of each bad one."""
-        metadata = head.metadata
-        if self._bad.get(metadata.uid) == metadata.resource_version:
+    def _report(self, metadata: HeadMetadata, error: ManifestError) -> None:
+        """Reports each invalid version once. The last valid version stays in use."""
+        if self._invalid.get(metadata.uid) == metadata.resource_version:
             return
-        self._bad[metadata.uid] = metadata.resource_version
+        self._invalid[metadata.uid] = metadata.resource_version
         self._metrics.count("bad_objects", kind=shown_kind(self._kind))
         log.warning("an object was set aside: %s", error)
         problem = f"{error.field}: {error.problem}" if error.field else error.problem
-        self._on_bad(
+        self._on_invalid(
             InvalidObject(
                 self._source.resource, metadata.namespace, metadata.name, metadata.uid, problem
             )
         )
+
+    # What the writers know.
+
+    def _index_object(self, metadata: HeadMetadata, seen: ClusterObject, raw: msgspec.Raw) -> None:
+        if self._rank:
+            self._index.resources[metadata.uid] = self._source.resource
+        if self._kind == KIND_POD_GROUP:
+            try:
+                self._index.groups[metadata.uid] = group_version(raw)
+            except msgspec.MsgspecError:
+                # Its conditions are not objects: the writer reads the PodGroup before it writes.
+                self._index.groups.pop(metadata.uid, None)
+        elif self._kind == KIND_PERSISTENT_VOLUME_CLAIM:
+            key = (metadata.namespace, metadata.name)
+            self._index.claims[key] = seen.persistent_volume_claim
+        elif self._kind == KIND_NAMESPACE:
+            is_terminating = metadata.deletion_timestamp is not None
+            self._index.terminating.update(metadata.name, metadata.uid, is_terminating)
+
+    def _unindex(self, uid: str, key: _Key) -> None:
+        self._index.resources.pop(uid, None)
+        if self._kind == KIND_POD_GROUP:
+            self._index.groups.pop(uid, None)
+        elif self._kind == KIND_PERSISTENT_VOLUME_CLAIM:
+            held = self._index.claims.get(key)
+            if held is not None and held.uid == uid:
+                del self._index.claims[key]
+        elif self._kind == KIND_NAMESPACE:
+            self._index.terminating.remove(key[1], uid)

@@ -1,10 +1,12 @@
-"""Reads single objects afresh."""
+"""Reads single objects from the API server."""
 
 import msgspec
 
 from pumice.adapters.kubernetes.errors import NOT_FOUND, ApiError, KubernetesError, one_line
+from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.reflector import Head
 from pumice.adapters.kubernetes.resources import PODS, Resource, resources_of
+from pumice.adapters.kubernetes.selection import Selection
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.world import ReadError, Reading
@@ -14,13 +16,20 @@ _HEAD = msgspec.json.Decoder(Head)
 
 
 class ObjectReader:
-    """Reads pods, and any other object that is watched."""
+    """Reads objects. One that the watches would leave out counts as gone."""
 
-    def __init__(self, api: ApiSession, seconds: float) -> None:
-        self._api, self._seconds = api, seconds
+    def __init__(
+        self, api: ApiSession, selection: Selection, index: ObjectIndex, seconds: float
+    ) -> None:
+        self._api, self._selection, self._index = api, selection, index
+        self._seconds = seconds
 
     async def read_pod(self, namespace: str, name: str) -> Reading:
-        return await self._read(PODS, namespace, name)
+        reading = await self._read(PODS, namespace, name)
+        found = reading.object
+        if found is not None and not found.pod.node_name and namespace in self._index.terminating:
+            return Reading(None, reading.version)
+        return reading
 
     async def read_object(self, kind: KindNumber, namespace: str, name: str) -> Reading:
         for resource in resources_of(kind):
@@ -41,7 +50,10 @@ class ObjectReader:
         except KubernetesError as error:
             raise ReadError(one_line(error)) from error
         try:
-            version = _HEAD.decode(body).metadata.resource_version
-            return Reading(decode(resource.kind, body), version)
+            head = _HEAD.decode(body).metadata
+            found = decode(resource.kind, body)
         except (ManifestError, msgspec.MsgspecError) as error:
             raise ReadError(one_line(error)) from error
+        owner = head.owner_references[0].name if head.owner_references else head.name
+        is_ours = self._selection.takes(found, owner)
+        return Reading(found if is_ours else None, head.resource_version)

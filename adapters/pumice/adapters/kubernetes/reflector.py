@@ -70,6 +70,7 @@ class HeadMetadata(msgspec.Struct, rename="camel", gc=False):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    deletion_timestamp: str | None = None
     owner_references: list[Owner] | None = None
 
 

@@ -1,6 +1,8 @@
-"""What an API server's answer means to the runtime."""
+"""What an answer of the API server means to the runtime."""
 
 import logging
+
+import msgspec
 
 from pumice.adapters.kubernetes.errors import (
     CONFLICT,
@@ -16,10 +18,13 @@ from pumice.adapters.kubernetes.errors import (
     NotLeadingError,
     one_line,
 )
+from pumice.adapters.kubernetes.reflector import Head
+from pumice.adapters.kubernetes.session import METADATA_ONLY, ApiSession
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 
 log = logging.getLogger(__name__)
 
+_HEAD = msgspec.json.Decoder(Head)
 _CODES = {
     FORBIDDEN: ApplyCode.FORBIDDEN,
     NOT_FOUND: ApplyCode.NOT_FOUND,
@@ -52,9 +57,24 @@ def result_of(error: KubernetesError) -> ApplyResult:
     return ApplyResult(code, reason, retry_after_seconds=wait)
 
 
-def other_uid_or(error: ApiError) -> ApplyResult:
-    """The result of a patch or deletion that named the uid of the object it was meant for."""
-    # A deletion with another uid is a conflict, a patch with another uid is invalid.
-    if error.status in (CONFLICT, UNPROCESSABLE) and "uid" in error.message.lower():
-        return ApplyResult(ApplyCode.OTHER_UID, one_line(error))
+async def result_of_write(
+    error: ApiError, api: ApiSession, path: str, uid: str, seconds: float
+) -> ApplyResult:
+    """The result of a refused write that named the uid of the object it was meant for.
+
+    A write for another uid is refused as a conflict or as invalid, like many other writes. Only the
+    object itself tells them apart, so it is read.
+    """
+    if error.status not in (CONFLICT, UNPROCESSABLE):
+        return result_of(error)
+    try:
+        body = await api.call("GET", path, accept=METADATA_ONLY, seconds=seconds)
+        found = _HEAD.decode(body).metadata
+    except ApiError as reading:
+        return result_of(reading if reading.status == NOT_FOUND else error)
+    except (KubernetesError, msgspec.MsgspecError):
+        return result_of(error)
+    if found.uid != uid:
+        reason = f"the object has the uid {found.uid}, not {uid}"
+        return ApplyResult(ApplyCode.OTHER_UID, reason, version=found.resource_version)
     return result_of(error)

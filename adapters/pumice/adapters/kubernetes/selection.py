@@ -1,4 +1,4 @@
-"""Which objects of a cluster are this scheduler's business."""
+"""Selects the objects of a cluster that this scheduler works with."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.sharding import Shard
 from pumice.v1.object_pb2 import KIND_NODE, KIND_POD, KIND_POD_GROUP, ClusterObject
+from pumice.v1.pod_pb2 import POD_PHASE_FAILED, POD_PHASE_SUCCEEDED
+
+_FINISHED = (POD_PHASE_SUCCEEDED, POD_PHASE_FAILED)
+_UNFINISHED = ("status.phase!=Succeeded", "status.phase!=Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,17 @@ class Selection:
         pod = seen.pod
         if pod.spec.scheduler_name in self.scheduler_names and self._shares(owner):
             return True
-        return bool(pod.node_name) and self._shares(pod.node_name)
+        # Finished pods of other schedulers use nothing.
+        return bool(pod.node_name) and pod.phase not in _FINISHED and self._shares(pod.node_name)
 
     def _shares(self, key: str) -> bool:
         return self.share is None or self.share.has(key)
 
     def sources(self, resources: Iterable[Resource]) -> list[Source]:
-        """What to watch. Pods of others come only once they have a node."""
+        """What to watch. Pods of others are watched while they have a node and are not finished.
+
+        The server reports a pod that finishes as deleted to a watch with such a selector.
+        """
         found: list[Source] = []
         for resource in resources:
             if resource.kind != KIND_POD:
@@ -65,7 +73,7 @@ class Selection:
                 continue
             found += [Source(resource, f"spec.schedulerName={n}") for n in self.scheduler_names]
             others = [f"spec.schedulerName!={name}" for name in self.scheduler_names]
-            found.append(Source(resource, ",".join(["spec.nodeName!=", *others])))
+            found.append(Source(resource, ",".join(["spec.nodeName!=", *others, *_UNFINISHED])))
         return found
 
 

@@ -19,6 +19,7 @@ from pumice.adapters.kubernetes.errors import (
     BadCredentialsError,
     LostAnswerError,
     MissingRightsError,
+    NamespaceTerminatingError,
     NotLeadingError,
     ReadOnlyError,
     UnreachableError,
@@ -49,7 +50,12 @@ _REFRESH_SECONDS: Final = 60.0
 _PAGE_SECONDS: Final = 120.0
 _LONGEST_WATCH_SECONDS: Final = 700.0
 _CONNECT_SECONDS: Final = 10.0
-_FIRST_SERVER_ERROR: Final = 400
+_FIRST_REFUSAL: Final = 400
+# The reason of the cause that a refusal in a terminating namespace carries.
+_NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
+# A server may ask to be left alone for so long at most.
+_LONGEST_RETRY_AFTER_SECONDS: Final = 120.0
+_LONGEST_REFUSAL: Final = 2000
 
 Fence = Callable[[], bool]
 
@@ -62,26 +68,44 @@ class Credentials(Protocol):
     def refresh(self) -> Access: ...
 
 
-class _Status(msgspec.Struct):
-    """What a refusal says."""
+class _Cause(msgspec.Struct):
+    """One cause in a metav1.Status."""
 
-    reason: str = ""
-    message: str = ""
+    reason: str | None = None
+
+
+class _Details(msgspec.Struct, rename="camel"):
+    """The details of a metav1.Status."""
+
+    causes: list[_Cause] | None = None
+    retry_after_seconds: float | None = None
+
+
+class _Status(msgspec.Struct):
+    """A metav1.Status, the body of a refusal."""
+
+    reason: str | None = None
+    message: str | None = None
+    details: _Details | None = None
 
 
 _STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 def failure(status: int, body: bytes, retry_after: str = "") -> ApiError:
-    """The error that an answer stands for."""
+    """The error that a refusal stands for."""
     try:
         said = _STATUS.decode(body)
     except msgspec.MsgspecError:
-        said = _Status(message=body[:200].decode("utf-8", "replace"))
-    if status == FORBIDDEN and "being terminated" not in said.message:
-        return MissingRightsError(said.message)
-    seconds = float(retry_after) if retry_after.isdigit() else 0.0
-    return ApiError(status, said.reason, said.message, seconds)
+        said = _Status(message=body[:_LONGEST_REFUSAL].decode("utf-8", "replace"))
+    details = said.details or _Details()
+    reason, message = said.reason or "", (said.message or "")[:_LONGEST_REFUSAL]
+    if any(cause.reason == _NAMESPACE_TERMINATING for cause in details.causes or ()):
+        return NamespaceTerminatingError(status, reason, message)
+    if status == FORBIDDEN:
+        return MissingRightsError(message)
+    seconds = float(retry_after) if retry_after.isdigit() else details.retry_after_seconds or 0.0
+    return ApiError(status, reason, message, min(max(seconds, 0.0), _LONGEST_RETRY_AFTER_SECONDS))
 
 
 class ApiSession:
@@ -158,7 +182,7 @@ class ApiSession:
             reply = await self._exchange(method, path, head, body, seconds, fence, urgent)
             if reply.status == UNAUTHORIZED:
                 raise BadCredentialsError(failure(reply.status, reply.body).message)
-        if reply.status >= _FIRST_SERVER_ERROR:
+        if reply.status >= _FIRST_REFUSAL:
             raise failure(reply.status, reply.body, reply.retry_after)
         return reply.body
 
@@ -250,7 +274,7 @@ class ApiSession:
                 answer.release()
                 await self._renew(access, reply)
                 answer = await self._get(path, query, limit, accept)
-            if answer.status >= _FIRST_SERVER_ERROR:
+            if answer.status >= _FIRST_REFUSAL:
                 body = await answer.read()
                 if answer.status == UNAUTHORIZED:
                     raise BadCredentialsError(failure(answer.status, body).message)

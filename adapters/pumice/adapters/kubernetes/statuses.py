@@ -1,20 +1,22 @@
 """Writes what the core has to say: statuses of PodGroups and queues, conditions of pods."""
 
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pumice.adapters.kubernetes.errors import (
+    CONFLICT,
     NOT_FOUND,
     UNPROCESSABLE,
     ApiError,
     KubernetesError,
 )
 from pumice.adapters.kubernetes.events import EventRecorder
-from pumice.adapters.kubernetes.object_store import Memory
+from pumice.adapters.kubernetes.object_index import GroupVersion, ObjectIndex, group_version
 from pumice.adapters.kubernetes.quantities import quantity, shown_time
 from pumice.adapters.kubernetes.resources import POD_GROUPS, PODS, QUEUES, Resource
-from pumice.adapters.kubernetes.results import other_uid_or, result_of
+from pumice.adapters.kubernetes.results import result_of, result_of_write
 from pumice.adapters.kubernetes.session import (
     JSON_PATCH,
     MERGE,
@@ -35,6 +37,8 @@ from pumice.v1.status_pb2 import (
 )
 
 _ENCODE: Final = msgspec.json.Encoder().encode
+# The conditions of a PodGroup that a scheduler decides on; all others belong to somebody else.
+OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled")
 
 
 class _ApiResource(msgspec.Struct):
@@ -63,13 +67,13 @@ class KubernetesStatusUpdater:
     def __init__(
         self,
         api: ApiSession,
-        memory: Memory,
+        index: ObjectIndex,
         events: EventRecorder,
         clock: Clock,
         fence: Fence,
         seconds: float,
     ) -> None:
-        self._api, self._memory, self._events = api, memory, events
+        self._api, self._index, self._events = api, index, events
         self._clock, self._fence, self._seconds = clock, fence, seconds
         # Whether a resource has its status apart from the rest.
         self._apart: dict[Resource, bool] = {}
@@ -82,34 +86,69 @@ class KubernetesStatusUpdater:
         return DONE
 
     async def write_status(self, change: StatusChange) -> ApplyResult:
+        match change.WhichOneof("change"):
+            case "pod_group":
+                group = change.pod_group
+                resource = self._index.resources.get(group.uid, POD_GROUPS[0])
+                path = resource.path(group.namespace, group.name)
+                return await self._written(self._write_group(group, resource), path, group.uid)
+            case "queue":
+                queue = change.queue
+                resource = self._index.resources.get(queue.uid, QUEUES[0])
+                path = resource.path(name=queue.name)
+                return await self._written(self._write_queue(queue, resource), path, queue.uid)
+            case "pod":
+                pod = change.pod
+                path = PODS.path(pod.namespace, pod.name)
+                return await self._written(self._write_pod(pod), path, pod.uid)
+        return ApplyResult(ApplyCode.INVALID, "the change is about no known kind of object")
+
+    async def _written(
+        self, write: Coroutine[Any, Any, ApplyResult], path: str, uid: str
+    ) -> ApplyResult:
         try:
-            match change.WhichOneof("change"):
-                case "pod_group":
-                    return await self._write_group(change.pod_group)
-                case "queue":
-                    return await self._write_queue(change.queue)
-                case "pod":
-                    return await self._write_pod(change.pod)
+            return await write
         except ApiError as error:
-            return other_uid_or(error)
+            return await result_of_write(error, self._api, path, uid, self._seconds)
         except KubernetesError as error:
             return result_of(error)
-        return ApplyResult(ApplyCode.INVALID, "a status of no kind")
+        except msgspec.MsgspecError as error:
+            return ApplyResult(ApplyCode.INVALID, f"the object cannot be read: {error}")
 
     # PodGroups.
 
-    async def _write_group(self, change: PodGroupStatusChange) -> ApplyResult:
-        resource = self._memory.places.get(change.uid, POD_GROUPS[0])
-        status = group_status(change.status)
-        patch = {"metadata": {"uid": change.uid}, "status": status}
+    async def _write_group(self, change: PodGroupStatusChange, resource: Resource) -> ApplyResult:
+        """Writes the fields and conditions of the scheduler on the version that was last seen.
+
+        A list can only be patched as a whole. The version makes sure that no condition which
+        somebody else wrote meanwhile is lost.
+        """
+        held = self._index.groups.get(change.uid)
+        if held is not None:
+            try:
+                return await self._patch_group(change, resource, held)
+            except ApiError as error:
+                if error.status != CONFLICT:
+                    raise
+        path = resource.path(change.namespace, change.name)
+        body = await self._api.call("GET", path, seconds=self._seconds)
+        return await self._patch_group(change, resource, group_version(body))
+
+    async def _patch_group(
+        self, change: PodGroupStatusChange, resource: Resource, held: GroupVersion
+    ) -> ApplyResult:
+        status = group_status(change.status, held.conditions)
+        metadata = {"uid": change.uid, "resourceVersion": held.version}
         apart = await self._has_status_apart(resource)
         path = resource.path(change.namespace, change.name, "status" if apart else "")
         try:
-            body = await self._patch(path, patch, MERGE)
+            body = await self._patch(path, {"metadata": metadata, "status": status}, MERGE)
         except ApiError as error:
             if error.status == NOT_FOUND:
                 self._apart.pop(resource, None)
             raise
+        if change.uid in self._index.groups:
+            self._index.groups[change.uid] = group_version(body)
         if _WRITTEN.decode(body).status.phase != (status["phase"] or ""):
             # The definition was replaced by one that keeps the status elsewhere.
             self._apart.pop(resource, None)
@@ -126,8 +165,7 @@ class KubernetesStatusUpdater:
 
     # Queues.
 
-    async def _write_queue(self, change: QueueStatusChange) -> ApplyResult:
-        resource = self._memory.places.get(change.uid, QUEUES[0])
+    async def _write_queue(self, change: QueueStatusChange, resource: Resource) -> ApplyResult:
         apart = await self._has_status_apart(resource)
         path = resource.path("", change.name, "status" if apart else "")
         allocated = {
@@ -178,15 +216,26 @@ class KubernetesStatusUpdater:
         )
 
 
-def group_status(status: PodGroupStatus) -> dict[str, Any]:
-    """A merge patch of a whole status: what is zero is taken away, as Volcano leaves it out."""
+def group_status(
+    status: PodGroupStatus, held: Sequence[Mapping[str, object]] = ()
+) -> dict[str, Any]:
+    """A merge patch of the scheduler's fields. Zeros are removed, as Volcano leaves them out.
+
+    The conditions are those that the object holds, with the scheduler's own replaced or added.
+    """
+    own: dict[str, Mapping[str, object]] = {
+        c.type: _condition(c) for c in status.conditions if c.type in OWN_CONDITIONS
+    }
+    types = {str(c.get("type")) for c in held}
+    merged = [own.get(str(c.get("type")), c) for c in held]
+    conditions = [*merged, *(c for kind, c in own.items() if kind not in types)]
     phase = PodGroupPhase.Name(status.phase).removeprefix("POD_GROUP_PHASE_").capitalize()
     return {
         "phase": None if phase == "Unspecified" else phase,
         "running": status.running or None,
         "succeeded": status.succeeded or None,
         "failed": status.failed or None,
-        "conditions": [_condition(condition) for condition in status.conditions] or None,
+        "conditions": conditions or None,
     }
 
 

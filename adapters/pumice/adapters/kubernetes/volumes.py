@@ -19,7 +19,7 @@ from pumice.adapters.kubernetes.errors import (
     KubernetesError,
     one_line,
 )
-from pumice.adapters.kubernetes.object_store import Memory
+from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.resources import CLAIMS, VOLUMES
 from pumice.adapters.kubernetes.results import result_of
 from pumice.adapters.kubernetes.session import MERGE, ApiSession, Fence
@@ -86,14 +86,14 @@ class VolumeBinder:
     def __init__(
         self,
         api: ApiSession,
-        memory: Memory,
+        index: ObjectIndex,
         clock: Clock,
         metrics: Metrics,
         fence: Fence,
         call_seconds: float,
         limit_seconds: float,
     ) -> None:
-        self._api, self._memory = api, memory
+        self._api, self._index = api, index
         self._clock, self._metrics, self._fence = clock, metrics, fence
         self._seconds, self._limit = call_seconds, limit_seconds
         self._attempts: dict[str, _Attempt] = {}
@@ -149,7 +149,7 @@ class VolumeBinder:
         return result
 
     async def _is_bound(self, order: Bind, choice: VolumeChoice, attempt: _Attempt) -> bool:
-        claim = self._memory.claims.get((order.namespace, choice.claim))
+        claim = self._index.claims.get((order.namespace, choice.claim))
         if claim is None:
             raise _VolumeProblem(
                 ApplyResult(ApplyCode.INVALID, f"there is no claim {choice.claim}")
@@ -216,7 +216,7 @@ class VolumeBinder:
 
         async def undo() -> None:
             now = await self._read_volume(name)
-            held = self._memory.claims.get((claim.namespace, claim.name))
+            held = self._index.claims.get((claim.namespace, claim.name))
             is_taken = held is not None and held.volume_name == name
             if now.spec.claim_ref is None or now.spec.claim_ref.uid != claim.uid or is_taken:
                 return
@@ -252,7 +252,7 @@ class VolumeBinder:
             await self._patch(path, {"metadata": {"uid": claim.uid, "annotations": annotations}})
 
         async def undo() -> None:
-            held = self._memory.claims.get((claim.namespace, claim.name))
+            held = self._index.claims.get((claim.namespace, claim.name))
             if held is not None and held.volume_name:
                 return
             gone = {"metadata": {"uid": claim.uid, "annotations": {SELECTED_NODE: None}}}

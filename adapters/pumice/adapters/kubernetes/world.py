@@ -19,9 +19,9 @@ from pumice.adapters.kubernetes.errors import (
 from pumice.adapters.kubernetes.events import EventRecorder
 from pumice.adapters.kubernetes.evictor import KubernetesEvictor
 from pumice.adapters.kubernetes.group_precedence import GroupPrecedence
+from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.object_store import (
     InvalidObject,
-    Memory,
     ObjectStore,
     WorldEventQueue,
 )
@@ -47,6 +47,8 @@ log = logging.getLogger(__name__)
 
 _BAD_OBJECT = "InvalidObject"
 _NOT_LEADING_SECONDS = 1.0
+# So many events about objects that cannot be read may wait.
+_MOST_BAD_EVENTS = 1000
 
 
 class KubernetesWorld:
@@ -68,7 +70,7 @@ class KubernetesWorld:
         self._rng = rng or random.Random()
         self._retries = RetryPolicy(clock, metrics)
         self._queue = WorldEventQueue()
-        self._memory = Memory()
+        self._index = ObjectIndex()
         self._precedence = GroupPrecedence()
         self._definitions = Definitions(clock, self._rng)
         # Events of objects that cannot be read, by uid, until they are written.
@@ -84,23 +86,25 @@ class KubernetesWorld:
     def _compose_hands(self) -> None:
         api, clock, fence = self._api, self._clock, self._may_act
         seconds, component = self._options.call_seconds, self._options.component
-        self._reader = ObjectReader(api, seconds)
+        self._reader = ObjectReader(api, self._options.selection, self._index, seconds)
         volumes = VolumeBinder(
             api,
-            self._memory,
+            self._index,
             clock,
             self._metrics,
             fence,
             seconds,
             self._options.volume_seconds,
         )
-        self._binder = KubernetesBinder(api, self._reader, volumes, fence, seconds)
+        self._binder = KubernetesBinder(
+            api, self._reader, volumes, self._index, self._metrics, fence, seconds
+        )
         self._evictor = KubernetesEvictor(api, clock, fence, component, seconds)
         self._events = EventRecorder(
-            api, self._memory, component, clock, self._metrics, fence, seconds
+            api, self._index, component, clock, self._metrics, fence, seconds
         )
         self._statuses = KubernetesStatusUpdater(
-            api, self._memory, self._events, clock, fence, seconds
+            api, self._index, self._events, clock, fence, seconds
         )
 
     # The World protocol.
@@ -161,7 +165,7 @@ class KubernetesWorld:
             self._queue,
             self._options.selection,
             self._precedence,
-            self._memory,
+            self._index,
             self._metrics,
             self._report_bad,
         )
@@ -254,6 +258,9 @@ class KubernetesWorld:
             reason=_BAD_OBJECT,
             message=f"the scheduler cannot read this object: {bad.problem}",
         )
+        if len(self._bad) >= _MOST_BAD_EVENTS and bad.uid not in self._bad:
+            self._metrics.count("dropped_events", cause="queue full")
+            return
         self._bad[bad.uid] = event
         if len(self._bad) == 1:
             self._start(self._tell_people())

@@ -21,6 +21,7 @@ from pumice.adapters.runtime.tidings import event_of
 from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_APPLIED,
     OUTCOME_CODE_FAILED,
+    OUTCOME_CODE_GONE,
     Outcome,
     OutcomeCode,
 )
@@ -57,6 +58,10 @@ class ApplyPool:
         self._is_paused = False
         self._is_closed = False
         self._tells_of_dropped = False
+        metrics.gauge_from(
+            "apply_queue_length",
+            lambda: len(self._queue) + len(self._again) + len(self._waits),
+        )
         # Where events for people go.
         self.announce: Callable[[Event], None] = lambda event: None
 
@@ -208,11 +213,19 @@ class ApplyPool:
         event = event_of(order, verdict)
         if event is not None:
             self.announce(event)
+        self._metrics.observe(
+            "apply_duration_seconds",
+            self._clock.now() - work.started,
+            verb=work.verb,
+            code=shown_code(verdict.code),
+        )
         pod = pod_identity(order.uid, order.namespace, order.name)
         if verdict.code == OUTCOME_CODE_APPLIED:
             self._resync.forget(pod)
             return
-        log.warning("%s of %s: %s", work.verb, work.name, verdict.reason)
+        # Pods are deleted while they are bound in any cluster.
+        level = logging.INFO if verdict.code == OUTCOME_CODE_GONE else logging.WARNING
+        log.log(level, "%s of %s: %s", work.verb, work.name, verdict.reason)
         self._resync.add(pod, f"its {work.verb} ended with {shown_code(verdict.code)}")
 
     def _tell(self, work: Work, verdict: Verdict) -> None:

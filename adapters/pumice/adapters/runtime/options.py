@@ -36,6 +36,9 @@ class RuntimeOptions:
     cleanup_backoff: Backoff = _QUEUES
     status_backoff: Backoff = _STATUS
     status_tries: int = 10
+    # So many tries has one event, and so many events may wait; more are dropped and counted.
+    event_tries: int = 12
+    event_queue_size: int = 10_000
     # When the world ends: how long the core is waited for to take the last ops.
     farewell_timeout_seconds: float = 5.0
     # When the process is asked to end: time for gangs that have begun, then for reports of them.

@@ -1,7 +1,8 @@
 """The status writer: level-triggered, coalesced per object, only on change; then the events.
 
 A status that waits is replaced by a newer one. Events are written in order, one after the other per
-object, and none is dropped: what cannot be delivered now is tried again, later each time.
+object, with growing delays after failures. Events beyond the length of the queue, and events that
+fail too often, are dropped and counted.
 """
 
 import asyncio
@@ -74,6 +75,9 @@ class StatusWriter:
         self._unseen: dict[StatusKey, int] = {}
         self._events: dict[StatusKey, deque[Event]] = {}
         self._event_tasks: dict[StatusKey, asyncio.Task[None]] = {}
+        self._event_count = 0
+        self._is_dropping = False
+        metrics.gauge_from("event_queue_length", lambda: self._event_count)
 
     def take(self, batch: StatusBatch) -> None:
         for change in batch.changes:
@@ -82,6 +86,9 @@ class StatusWriter:
             self.take_event(event)
 
     def take_event(self, event: Event) -> None:
+        if self._is_full():
+            return
+        self._event_count += 1
         key = (event.kind, event.uid)
         waiting = self._events.get(key)
         if waiting is not None:
@@ -89,6 +96,18 @@ class StatusWriter:
             return
         self._events[key] = deque([event])
         self._event_tasks[key] = asyncio.get_running_loop().create_task(self._write_events(key))
+
+    def _is_full(self) -> bool:
+        """Whether an event has to be dropped; says so once until the queue is half empty."""
+        limit = self._options.event_queue_size
+        if self._event_count < limit:
+            self._is_dropping = self._is_dropping and self._event_count > limit // 2
+            return False
+        self._metrics.count("dropped_events", cause="queue full")
+        if not self._is_dropping:
+            self._is_dropping = True
+            log.warning("events are dropped: %d wait to be written already", limit)
+        return True
 
     def forget(self, kind: KindNumber, uid: str) -> None:
         """The object is gone: there is nothing left to write a status on."""
@@ -162,13 +181,16 @@ class StatusWriter:
             async with self._slots.hold(Rank.EVENT):
                 result = await self._call_event(waiting[0])
             self._count("event_writes", key, result)
-            if result.code in _AGAIN:
+            if result.code in _AGAIN and failures + 1 < self._options.event_tries:
                 failures += 1
                 await self._clock.sleep(self._delay(failures, result))
                 continue
             failures = 0
             event = waiting.popleft()
+            self._event_count -= 1
             if result.code is not ApplyCode.DONE:
+                cause = "given up" if result.code in _AGAIN else "refused"
+                self._metrics.count("dropped_events", cause=cause)
                 text = f"{event.reason}: {event.message}"
                 log.warning("event of %s %s not taken (%s): %s", *_shown(key), _said(result), text)
         del self._events[key]

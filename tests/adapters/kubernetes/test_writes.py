@@ -1,4 +1,4 @@
-"""Binds, evictions, statuses and events, and every answer they can get."""
+"""Binds, evictions and statuses, and every answer they can get."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from pumice.adapters.runtime.world import ApplyCode, ReadError
 from pumice.v1 import group_pb2, status_pb2
 from pumice.v1.decision_pb2 import Evict
-from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, KIND_QUEUE
+from pumice.v1.object_pb2 import KIND_QUEUE
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.conftest import Cluster
 from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
@@ -130,6 +130,31 @@ async def test_what_an_eviction_finds(fake_api: FakeApi, watched: Watched) -> No
     assert (await world.evictor.evict(evict)).code is ApplyCode.DONE
 
 
+@pytest.mark.parametrize("name", ["druid-0", "fluid-worker", "uid"])
+async def test_a_conflict_on_a_pod_with_uid_in_its_name_is_a_conflict(
+    fake_api: FakeApi, watched: Watched, name: str
+) -> None:
+    uid = fake_api.put("pods", pod(name, node="n1"))["metadata"]["uid"]
+    message = f'Operation cannot be fulfilled on Pod "{name}": the object has been modified'
+    fake_api.trouble.append(Trouble("DELETE", f"/pods/{name}", status=409, message=message))
+    fake_api.trouble.append(Trouble("PATCH", f"/pods/{name}/status", status=422, message=message))
+    evict = Evict(namespace="ns", name=name, uid=uid)
+    evictor = watched().world.evictor
+    assert (await evictor.evict(evict)).code is ApplyCode.INVALID
+    assert (await evictor.evict(evict)).code is ApplyCode.CONFLICT
+    assert (await evictor.evict(evict)).code is ApplyCode.DONE
+
+
+async def test_a_pod_that_goes_while_its_eviction_conflicts_is_gone(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    uid = put_pod(fake_api, node="n1")
+    fake_api.trouble.append(Trouble("PATCH", "/pods/p/status", status=409))
+    fake_api.trouble.append(Trouble("GET", "/pods/p$", status=404))
+    evict = Evict(namespace="ns", name="p", uid=uid)
+    assert (await watched().world.evictor.evict(evict)).code is ApplyCode.NOT_FOUND
+
+
 # Statuses.
 
 
@@ -166,6 +191,71 @@ async def test_a_pod_group_is_written_with_and_without_a_status_of_its_own(
     assert status["conditions"][0]["lastTransitionTime"] == "2023-11-14T22:13:20Z"
     assert bool(fake_api.made("PATCH", "/podgroups/g/status")) == apart
     assert (await updater.write_status(group_change("x"))).code is ApplyCode.OTHER_UID
+
+
+def condition(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "status": "True", **fields}
+
+
+async def test_conditions_of_others_stay_with_fields_that_nobody_here_knows(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    body = group("g")
+    theirs = condition("Audited", observedGeneration=7, newerField={"x": 1})
+    body["status"] = {"phase": "Pending", "conditions": [theirs, condition("Scheduled", old=1)]}
+    uid = fake_api.put(PODGROUPS, body)["metadata"]["uid"]
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    assert (await cluster.world.status_updater.write_status(group_change(uid))).code is (
+        ApplyCode.DONE
+    )
+    held = fake_api.get(PODGROUPS, "ns", "g")["status"]["conditions"]
+    assert held[0] == theirs
+    assert [c["type"] for c in held] == ["Audited", "Scheduled"]
+    assert "old" not in held[1]
+    # The watch had told the version, so nothing was read.
+    assert not fake_api.made("GET", "/podgroups/g$")
+
+
+@pytest.mark.parametrize("apart", [False, True])
+async def test_a_condition_that_comes_while_a_status_is_written_is_not_lost(
+    fake_api: FakeApi, watched: Watched, apart: bool
+) -> None:
+    if apart:
+        fake_api.with_status.add(PODGROUPS)
+    uid = fake_api.put(PODGROUPS, group("g"))["metadata"]["uid"]
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    patch = fake_api._patch
+
+    def write_first(*given: Any) -> Any:
+        # Somebody else is faster, and the watch has not shown it.
+        fake_api._patch = patch  # type: ignore[method-assign]
+        body = dict(fake_api.get(PODGROUPS, "ns", "g"))
+        body["status"] = {"conditions": [condition("Audited")]}
+        fake_api.put(PODGROUPS, body)
+        return patch(given[0], fake_api.get(PODGROUPS, "ns", "g"), *given[2:])
+
+    fake_api._patch = write_first  # type: ignore[assignment, method-assign]
+    assert (await cluster.world.status_updater.write_status(group_change(uid))).code is (
+        ApplyCode.DONE
+    )
+    held = fake_api.get(PODGROUPS, "ns", "g")["status"]
+    assert [c["type"] for c in held["conditions"]] == ["Audited", "Scheduled"]
+    assert held["phase"] == "Running"
+
+
+async def test_statuses_written_one_after_the_other_read_nothing(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    uid = fake_api.put(PODGROUPS, group("g"))["metadata"]["uid"]
+    cluster = watched()
+    await until(lambda: cluster.synced)
+    change = group_change(uid)
+    for count in range(1, 6):
+        change.pod_group.status.running = count
+        assert (await cluster.world.status_updater.write_status(change)).code is ApplyCode.DONE
+    assert not fake_api.made("GET", "/podgroups/g$")
 
 
 async def test_a_definition_that_is_replaced_is_noticed(
@@ -229,64 +319,3 @@ async def test_a_pod_that_waits_is_told_why_and_where(fake_api: FakeApi, watched
     status = fake_api.get("pods", "ns", "p")["status"]
     assert status["nominatedNodeName"] == "n3"
     assert status["conditions"][0]["message"] == "0/1 nodes"
-
-
-# Events.
-
-
-def event(message: str = "m", uid: str = "u") -> status_pb2.Event:
-    return status_pb2.Event(
-        kind=KIND_POD,
-        namespace="ns",
-        name="p",
-        uid=uid,
-        warning=True,
-        reason="FailedScheduling",
-        message=message,
-    )
-
-
-def events_of(api: FakeApi) -> list[dict[str, Any]]:
-    return [body for key, body in api.objects.items() if key[0] == "events"]
-
-
-async def test_the_same_event_is_counted_and_seldom_written(
-    fake_api: FakeApi, watched: Watched
-) -> None:
-    updater = watched().world.status_updater
-    for _ in range(100):
-        assert (await updater.write_event(event())).code is ApplyCode.DONE
-    (written,) = events_of(fake_api)
-    assert written["source"]["component"] == "volcano"
-    assert written["involvedObject"]["kind"] == "Pod"
-    await until(lambda: written["count"] == 100)
-    assert len(fake_api.made("PATCH", "/events/")) < 10
-
-
-async def test_many_texts_of_one_reason_share_an_event(fake_api: FakeApi, watched: Watched) -> None:
-    updater = watched().world.status_updater
-    for number in range(30):
-        await updater.write_event(event(f"{number}/30 tasks"))
-    written = events_of(fake_api)
-    assert len(written) == 11
-    combined = [e for e in written if e["message"].startswith("(combined")]
-    await until(lambda: combined[0]["count"] == 20)
-    assert combined[0]["message"].endswith("29/30 tasks")
-
-
-async def test_an_event_whose_answer_was_lost_is_written_once(
-    fake_api: FakeApi, watched: Watched
-) -> None:
-    updater = watched().world.status_updater
-    fake_api.trouble.append(Trouble("POST", "/events", loses_answer=True))
-    assert (await updater.write_event(event())).code is ApplyCode.TIMED_OUT
-    assert (await updater.write_event(event())).code is ApplyCode.DONE
-    assert len(events_of(fake_api)) == 1
-
-
-async def test_an_event_of_a_pod_group_names_its_api(fake_api: FakeApi, watched: Watched) -> None:
-    told = status_pb2.Event(kind=KIND_POD_GROUP, namespace="ns", name="g", uid="u", reason="R")
-    await watched().world.status_updater.write_event(told)
-    (written,) = events_of(fake_api)
-    assert written["involvedObject"]["apiVersion"] == "scheduling.volcano.sh/v1beta1"
-    assert written["type"] == "Normal"

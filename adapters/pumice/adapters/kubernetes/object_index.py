@@ -1,0 +1,85 @@
+"""What the writers of binds, volumes, statuses and events know of objects from the watches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from pumice.adapters.kubernetes.resources import Resource
+from pumice.v1.storage_pb2 import PersistentVolumeClaim
+
+
+class _Conditions(msgspec.Struct):
+    conditions: list[dict[str, object]] | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _WithConditions(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    status: _Conditions | None = None
+
+
+_WITH_CONDITIONS: Final = msgspec.json.Decoder(_WithConditions)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersion:
+    """One version of a PodGroup, with its conditions as they are, unknown fields included."""
+
+    version: str
+    conditions: tuple[dict[str, object], ...] = ()
+
+
+def group_version(raw: bytes | msgspec.Raw) -> GroupVersion:
+    """Raises msgspec.MsgspecError when the object is not a PodGroup."""
+    found = _WITH_CONDITIONS.decode(raw)
+    conditions = (found.status.conditions if found.status else None) or ()
+    return GroupVersion(found.metadata.resource_version, tuple(conditions))
+
+
+class TerminatingNamespaces:
+    """Namespaces that are being deleted, in which nothing can be created or bound."""
+
+    def __init__(self) -> None:
+        self._uids: dict[str, str] = {}
+        # Called with the name of each namespace that begins or ends to be terminating.
+        self.listeners: list[Callable[[str], None]] = []
+
+    def __contains__(self, namespace: str) -> bool:
+        return namespace in self._uids
+
+    def update(self, namespace: str, uid: str, is_terminating: bool) -> None:
+        was_terminating = namespace in self._uids
+        if is_terminating:
+            self._uids[namespace] = uid
+        else:
+            self._uids.pop(namespace, None)
+        if is_terminating != was_terminating:
+            self._tell(namespace)
+
+    def remove(self, namespace: str, uid: str) -> None:
+        """Removes one namespace; another one that took its name stays."""
+        if self._uids.get(namespace) == uid:
+            del self._uids[namespace]
+            self._tell(namespace)
+
+    def _tell(self, namespace: str) -> None:
+        for listener in self.listeners:
+            listener(namespace)
+
+
+@dataclass(slots=True)
+class ObjectIndex:
+    """The parts of watched objects that writers need. Only the watches change it."""
+
+    # By namespace and name.
+    claims: dict[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
+    # Resources of objects that are not of Volcano's own API group, by uid.
+    resources: dict[str, Resource] = field(default_factory=dict)
+    # By uid.
+    groups: dict[str, GroupVersion] = field(default_factory=dict)
+    terminating: TerminatingNamespaces = field(default_factory=TerminatingNamespaces)

@@ -481,7 +481,7 @@ Global___AssumedClaim: _TypeAlias = AssumedClaim  # noqa: Y015
 
 @_typing.final
 class JobMemory(_message.Message):
-    """What the core remembers of a job so that it does not say everything again."""
+    """What the core remembers of a job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -506,16 +506,11 @@ class JobMemory(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     JOB_FIELD_NUMBER: _builtins.int
-    TOLD_FIELD_NUMBER: _builtins.int
-    SAID_FIELD_NUMBER: _builtins.int
     CLOSED_FIELD_NUMBER: _builtins.int
     HYPER_NODES_FIELD_NUMBER: _builtins.int
     job: _builtins.str
-    told: _builtins.str
     closed: _builtins.bool
     """Nothing happened to it since its status was written."""
-    @_builtins.property
-    def said(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def hyper_nodes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Its own and its parts' network domains, by id."""
@@ -524,14 +519,12 @@ class JobMemory(_message.Message):
         self,
         *,
         job: _builtins.str = ...,
-        told: _builtins.str = ...,
-        said: _abc.Iterable[_builtins.str] | None = ...,
         closed: _builtins.bool = ...,
         hyper_nodes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed", b"closed", "hyper_nodes", b"hyper_nodes", "job", b"job", "said", b"said", "told", b"told"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed", b"closed", "hyper_nodes", b"hyper_nodes", "job", b"job"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -31,7 +31,7 @@ from pumice.core.rest import Rest
 from pumice.core.session.accounts import QueueAccount
 from pumice.core.session.answers import time_or_none
 from pumice.core.session.breakup import break_up
-from pumice.core.session.closing import news, note_closed, promises_of, waits_of
+from pumice.core.session.closing import events_of, note_closed, promises_of, waits_of
 from pumice.core.session.guard import HookGuard, PluginFailedError, blaming, culprit
 from pumice.core.session.session import Session
 from pumice.core.session.views import ClassViews
@@ -318,10 +318,10 @@ class Engine:
         self.cache.ledger.close(session.moves.bound)
         self._assume(decisions, session.now_ns)
         self._assume_statuses(statuses)
-        note_closed(concerned, touched)
+        note_closed(session, concerned, touched)
         self._views.prune(self.session, _VIEWS_KEPT_SESSIONS, _MOST_VIEWS)
         self.accounts, self.waits = session.accounts, waits_of(session)
-        events = news(session)
+        events = events_of(session, statuses)
         let_rest(session, self.waits)
         return SessionResult(
             self.session,

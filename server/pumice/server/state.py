@@ -184,12 +184,19 @@ class ClusterState:
         return self._without(result, refused) if refused else result
 
     def _can(self, decision: Decision) -> bool:
-        needed = cluster_service_pb2.CAPABILITY_EVICT
-        if isinstance(decision, Bind):
-            if not decision.volumes:
-                return True
-            needed = cluster_service_pb2.CAPABILITY_VOLUMES
-        return needed in self.capabilities
+        return self.capabilities.issuperset(self._needed(decision))
+
+    def _needed(self, decision: Decision) -> list[int]:
+        """The capabilities without which an adapter cannot carry out a decision."""
+        if not isinstance(decision, Bind):
+            return [cluster_service_pb2.CAPABILITY_EVICT]
+        needed: list[int] = []
+        if decision.volumes:
+            needed.append(cluster_service_pb2.CAPABILITY_VOLUMES)
+        task = self.engine.cache.tasks.get(decision.uid)
+        if task is not None and task.class_.spec.resource_claims:
+            needed.append(cluster_service_pb2.CAPABILITY_RESOURCE_CLAIMS)
+        return needed
 
     def _without(self, result: SessionResult, refused: Collection[Decision]) -> SessionResult:
         """Takes back decisions the adapter cannot carry out, with all others of their gangs."""

@@ -75,7 +75,7 @@ class BackfillAction:
         problem = session.feasibility.why_not_anywhere(task)
         if problem is not None:
             count = len(session.table)
-            job.fit_errors[task.uid] = FitErrors(count, ((problem, count),))
+            self._refuse(session, job, task, FitErrors(count, ((problem, count),)))
             return
         view = session.view(task)
         allowed = session.feasibility.allows(task, view)

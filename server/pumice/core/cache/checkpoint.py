@@ -14,11 +14,9 @@ from pumice.core.deltas import ClusterObject
 
 @dataclass(frozen=True, slots=True)
 class JobMemory:
-    """What a job was told last, so that it is not told again; and where its parts stand."""
+    """What the last session found about a job, and where its parts are placed."""
 
     job_id: str
-    told: str = ""
-    said: tuple[str, ...] = ()
     # Nothing happened to it since its status was written.
     closed: bool = False
     # By the job's own id and those of its parts.
@@ -67,8 +65,8 @@ def _job_memories(cache: ClusterCache) -> Iterator[JobMemory]:
     for job in cache.jobs.values():
         domains = tuple((id_, name) for id_, name in _hyper_nodes(job) if name)
         closed = job.closed_version == job.version
-        if closed or job.told or job.said or domains:
-            yield JobMemory(job.id, job.told, tuple(sorted(job.said)), closed, domains)
+        if closed or domains:
+            yield JobMemory(job.id, closed, domains)
 
 
 def _hyper_nodes(job: Job) -> Iterator[tuple[str, str]]:
@@ -105,7 +103,6 @@ def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
 
 
 def _remind(job: Job, memory: JobMemory) -> None:
-    job.told, job.said = memory.told, frozenset(memory.said)
     for id_, domain in memory.hyper_nodes:
         if not id_:
             job.allocated_hyper_node = domain

@@ -26,6 +26,7 @@ class Job:
         "_changed",
         "allocated_hyper_node",
         "closed_errors",
+        "closed_text",
         "closed_version",
         "creation_time_ns",
         "fit_errors",
@@ -40,11 +41,9 @@ class Job:
         "queue",
         "role_minima",
         "role_minima_total",
-        "said",
         "standing",
         "sub_job_of",
         "sub_jobs",
-        "told",
         "version",
     )
 
@@ -74,11 +73,9 @@ class Job:
         # where it had also tried to place some tasks, which does not outlast it.
         self.closed_version = -1
         self.closed_errors: dict[str, FitErrors] | None = None
+        # What its condition then added to Volcano's words.
+        self.closed_text = ""
         self.standing: Standing | None = None
-        # What people were last told about this job: they are not told the same thing twice.
-        self.told = ""
-        # Messages of plugins in the last session: they are told when they are new.
-        self.said: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"Job({self.id}, {len(self.index)} tasks)"

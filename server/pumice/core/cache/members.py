@@ -146,13 +146,18 @@ class TaskCache(StorageCache):
         if assumed is not None:
             task.status, task.node_name = assumed
         if known is not None:
-            task.told = known.told
-            if known.node_name != task.node_name:
-                # It did not go where we sent it, or no longer goes there.
-                self.ledger.failed(task.uid)
+            self._take_over(known, task)
         self._enter(task)
         if stirs(known, task):
             self.stirred += 1
+
+    def _take_over(self, known: Task, task: Task) -> None:
+        """Gives a task what lasts of the one that it replaces."""
+        if known.pod.conditions == task.pod.conditions:
+            task.told = known.told
+        if known.node_name != task.node_name:
+            # It did not go where we sent it, or no longer goes there.
+            self.ledger.failed(task.uid)
 
     def _is_no_news(self, task: Task, pod: Pod) -> bool:
         """Whether a pod that lasts is what it was; an expired decision waits for any word of it."""
@@ -172,6 +177,7 @@ class TaskCache(StorageCache):
         if not stays or node_name != task.node_name or task.class_.spec.volumes:
             return False
         job = self.jobs[task.job_id] if task.job_id else None
+        shows_more = task.pod.conditions != pod.conditions
         if task.pod.labels == pod.labels:
             task.pod = pod
         elif job is not None and job.has_policies:
@@ -181,6 +187,8 @@ class TaskCache(StorageCache):
             self._relabel(task, pod)
         task.eviction_occurred = False
         task.last_transaction = None
+        if shows_more:
+            task.told = None
         if job is not None:
             if status is not task.status:
                 job.set_status(task, status)

@@ -53,13 +53,15 @@ class KubeBatchTask(Task):
 class KubeBatchJob(Job):
     """Ready with so many tasks placed or done; best-effort tasks that wait are no help."""
 
-    __slots__ = ("budget", "founder")
+    __slots__ = ("budget", "founder", "left_out_for")
 
     def __init__(self, id_: str, changed: set[str] | None = None) -> None:
         super().__init__(id_, changed)
         self.budget: PodDisruptionBudget | None = None
         # The oldest pod of a job without a PodGroup.
         self.founder: Task | None = None
+        # The message of the event that reported why the job is left out of sessions.
+        self.left_out_for = ""
 
     @property
     def origin(self) -> Origin:

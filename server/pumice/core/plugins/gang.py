@@ -14,8 +14,8 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 from pumice.core.session.closing import (
     SCHEDULED,
     UNSCHEDULABLE,
-    fit_text,
     is_unchanged,
+    wait_text,
     with_condition,
 )
 from pumice.core.session.hooks import PERMIT, REJECT, VictimBound
@@ -116,11 +116,10 @@ class GangPlugin:
         return victims, PERMIT
 
     def close(self, session: Session) -> None:
-        touched = session.moves.touched_jobs
         reason = "tasks in gang are ready to be scheduled"
         ready = PodGroupCondition(SCHEDULED, "True", reason, "", session.id, session.now_ns)
         for job in session.concerned_jobs():
-            if len(job.index) and not is_unchanged(job, touched):
+            if len(job.index) and not is_unchanged(session, job):
                 condition = ready if job.is_ready else self._why_not_ready(session, job)
                 if condition is not None:
                     held = session.conditions.get(job.id, job.status.conditions)
@@ -130,7 +129,7 @@ class GangPlugin:
         if _only_waits_for_the_end(job):
             return None
         short = job.min_available - job.index.ready_count - _could_have_been_placed(job)
-        message = f"{short}/{len(job.index)} tasks in gang unschedulable: {fit_text(job)}"
+        message = f"{short}/{len(job.index)} tasks in gang unschedulable: {wait_text(session, job)}"
         return PodGroupCondition(
             UNSCHEDULABLE, "True", "NotEnoughResources", message, session.id, session.now_ns
         )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
+from pumice.core.session.feasibility import why_not_bindable
 from pumice.core.session.rows import NodeRows
 from pumice.core.session.views import NEVER
 
@@ -37,6 +38,8 @@ def is_plain_class(session: Session, class_: TaskClass) -> bool:
 
 def _ask_about(session: Session, class_: TaskClass) -> bool:
     chains, plain = session.chains, session.hooks.is_plain_class
+    if why_not_bindable(class_.spec) is not None:
+        return False
     if any(chains.flat(point) for point in ("node_predicate", "node_score", "best_node")):
         return False
     for point in ("pre_predicate", "task_predicate", "task_score", "task_batch_score"):

@@ -20,6 +20,7 @@ from pumice.core.decisions import (
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, PodGroupStatus
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
+from pumice.core.model.sentences import added_text, job_text
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
 
@@ -42,9 +43,9 @@ _WAITING_PHASES = (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, _INQUEUE)
 def close(session: Session) -> list[StatusChange]:
     """The statuses that differ from what the cluster holds."""
     changes: list[StatusChange] = []
-    touched, closed = session.moves.touched_jobs, 0
+    closed = 0
     for job in session.concerned_jobs():
-        if is_unchanged(job, touched) and job.id not in session.conditions:
+        if is_unchanged(session, job) and not _has_news(session, job):
             continue
         closed += 1
         changes += _close_job(session, job)
@@ -54,9 +55,10 @@ def close(session: Session) -> list[StatusChange]:
     return changes
 
 
-def note_closed(jobs: Iterable[Job], touched: set[str]) -> None:
+def note_closed(session: Session, jobs: Iterable[Job], touched: set[str]) -> None:
     """Remembers what the jobs were closed with, and forgets what does not outlast the session."""
     for job in jobs:
+        job.closed_text = _added_text(session, job)
         job.closed_errors, job.fit_errors = job.fit_errors, {}
         job.closed_version = job.version
         if job.id in touched:
@@ -65,25 +67,19 @@ def note_closed(jobs: Iterable[Job], touched: set[str]) -> None:
                 task.last_transaction = None
 
 
-def news(session: Session) -> tuple[Event, ...]:
-    """The events of a session, without what plugins also said in the one before.
+def events_of(session: Session, statuses: Iterable[StatusChange]) -> tuple[Event, ...]:
+    """The events of a session.
 
-    Kubernetes would add up such events; here a job that waits says so once.
+    A plugin records why it holds a job back in every session. Such an event is reported only
+    together with a change of the job's status, so that neither the next session nor a restarted
+    core repeats it.
     """
-    said: dict[str, list[str]] = {}
-    fresh = []
-    for event in session.events:
-        job = session.jobs.get(f"{event.namespace}/{event.name}")
-        repeats = event.kind == "PodGroup" and event.reason == UNSCHEDULABLE and not event.warning
-        if repeats and job is not None:
-            said.setdefault(job.id, []).append(event.message)
-            if event.message in job.said:
-                continue
-        fresh.append(event)
-    for job in session.concerned_jobs():
-        if job.said or job.id in said:
-            job.said = frozenset(said.get(job.id, ()))
-    return tuple(fresh)
+    changed = {s.uid for s in statuses if isinstance(s, PodGroupStatusChanged)}
+    return tuple([e for e in session.events if not _is_repeatable(e) or e.uid in changed])
+
+
+def _is_repeatable(event: Event) -> bool:
+    return event.kind == "PodGroup" and event.reason == UNSCHEDULABLE and not event.warning
 
 
 def waits_of(session: Session) -> tuple[Wait, ...]:
@@ -105,9 +101,11 @@ def is_quiet(job: Job, touched: set[str]) -> bool:
     return job.closed_version == job.version and job.id not in touched and not job.index.pending
 
 
-def is_unchanged(job: Job, touched: set[str]) -> bool:
+def is_unchanged(session: Session, job: Job) -> bool:
     """Nothing happened to the job since its status was last written, and nothing new was found."""
-    if job.closed_version != job.version or job.id in touched:
+    if job.closed_version != job.version or job.id in session.moves.touched_jobs:
+        return False
+    if job.closed_text != _added_text(session, job):
         return False
     errors, before = job.fit_errors, job.closed_errors
     if before is None or len(errors) != len(before):
@@ -122,13 +120,14 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     assert job.group is not None
     changes: list[StatusChange] = []
     conditions = session.conditions.get(job.id, job.group.status.conditions)
-    unschedulable = False
-    for c in conditions:
-        if c.transition_id == session.id and c.type == UNSCHEDULABLE and c.status == "True":
-            unschedulable = True
-    index = job.index
+    index, held_back = job.index, _why_not_let_in(session, job)
+    if held_back:
+        condition = PodGroupCondition(
+            UNSCHEDULABLE, "True", "NotEnqueued", held_back, session.id, session.now_ns
+        )
+        conditions = with_condition(conditions, condition)
     status = PodGroupStatus(
-        phase_of(job, unschedulable=unschedulable),
+        phase_of(job, unschedulable=is_found_unschedulable(job, conditions)),
         len(index.with_status(_RUNNING)),
         len(index.with_status(_SUCCEEDED)),
         len(index.with_status(_FAILED)),
@@ -142,8 +141,9 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     for state in _NOT_PLACED:
         if index.with_status(state):
             waiting += index.in_order(state)
-    text = fit_text(job) if waiting or status.phase in _WAITING_PHASES else ""
-    _tell(session, job, status.phase, text, changed=changed)
+    text = wait_text(session, job) if waiting or status.phase in _WAITING_PHASES else ""
+    if changed:
+        _tell(session, job, status.phase, held_back or text)
     for task in waiting:
         change = _pod_condition(session, job, task, text)
         if change is not None:
@@ -165,16 +165,66 @@ _counts = attrgetter("phase", "running", "succeeded", "failed")
 _said = attrgetter("type", "status", "reason", "message")
 
 
-def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str, *, changed: bool) -> None:
-    if phase in _WAITING_PHASES:
+def is_found_unschedulable(job: Job, conditions: Iterable[PodGroupCondition]) -> bool:
+    """Whether this session found the job unschedulable.
+
+    Only a condition that the session itself has set counts, never one that the cluster stores.
+    """
+    stored = job.status.conditions
+    return any(
+        c.type == UNSCHEDULABLE and c.status == "True" and not any(c is s for s in stored)
+        for c in conditions
+    )
+
+
+def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str) -> None:
+    """Records an event about a status that changed, unless the stored condition says the same."""
+    if phase not in _WAITING_PHASES:
+        session.tell(job, SCHEDULED, "pod group is ready")
+    elif is_shown(job, text):
+        return
+    elif not len(job.index):
+        # A job that is let in has no pods until its controller creates them.
+        if phase is not _INQUEUE:
+            session.tell(job, UNSCHEDULABLE, text, warning=True)
+    else:
         pending = job.index.count(_PENDING)
         message = f"{pending}/{len(job.index)} tasks in gang unschedulable: {text}"
-        if message != job.told:
-            session.tell(job, UNSCHEDULABLE, message, warning=True)
-            job.told = message
-    elif changed:
-        session.tell(job, SCHEDULED, "pod group is ready")
-        job.told = ""
+        session.tell(job, UNSCHEDULABLE, message, warning=True)
+
+
+def is_shown(job: Job, text: str) -> bool:
+    """Whether a waiting job's stored condition already ends with this text."""
+    return job.status.phase in _WAITING_PHASES and any(
+        c.type == UNSCHEDULABLE and (c.message == text or c.message.endswith(f": {text}"))
+        for c in job.status.conditions
+    )
+
+
+def _has_news(session: Session, job: Job) -> bool:
+    """Whether there is something new to write about a job that nothing happened to."""
+    if job.id in session.conditions:
+        return True
+    held_back = _why_not_let_in(session, job)
+    return bool(held_back) and not is_shown(job, held_back)
+
+
+def _why_not_let_in(session: Session, job: Job) -> str:
+    """Why a job without pods is not let in: no condition of a plugin says so."""
+    if len(job.index) or not job.is_pending:
+        return ""
+    return job_text(session.reasons.get(job.id, ()))
+
+
+def wait_text(session: Session, job: Job) -> str:
+    """The sentence that a job's conditions and events carry."""
+    text, added = fit_text(job), _added_text(session, job)
+    return f"{text}; {added}" if added else text
+
+
+def _added_text(session: Session, job: Job) -> str:
+    reasons = session.reasons.get(job.id)
+    return added_text(reasons) if reasons else ""
 
 
 def phase_of(job: Job, *, unschedulable: bool) -> PodGroupPhase:
@@ -203,7 +253,7 @@ def with_condition(
 
 
 def fit_text(job: Job) -> str:
-    """The sentence that a job's conditions and events carry."""
+    """How many tasks are in which status, and why those that wait do, in Volcano's words."""
     counts = tuple([(s, len(tasks)) for s, tasks in job.index.by_status.items() if tasks])
     text = _head(counts, job.min_available, ready=job.is_ready)
     pending = job.index.pending

@@ -9,12 +9,20 @@ import numpy as np
 from pumice.core.cache.nodes import PODS_COLUMN
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask, Refusal
+from pumice.core.model.pod import PodSpec
 from pumice.core.session.rows import NodeRows
 from pumice.core.session.terms import PodLimit
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
     from pumice.core.session.views import ClassView
+
+CLAIMS_NOT_ALLOCATED = "pod has resource claims, which this scheduler does not allocate"
+
+
+def why_not_bindable(spec: PodSpec) -> str | None:
+    """What a bind of such a pod needs that nobody provides; None: nothing."""
+    return CLAIMS_NOT_ALLOCATED if spec.resource_claims else None
 
 
 class Feasibility:
@@ -34,10 +42,13 @@ class Feasibility:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
         if self.plain_classes.get(task.class_.number):
             return None
+        problem = why_not_bindable(task.class_.spec)
+        if problem is not None:
+            return problem
         for function in self._session.chains.flat("pre_predicate"):
-            problem: str | None = function(task)
-            if problem is not None:
-                return problem
+            answer: str | None = function(task)
+            if answer is not None:
+                return answer
         return None
 
     def allows(self, task: Task, view: ClassView) -> Mask:

@@ -43,8 +43,7 @@ class Session:
         views: ClassViews,
         left_out: Iterable[str] = (),
     ) -> None:
-        # The id names this session in conditions.
-        self.number, self.id = number, f"session-{number}"
+        self.number = number
         self.now_ns = now_ns
         self.cache = cache
         self.table, self.labels = cache.table, cache.labels
@@ -79,10 +78,15 @@ class Session:
         self.broken: dict[str, str] = {}
         # What queues have and may have, from the plugin that divides the cluster among them.
         self.accounts: dict[str, QueueAccount] = {}
-        # Makes the ids of decisions unique over engines.
+        # Makes the ids of sessions and decisions unique over engines.
         self.id_prefix = ""
         self._views = views
         self._used_views: dict[int, ClassView] = {}
+
+    @property
+    def id(self) -> str:
+        """Names this session in conditions; unique over restarts."""
+        return f"{self.id_prefix}session-{self.number}"
 
     # Bookkeeping.
 

@@ -153,7 +153,7 @@ def _is_at_rest(job: Job, wait: Wait) -> bool:
     standing, index = job.standing, job.index
     if standing is None or standing.errors is None or standing.version != job.version:
         return False
-    if job.closed_version != job.version or job.said or wait.reasons != standing.reasons:
+    if job.closed_version != job.version or wait.reasons != standing.reasons:
         return False
     # It holds nothing, and so is no broken gang; and backfill has nothing to do with it.
     if len(index.pending) != len(index) or index.pending_best_effort:

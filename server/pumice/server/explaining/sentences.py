@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.sentences import JOB_SENTENCES, about
 from pumice.core.model.status import TaskStatus
 from pumice.server.explaining.sight import Sight
 from pumice.server.explaining.words import amount, counted, is_about_no_node, of_one_node
@@ -225,17 +226,13 @@ def _lost(explanation: pb.Explanation) -> str:
     return f" {head}, {'' if many == 1 else 'the last '}in session {last.session}{whom}."
 
 
-def _about(reason: Reason) -> str:
-    return f" ({', '.join(reason.subjects)})" if reason.subjects else ""
-
-
 def _queue(reason: Reason) -> str:
     return f"queue {reason.subjects[0]}" if reason.subjects else "its queue"
 
 
 def _queue_quota(reason: Reason) -> str:
     if not reason.limits:
-        return f"it is above what its queue may have{_about(reason)}"
+        return JOB_SENTENCES[reason.code](reason)
     allowed, used, asked = (
         " and ".join(amount(limit.resource, getattr(limit, part)) for limit in reason.limits)
         for part in ("allowed", "used", "asked")
@@ -251,7 +248,7 @@ def _queue_quota(reason: Reason) -> str:
 def _gang_invalid(reason: Reason) -> str:
     if reason.need:
         return f"only {reason.have} of the {reason.need} pods it needs exist"
-    return f"some of the pods it needs do not exist{_about(reason)}"
+    return f"some of the pods it needs do not exist{about(reason)}"
 
 
 def _no_node(reason: Reason) -> str:
@@ -263,19 +260,14 @@ def _no_victims(reason: Reason) -> str:
     text = f"{reason.author} was tried and no eviction would help"
     if reason.nodes:
         return f"{text}: {counted(reason.nodes)}"
-    return f"{text}{_about(reason)}"
+    return f"{text}{about(reason)}"
 
 
 _NOT_IN = "it has not been let in"
 _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
-    ReasonCode.QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
-    ReasonCode.QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open, so nothing in it starts",
+    **JOB_SENTENCES,
     ReasonCode.QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",
     ReasonCode.QUEUE_QUOTA: _queue_quota,
-    ReasonCode.NAMESPACE_QUOTA: lambda r: f"it is above its namespace's quota{_about(r)}",
-    ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: (
-        f"with it more would be let in than the cluster can hold{_about(r)}"
-    ),
     ReasonCode.NOT_ENQUEUED: lambda _: _NOT_IN,
     ReasonCode.GANG_INVALID: _gang_invalid,
     ReasonCode.GANG_SHORT: lambda r: (
@@ -289,11 +281,8 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ),
     ReasonCode.GATED: lambda r: (
         f"{r.task or 'a pod'} has {'a scheduling gate' if len(r.subjects) < 2 else 'scheduling gates'}"
-        f"{_about(r)}, which whoever set it must remove"
+        f"{about(r)}, which whoever set it must remove"
     ),
     ReasonCode.PIPELINED: lambda _: "it waits for room that is being freed",
     ReasonCode.NO_VICTIMS: _no_victims,
-    ReasonCode.COOLING_DOWN: lambda _: "its binds were refused, and it is left out for a while",
-    ReasonCode.PLUGIN_FAULT: lambda r: f"plugin {r.author} failed",
-    ReasonCode.CAPABILITY_MISSING: lambda _: "the adapter cannot do what placing it needs",
 }

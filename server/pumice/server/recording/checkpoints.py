@@ -122,8 +122,6 @@ def _memory_messages(
     for memory in taken.jobs:
         yield pb.JobMemory(
             job=memory.job_id,
-            told=memory.told,
-            said=memory.said,
             closed=memory.closed,
             hyper_nodes=dict(memory.hyper_nodes),
         )
@@ -184,7 +182,7 @@ def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Chec
         ),
         tuple((c.claim, c.node, c.pod_uid) for c in first.assumed_claims),
         tuple(
-            JobMemory(m.job, m.told, tuple(m.said), m.closed, tuple(sorted(m.hyper_nodes.items())))
+            JobMemory(m.job, m.closed, tuple(sorted(m.hyper_nodes.items())))
             for part in parts
             for m in part.jobs
         ),

@@ -14,7 +14,9 @@ from pumice.core.session.closing import (
     UNSCHEDULABLE,
     differs,
     fit_text,
+    is_found_unschedulable,
     is_quiet,
+    is_shown,
     tell_pod,
 )
 from pumice.core.session.session import Session
@@ -39,43 +41,37 @@ def close(session: Session) -> list[StatusChange]:
 def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
     changes: list[StatusChange] = []
     status = _status(session, job)
-    if job.origin is not Origin.POD_GROUP:
-        job.note_status(status)
-        waits = bool(job.index.pending)
-    else:
-        if differs(status, job.status):
-            uid = job.group.uid if job.group else ""
-            changes.append(PodGroupStatusChanged(job.namespace, job.name, uid, status))
-        waits = status.phase in _WAITING_PHASES
-    text = fit_text(job)
-    if waits:
-        _complain(session, job, text)
+    text, is_new = fit_text(job), False
+    if job.origin is Origin.POD_GROUP and differs(status, job.status):
+        uid = job.group.uid if job.group else ""
+        changes.append(PodGroupStatusChanged(job.namespace, job.name, uid, status))
+        is_new = status.phase in _WAITING_PHASES and not is_shown(job, text)
     for state in _NOT_PLACED:
         for task in job.index.in_order(state):
             if not task.gated:
                 changes += tell_pod(session, task, UNSCHEDULABLE, text)
+    if job.origin is not Origin.POD_GROUP:
+        job.note_status(status)
+        # Nothing but the conditions of its pods shows what was reported before.
+        is_new = bool(job.index.pending) and bool(changes)
+    if is_new:
+        _complain(session, job, text)
     return changes
 
 
 def _complain(session: Session, job: KubeBatchJob, text: str) -> None:
-    """Of a job that is left out for a while people were told already."""
+    """Reports a waiting job, unless it is left out, which was reported already."""
     if session.cache.assumptions.why_cooling(job.id, session.now_ns) is not None:
         return
     pending = job.index.count(TaskStatus.PENDING)
     message = f"{pending}/{len(job.index)} tasks in gang unschedulable: {text}"
-    if message != job.told:
-        job.told = message
-        session.tell(job, UNSCHEDULABLE, message, warning=True)
+    session.tell(job, UNSCHEDULABLE, message, warning=True)
 
 
 def _status(session: Session, job: Job) -> PodGroupStatus:
     conditions = session.conditions.get(job.id, job.status.conditions)
-    unschedulable = any(
-        c.type == UNSCHEDULABLE and c.status == "True" and c.transition_id == session.id
-        for c in conditions
-    )
     return PodGroupStatus(
-        phase_of(job, unschedulable=unschedulable),
+        phase_of(job, unschedulable=is_found_unschedulable(job, conditions)),
         job.index.count(TaskStatus.RUNNING),
         job.index.count(TaskStatus.SUCCEEDED),
         job.index.count(TaskStatus.FAILED),

@@ -10,6 +10,7 @@ import numpy as np
 
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask, Refusal
+from pumice.core.session.feasibility import why_not_bindable
 from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.views import ClassView
 
@@ -33,18 +34,21 @@ def feasible(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
 def open_to(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
     """Nodes in sync that all predicates pass, whatever room they have."""
     mask = session.feasibility.allows(task, view) & session.in_sync
-    for refusal in _volume_refusals(session, task):
+    for refusal in _claim_refusals(session, task):
         mask &= ~refusal.rows
     return mask
 
 
-def _volume_refusals(session: KubeBatchSession, task: Task) -> list[Refusal]:
-    """No plugin looks at volumes, but without them the pod could not start."""
-    if session.volumes is None or not task.class_.spec.volumes:
-        return []
-    problem = session.volumes.why_not_anywhere(task)
+def _claim_refusals(session: KubeBatchSession, task: Task) -> list[Refusal]:
+    """No plugin looks at claims, but without what they stand for the pod could not start."""
+    spec, volumes = task.class_.spec, session.volumes
+    problem = why_not_bindable(spec)
     if problem is None:
-        return session.volumes.refusals(task)
+        if volumes is None or not spec.volumes:
+            return []
+        problem = volumes.why_not_anywhere(task)
+        if problem is None:
+            return volumes.refusals(task)
     everywhere = np.ones(len(session.table), dtype=np.bool_)
     return [Refusal(problem, everywhere, unresolvable=True)]
 
@@ -63,7 +67,7 @@ def fit_errors(session: KubeBatchSession, task: Task, view: ClassView) -> FitErr
             counts[f"Insufficient {table.columns[column]}"] = int(np.count_nonzero(lacking))
             short &= ~lacking
     refused = session.feasibility.refusals(task, view)
-    for refusals in (*refused, _volume_refusals(session, task)):
+    for refusals in (*refused, _claim_refusals(session, task)):
         for refusal in refusals:
             rows = refusal.rows & left
             if rows.any():

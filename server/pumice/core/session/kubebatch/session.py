@@ -59,11 +59,11 @@ class KubeBatchSession(Session):
 
     def tell(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
         """Records an event on the job's PodGroup or budget; of pods alone there is neither."""
-        assert isinstance(job, KubeBatchJob)
-        if job.origin is Origin.POD_GROUP:
+        known = _kube_batch_job(job)
+        if known.origin is Origin.POD_GROUP:
             super().tell(job, reason, message, warning=warning)
-        elif job.budget is not None:
-            kind, uid = "PodDisruptionBudget", job.budget.uid
+        elif known.budget is not None:
+            kind, uid = "PodDisruptionBudget", known.budget.uid
             event = Event(kind, job.namespace, job.name, uid, warning, reason, message)
             self.events.append(event)
 
@@ -76,6 +76,7 @@ class KubeBatchSession(Session):
         for job in self.jobs.values():
             code = self._why_left_out(job)
             if code is None:
+                _kube_batch_job(job).left_out_for = ""
                 active.append(job)
             else:
                 self._leave_out(job, code)
@@ -104,12 +105,18 @@ class KubeBatchSession(Session):
             reason = Reason("core", code)
             message = "left out for a while: binding its pods failed several times"
         self.explain(job, reason)
-        if job.told == message:
+        known = _kube_batch_job(job)
+        if known.left_out_for == message:
             return
-        job.told = message
+        known.left_out_for = message
         self.tell(job, _UNSCHEDULABLE, message, warning=True)
         for task in sorted(job.index, key=lambda task: task.order_key):
             pod = task.pod
             self.events.append(
                 Event("Pod", pod.namespace, pod.name, pod.uid, True, _UNSCHEDULABLE, message)
             )
+
+
+def _kube_batch_job(job: Job) -> KubeBatchJob:
+    assert isinstance(job, KubeBatchJob)
+    return job

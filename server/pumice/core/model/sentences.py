@@ -1,0 +1,56 @@
+"""Sentences for the reasons that hold a whole job back, as conditions and explanations show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from pumice.core.model.reasons import Reason, ReasonCode
+
+
+def about(reason: Reason) -> str:
+    """The subjects of a reason in brackets, where there are any."""
+    return f" ({', '.join(reason.subjects)})" if reason.subjects else ""
+
+
+def _queue(reason: Reason) -> str:
+    return f"queue {reason.subjects[0]}" if reason.subjects else "its queue"
+
+
+# The most important ones first. No text contains an amount that changes from session to session:
+# a condition is written only when its text changes.
+JOB_SENTENCES: Mapping[ReasonCode, Callable[[Reason], str]] = {
+    ReasonCode.QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
+    ReasonCode.QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open, so nothing in it starts",
+    ReasonCode.PLUGIN_FAULT: lambda r: f"plugin {r.author} failed",
+    ReasonCode.COOLING_DOWN: lambda _: "its binds were refused, and it is left out for a while",
+    ReasonCode.CAPABILITY_MISSING: lambda _: "the adapter cannot do what placing it needs",
+    ReasonCode.NAMESPACE_QUOTA: lambda r: f"it is above its namespace's quota{about(r)}",
+    ReasonCode.QUEUE_QUOTA: lambda r: f"it is above what its queue may have{about(r)}",
+    ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: (
+        f"with it more would be let in than the cluster can hold{about(r)}"
+    ),
+}
+
+# Volcano has no words for these, so a condition may add ours to its own text.
+_WITHOUT_VOLCANO_WORDS = (
+    ReasonCode.QUEUE_NOT_OPEN,
+    ReasonCode.COOLING_DOWN,
+    ReasonCode.CAPABILITY_MISSING,
+)
+
+
+def job_text(reasons: Iterable[Reason]) -> str:
+    """Why a job without pods is not let in; empty: no reason is known."""
+    return _text(reasons, JOB_SENTENCES)
+
+
+def added_text(reasons: Iterable[Reason]) -> str:
+    """What a condition in Volcano's words leaves out; mostly empty."""
+    return _text(reasons, _WITHOUT_VOLCANO_WORDS)
+
+
+def _text(reasons: Iterable[Reason], codes: Iterable[ReasonCode]) -> str:
+    by_code: dict[ReasonCode, Reason] = {}
+    for reason in reasons:
+        by_code.setdefault(reason.code, reason)
+    return "; ".join([JOB_SENTENCES[c](by_code[c]) for c in codes if c in by_code])

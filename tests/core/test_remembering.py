@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -32,7 +32,7 @@ def slowly() -> Iterator[None]:
         patch.object(kernel, "rows", None),
         patch.object(Chains, "instead", return_value=None),
         patch.object(allocate._Run, "_fits_nowhere", return_value=False),
-        patch.object(placement, "is_plain", return_value=False),
+        patch.object(placement.Placement, "_place_class", return_value=False),
     ):
         yield
 
@@ -141,15 +141,11 @@ def test_after_a_node_frees_up_only_the_gangs_it_can_help_are_tried() -> None:
     engine = crowded()
     gone = next(t for t in engine.cache.tasks.values() if t.node_name == "n1")
     engine.apply([Deleted(Pod, gone.uid)])
-    ways = ((allocate._Run, "_is_bound_whole"), (placement.Placement, "place_tasks"))
-    with ExitStack() as stack:
-        tried = [
-            stack.enter_context(
-                patch.object(owner, name, autospec=True, side_effect=getattr(owner, name))
-            )
-            for owner, name in ways
-        ]
+    place_tasks = placement.Placement.place_tasks
+    with patch.object(
+        placement.Placement, "place_tasks", autospec=True, side_effect=place_tasks
+    ) as tried:
         result = engine.schedule(NOW_NS + 2 * SECOND_NS)
-    names = {call.args[1].name for spy in tried for call in spy.call_args_list}
+    names = {call.args[1].name for call in tried.call_args_list}
     assert names == {"small-00", "small-01"}
     assert sum(isinstance(d, Bind) for d in result.decisions) == 4

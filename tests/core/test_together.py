@@ -27,6 +27,7 @@ from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod, PodPhase, PodSpec
 from pumice.core.session import placement
 from pumice.core.session.hooks import Chains
+from pumice.core.session.moves import Moves
 
 NOW_NS = 10**18
 GI = 2**30
@@ -113,9 +114,9 @@ def engine_of(shape: Shape, plugins: tuple[str, ...]) -> Engine:
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Nothing is plain or has a key: every task is looked at by itself, over all nodes."""
+    """Nothing is placed in one go or has a key: every task is looked at by itself, over all nodes."""
     with (
-        patch.object(placement, "is_plain", return_value=False),
+        patch.object(placement.Placement, "_place_class", return_value=False),
         patch.object(Chains, "instead", return_value=None),
     ):
         yield
@@ -124,7 +125,7 @@ def one_by_one() -> Iterator[None]:
 @contextmanager
 def from_batches() -> Iterator[None]:
     """Tasks are taken from batches, but placed one at a time."""
-    with patch.object(placement, "_FEWEST_TOGETHER", 10**9):
+    with patch.object(Moves, "can_place_many", new=False):
         yield
 
 
@@ -159,5 +160,5 @@ def test_together_as_one_by_one(
 def test_a_gang_is_placed_in_one_go() -> None:
     shape = Shape([(16, 32)] * 8, [(12, 12, 1, 1, 0)], [])
     engine = engine_of(shape, SPREADING)
-    with patch.object(placement._Run, "place", side_effect=AssertionError):
+    with patch.object(placement.Placement, "_place", side_effect=AssertionError):
         assert len(engine.schedule(NOW_NS).decisions) == 12

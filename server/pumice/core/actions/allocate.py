@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
@@ -12,13 +13,12 @@ from pumice.core.cache.waiting import Key
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.batch import best_rows, is_plain_class
+from pumice.core.session.batch import is_plain_class
 from pumice.core.session.heap import Heap, KeyHeap
 from pumice.core.session.placement import Placement
 from pumice.core.session.session import Session
 from pumice.core.session.statement import SavedOperation, Statement
 from pumice.core.session.topology import CLUSTER_TOP
-from pumice.core.session.views import ClassView
 from pumice.core.session.waiting import WaitingLines
 from pumice.core.session.worksheet import (
     Worksheet,
@@ -63,11 +63,10 @@ class _Run:
         self._jobs: dict[str, Heap[Job]] = {}
         # What is to be placed of jobs that were not tried yet.
         self._standings: dict[str, Standing] = {}
+        # What is left of jobs that were: by sub-job where that matters, else the tasks.
         self._worksheets: dict[str, Worksheet] = {}
+        self._tasks: dict[str, deque[Task]] = {}
         self._lines = WaitingLines(session)
-        self._places_many = (
-            session.moves.can_place_many() and session.topology.nodes_of(CLUSTER_TOP) is None
-        )
         # By which the job had its turn that is being visited; None: it was compared with others.
         self._key: Key | None = None
 
@@ -168,19 +167,9 @@ class _Run:
         session = self._session
         session.broken.pop(job.id, None)
         standing = self._standings.pop(job.id, None)
-        if standing is not None:
-            if standing.needs_all and self._is_settled(job, standing):
-                return False
-            self._worksheets[job.id] = of_one_sub_job(session, job, standing.tasks)
-        worksheet = self._worksheets[job.id]
-        if job.has_policies or session.topology.is_constrained(job):
-            statement = self._search(job, worksheet)
-        else:
-            sub_job = job.default_sub_job()
-            tasks = worksheet.tasks[sub_job.id]
-            statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP)
-            if not tasks:
-                worksheet.sub_jobs.pop()
+        if standing is not None and self._fits_nowhere(job, standing):
+            return False
+        statement, has_more = self._place(job, standing)
         if statement is None:
             self._explain_short(job)
             return False
@@ -190,50 +179,36 @@ class _Run:
             return False
         statement.commit(job.id)
         session.topology.committed(job)
-        return bool(worksheet)
+        return has_more
 
-    def _is_settled(self, job: Job, standing: Standing) -> bool:
-        """Tells at once what becomes of most gangs that need all their tasks.
+    def _place(self, job: Job, standing: Standing | None) -> tuple[Statement | None, bool]:
+        """Tries to make the job ready; whether there is more of it to place then."""
+        session = self._session
+        if job.has_policies or session.topology.is_constrained(job):
+            if standing is not None:
+                self._worksheets[job.id] = of_one_sub_job(session, job, standing.tasks)
+            worksheet = self._worksheets[job.id]
+            return self._search(job, worksheet), bool(worksheet)
+        if standing is not None:
+            self._tasks[job.id] = deque(standing.tasks)
+        tasks, sub_job = self._tasks[job.id], job.default_sub_job()
+        uniform = standing is not None and standing.is_uniform
+        statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP, uniform=uniform)
+        return statement, bool(tasks)
 
-        Only where it would come out the same with a closer look; otherwise nothing has happened.
+    def _fits_nowhere(self, job: Job, standing: Standing) -> bool:
+        """Says of a gang whose first task no node will take why that is so.
+
+        Only where a closer look would find the same; otherwise nothing has happened.
         """
-        session, first = self._session, standing.tasks[0]
+        session, votes, first = self._session, self._session.votes, standing.tasks[0]
+        if not standing.needs_all or standing is not job.standing:
+            return False
         if first.gated or not is_plain_class(session, first.class_):
             return False
         view = session.view(first)
         if view.takes_any:
-            return standing.is_uniform and self._is_bound_whole(job, standing.tasks, view)
-        return standing is job.standing and self._fits_nowhere(job, standing, view)
-
-    def _is_bound_whole(self, job: Job, tasks: list[Task], view: ClassView) -> bool:
-        """Binds equal tasks in one go, if there is idle room for all of them."""
-        session, votes = self._session, self._session.votes
-        first, count = tasks[0], len(tasks)
-        if not self._places_many or job.fit_errors:
             return False
-        if votes.tasks_short(job, job.default_sub_job()) != count:
-            return False
-        if votes.allocatable_count(session.queue_of(job), first, count) < count:
-            return False
-        rows = best_rows(session, view, None, count)
-        if len(rows) < count:
-            return False
-        session.count("tasks_tried", count)
-        moves = session.moves
-        moves.place_many(tasks, rows)
-        if not votes.is_ready(job):
-            # Somebody wants more than all of it.
-            for task in reversed(tasks):
-                moves.unplace(task)
-            return False
-        moves.commit_binds(tasks)
-        session.outbox.bind(tasks)
-        session.topology.committed(job)
-        return True
-
-    def _fits_nowhere(self, job: Job, standing: Standing, view: ClassView) -> bool:
-        """Says of a gang whose first task no node will take why that is so."""
-        session, votes, first = self._session, self._session.votes, standing.tasks[0]
         if not votes.is_allocatable(session.queue_of(job), first):
             return False
         if votes.is_ready(job) or votes.is_pipelined(job):

@@ -15,6 +15,7 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.heap import Heap, LiveHeap
 from pumice.core.session.session import Session
+from pumice.core.session.statement import Statement
 
 # A name of its own: Python 3.11 is slow to find members of enumerations.
 _PIPELINED = TaskStatus.PIPELINED
@@ -83,11 +84,10 @@ class BackfillAction:
         if row is None:
             self._refuse(session, job, task, session.feasibility.predicate_errors(task, view))
             return
-        objections = session.moves.place(task, session.table.names[row], TaskStatus.ALLOCATED)
-        if objections:
-            # Volcano only logs them here, and binds a pod without the volumes it needs.
-            session.moves.unplace(task)
-            errors = FitErrors(len(session.table), ((objections[0], 1),))
+        statement = session.statement()
+        if not statement.allocate(task, session.table.names[row]):
+            # Volcano only logs it here, and binds a pod without the volumes it needs.
+            errors = FitErrors(len(session.table), ((statement.objection, 1),))
             self._refuse(session, job, task, errors)
             return
         if session.votes.is_ready(job):
@@ -107,8 +107,7 @@ class BackfillAction:
                 text = f"node {task.node_name} has no room left"
                 job.fit_errors[placed.uid] = FitErrors(0, message=text)
                 return
-            session.moves.commit_bind(task)
-            session.outbox.bind([task])
+            Statement.of_allocated(session, [task]).commit(job.id)
 
     def _fits_committed_room(self, session: Session, task: Task) -> bool:
         """Whether the node holds the task beside all that is bound there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
@@ -52,6 +53,7 @@ class Moves:
                 problems.append(problem)
         return problems
 
+    @cached_property
     def can_place_many(self) -> bool:
         """Whether every handler hears of several tasks at once."""
         return all(h.allocated_many is not None for h in self._session.hooks.handlers)
@@ -99,18 +101,12 @@ class Moves:
             if handler.deallocated is not None:
                 handler.deallocated(task)
 
-    def commit_bind(self, task: Task) -> None:
-        self._session.jobs[task.job_id].set_status(task, _BINDING)
-        task.ledger_status = _BINDING
-        self.bound[task.uid] = task
-
     def commit_binds(self, tasks: list[Task]) -> None:
         """Commits tasks of one class and sub-job that are allocated."""
         bound = self.bound
         self._session.jobs[tasks[0].job_id].set_status_many(tasks, _BINDING)
         for task in tasks:
             task.ledger_status = _BINDING
-            task.last_transaction = None
             bound[task.uid] = task
 
     def commit_evict(self, task: Task) -> None:

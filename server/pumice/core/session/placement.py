@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
-from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.group import QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.batch import best_rows, is_plain, is_plain_class
+from pumice.core.session.batch import is_plain, is_plain_class
 from pumice.core.session.statement import Statement
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 
 _OPEN = QueueState.OPEN
-# Fewer tasks than this are looked at one by one.
-_FEWEST_TOGETHER = 1
 
 
 class Placement:
@@ -34,22 +33,38 @@ class Placement:
         self._author = author
 
     def place_tasks(
-        self, job: Job, sub_job: SubJob, tasks: deque[Task], domain: str
+        self,
+        job: Job,
+        sub_job: SubJob,
+        tasks: deque[Task],
+        domain: str,
+        *,
+        uniform: bool = False,
     ) -> Statement | None:
         """Tries tasks until the sub-job is ready; what was tried is taken off the list.
 
         Returns a statement that makes the sub-job ready or at least pipelined, or None.
+        ``uniform``: the tasks are of one class, without gates and nominated nodes.
         """
         session = self._session
         within = session.topology.nodes_of(domain)
         if within is not None and not within.any():
             return None
         statement = session.statement()
-        run = _Run(session, statement, sub_job, within)
-        together = self._place_together(statement, job, sub_job, tasks, within)
-        if together and session.votes.is_sub_job_ready(job, sub_job):
-            return statement
-        self._place_one_by_one(run, job, sub_job, tasks, domain)
+        while tasks:
+            if not self._place_class(statement, job, sub_job, tasks, within, uniform=uniform):
+                task = tasks.popleft()
+                session.count("tasks_tried")
+                if not self._is_worth_trying(job, sub_job, task):
+                    continue
+                placed = self._place(statement, job, task, within, domain)
+                if placed is None and not job.needs_more_tries(sub_job):
+                    break
+                if not placed:
+                    continue
+                session.topology.placed(sub_job, task)
+            if session.votes.is_sub_job_ready(job, sub_job):
+                return statement
         if session.votes.is_sub_job_ready(job, sub_job):
             return statement
         if session.votes.is_sub_job_pipelined(job, sub_job):
@@ -57,68 +72,53 @@ class Placement:
         statement.discard()
         return None
 
-    def _place_one_by_one(
-        self, run: _Run, job: Job, sub_job: SubJob, tasks: deque[Task], domain: str
-    ) -> None:
-        session = self._session
-        while tasks:
-            task = tasks.popleft()
-            session.count("tasks_tried")
-            if not self._is_worth_trying(job, sub_job, task):
-                continue
-            placed = run.place(task, tasks)
-            if placed is None:
-                placed = self._place(run.statement, job, task, run.within, domain)
-            if placed is None:
-                if job.needs_more_tries(sub_job):
-                    continue
-                break
-            if placed:
-                session.topology.placed(sub_job, task)
-                if session.votes.is_sub_job_ready(job, sub_job):
-                    break
-
-    def _place_together(
+    def _place_class(
         self,
         statement: Statement,
         job: Job,
         sub_job: SubJob,
         tasks: deque[Task],
         within: Mask | None,
+        *,
+        uniform: bool,
     ) -> bool:
         """Places the first tasks, plain and of one class, in one go; true when it placed some.
 
         No more than the sub-job needs before it can be ready, so that nobody has to be asked in
-        between; what does not fit, or needs a closer look, is left on the list.
+        between; a task that does not fit, or is not plain, is left on the list.
         """
-        session = self._session
-        first, short = tasks[0], session.votes.tasks_short(job, sub_job)
-        if short < _FEWEST_TOGETHER or job.fit_errors or not session.moves.can_place_many():
+        session, first = self._session, tasks[0]
+        most = max(session.votes.tasks_short(job, sub_job), 1)
+        follows = session.topology.follows(sub_job)
+        if follows:
+            most = 1
+        if uniform and is_plain_class(session, first.class_) and not job.fit_errors:
+            alike = list(islice(tasks, most))
+        else:
+            alike = self._alike(job, sub_job, tasks, most)
+        if not alike:
             return False
-        if session.topology.follows(sub_job):
+        count = session.votes.allocatable_count(session.queue_of(job), first, len(alike))
+        placed = statement.place_class(alike[:count], within) if count else 0
+        if not placed:
             return False
-        together = self._alike(tasks, short)
-        count = session.votes.allocatable_count(session.queue_of(job), first, len(together))
-        if count < _FEWEST_TOGETHER:
-            return False
-        rows = best_rows(session, session.view(first), within, count)
-        if not rows:
-            return False
-        statement.allocate_many(together[: len(rows)], rows)
-        for _ in rows:
+        for _ in range(placed):
             tasks.popleft()
-        session.count("tasks_tried", len(rows))
+        if follows:
+            session.topology.placed(sub_job, first)
+        session.count("tasks_tried", placed)
         return True
 
-    def _alike(self, tasks: deque[Task], most: int) -> list[Task]:
+    def _alike(self, job: Job, sub_job: SubJob, tasks: deque[Task], most: int) -> list[Task]:
         """The first tasks that are plain, of one class, and not kept from all nodes."""
         session, class_ = self._session, tasks[0].class_
         all_pass = is_plain_class(session, class_)
+        failed_roles = job.failed_roles(sub_job) if job.fit_errors else ()
         together: list[Task] = []
         for task in tasks:
             if len(together) >= most or task.class_ is not class_ or task.gated:
                 break
-            if task.pod.nominated_node_name:
+            if task.pod.nominated_node_name or (task.role and task.role in failed_roles):
                 break
             if not all_pass and not (
                 is_plain(session, task) and session.feasibility.why_not_anywhere(task) is None
@@ -204,49 +204,3 @@ class Placement:
             self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=errors.as_counts()
         )
         self._session.explain(job, reason)
-
-
-class _Run:
-    """Consecutive plain tasks of one class, placed on rows that were chosen for all of them."""
-
-    __slots__ = ("_class", "_rows", "_session", "_sub_job", "statement", "within")
-
-    def __init__(
-        self, session: Session, statement: Statement, sub_job: SubJob, within: Mask | None
-    ) -> None:
-        self._session = session
-        self.statement = statement
-        self._sub_job = sub_job
-        self.within = within
-        # The last ones first.
-        self._rows: list[int] = []
-        self._class: TaskClass | None = None
-
-    def place(self, task: Task, following: deque[Task]) -> bool | None:
-        """Places a plain task on idle room; None: this has to be looked at more closely."""
-        session = self._session
-        if not is_plain(session, task) or not (
-            is_plain_class(session, task.class_)
-            or session.feasibility.why_not_anywhere(task) is None
-        ):
-            self._rows = []
-            return None
-        if not self._rows or self._class is not task.class_:
-            self._choose(task, following)
-        if not self._rows:
-            return None
-        placed = self.statement.allocate(task, session.table.names[self._rows.pop()])
-        if not placed:
-            self._rows = []
-        return placed
-
-    def _choose(self, task: Task, following: deque[Task]) -> None:
-        """As many rows as the sub-job may still need and tasks of the class follow."""
-        short, count = self._sub_job.short, 1
-        for other in following:
-            if count >= short or other.class_ is not task.class_:
-                break
-            count += 1
-        view = self._session.view(task)
-        self._rows = best_rows(self._session, view, self.within, count)[::-1]
-        self._class = task.class_

@@ -6,7 +6,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task, Transaction
+from pumice.core.model.fit import Mask
 from pumice.core.model.status import TaskStatus
+from pumice.core.session.batch import best_rows
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -23,86 +25,108 @@ class _Kind(Enum):
 
 
 class Statement:
-    """An undo log over the session. Left alone, its effects last until the session ends."""
+    """An undo log over the session: every bind and every eviction is an operation of one.
 
-    __slots__ = ("_alike", "_operations", "_session")
+    A statement that is neither committed nor discarded keeps its effects until the session ends.
+    """
+
+    __slots__ = ("_operations", "_session", "objection")
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._operations: list[tuple[_Kind, Task, str]] = []
-        # So many of the first ones are allocations of one class and sub-job.
-        self._alike = 0
+        # Kind, tasks of one job, and the reason of an eviction.
+        self._operations: list[tuple[_Kind, list[Task], str]] = []
+        # What a plugin said against the last placement that failed.
+        self.objection = ""
+
+    @classmethod
+    def of_allocated(cls, session: Session, tasks: list[Task]) -> Statement:
+        """Tasks of one job that earlier statements of the session left allocated."""
+        statement = cls(session)
+        statement._operations.append((_Kind.ALLOCATE, tasks, ""))
+        return statement
 
     def __len__(self) -> int:
-        return len(self._operations)
+        return sum(len(tasks) for _, tasks, _ in self._operations)
 
     @property
     def has_evictions(self) -> bool:
         return any(kind is _Kind.EVICT for kind, _, _ in self._operations)
 
-    def allocate(self, task: Task, node_name: str) -> bool:
-        """Puts the task on idle room; false when a plugin objects, and then nothing happened."""
-        if self._session.moves.place(task, node_name, TaskStatus.ALLOCATED):
-            self._session.moves.unplace(task)
-            return False
-        self._operations.append((_Kind.ALLOCATE, task, ""))
-        return True
+    def place_class(self, tasks: list[Task], within: Mask | None = None) -> int:
+        """Allocates tasks of one class and sub-job, each on the best node with idle resources.
 
-    def allocate_many(self, tasks: list[Task], rows: list[int]) -> None:
-        """Puts plain tasks of one class and sub-job on idle room, each on its row's node."""
-        self._session.moves.place_many(tasks, rows)
-        if not self._operations:
-            self._alike = len(tasks)
-        self._operations += [(_Kind.ALLOCATE, task, "") for task in tasks]
+        The result is that of placing one after the other. It is for tasks that are plain and that
+        their queue may take. Returns how many of the first ones were placed: fewer where idle
+        resources run out or a plugin objects.
+        """
+        session = self._session
+        rows = best_rows(session, session.view(tasks[0]), within, len(tasks))
+        if not rows:
+            return 0
+        if not session.moves.can_place_many:
+            return self._allocate_each(tasks, rows)
+        placed = tasks[: len(rows)]
+        session.moves.place_many(placed, rows)
+        self._operations.append((_Kind.ALLOCATE, placed, ""))
+        return len(rows)
+
+    def _allocate_each(self, tasks: list[Task], rows: list[int]) -> int:
+        names = self._session.table.names
+        for number, row in enumerate(rows):
+            if not self.allocate(tasks[number], names[row]):
+                return number
+        return len(rows)
+
+    def allocate(self, task: Task, node_name: str) -> bool:
+        """Places the task on idle resources; false: a plugin objects, and nothing happened."""
+        return self._place(_Kind.ALLOCATE, task, node_name, TaskStatus.ALLOCATED)
 
     def pipeline(self, task: Task, node_name: str, *, eviction_occurred: bool) -> bool:
-        """Promises the task room that is being released."""
+        """Reserves resources that are being released for the task; false: a plugin objects."""
         task.eviction_occurred = eviction_occurred
-        if self._session.moves.place(task, node_name, TaskStatus.PIPELINED):
+        return self._place(_Kind.PIPELINE, task, node_name, TaskStatus.PIPELINED)
+
+    def _place(self, kind: _Kind, task: Task, node_name: str, status: TaskStatus) -> bool:
+        objections = self._session.moves.place(task, node_name, status)
+        if objections:
             self._session.moves.unplace(task)
+            self.objection = objections[0]
             return False
-        self._operations.append((_Kind.PIPELINE, task, ""))
+        self._operations.append((kind, [task], ""))
         return True
 
     def evict(self, task: Task, reason: str) -> None:
         self._session.moves.evict(task)
-        self._operations.append((_Kind.EVICT, task, reason))
+        self._operations.append((_Kind.EVICT, [task], reason))
 
     def discard(self) -> None:
         """Undoes everything, last first; each task remembers where it could have been."""
         moves = self._session.moves
-        for kind, task, _ in reversed(self._operations):
-            task.last_transaction = Transaction(
-                task.status, task.node_name, eviction_occurred=task.eviction_occurred
-            )
-            if kind is _Kind.EVICT:
-                moves.unevict(task)
-            else:
-                moves.unplace(task)
-        self._clear()
-
-    def _clear(self) -> None:
+        for kind, tasks, _ in reversed(self._operations):
+            for task in reversed(tasks):
+                task.last_transaction = Transaction(
+                    task.status, task.node_name, eviction_occurred=task.eviction_occurred
+                )
+                if kind is _Kind.EVICT:
+                    moves.unevict(task)
+                else:
+                    moves.unplace(task)
         self._operations.clear()
-        self._alike = 0
 
     def commit(self, for_job: str) -> None:
         """Makes decisions of the allocations and evictions; pipelined tasks wait."""
         moves, outbox = self._session.moves, self._session.outbox
-        if self._alike:
-            together = [task for _, task, _ in self._operations[: self._alike]]
-            for task in together:
+        for kind, tasks, reason in self._operations:
+            for task in tasks:
                 task.last_transaction = None
-            moves.commit_binds(together)
-            outbox.bind(together)
-        for kind, task, reason in self._operations[self._alike :]:
-            task.last_transaction = None
             if kind is _Kind.EVICT:
-                moves.commit_evict(task)
-                outbox.evict(task, reason, for_job)
+                moves.commit_evict(tasks[0])
+                outbox.evict(tasks[0], reason, for_job)
             elif kind is _Kind.ALLOCATE:
-                moves.commit_bind(task)
-                outbox.bind([task])
-        self._clear()
+                moves.commit_binds(tasks)
+                outbox.bind(tasks)
+        self._operations.clear()
 
     # For trials that are undone and may be repeated later.
 
@@ -110,7 +134,8 @@ class Statement:
         """The operations as plain values."""
         return [
             (kind.name, task, task.node_name, reason, task.eviction_occurred)
-            for kind, task, reason in self._operations
+            for kind, tasks, reason in self._operations
+            for task in tasks
         ]
 
     def replay(self, saved: list[SavedOperation]) -> bool:
@@ -127,8 +152,5 @@ class Statement:
 
     def merge(self, other: Statement) -> None:
         """Takes over the other statement's operations."""
-        if not self._operations:
-            self._alike = other._alike
         self._operations += other._operations
         other._operations = []
-        other._alike = 0

@@ -105,13 +105,13 @@ class Votes:
         return True
 
     def allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
-        """How many tasks like this one are allowed one after the other, if that can be told.
+        """How many tasks like this one are allowed one after the other, as far as can be told.
 
-        0 where a plugin can only be asked about one task at a time.
+        No more than one where a plugin can only be asked about one task at a time.
         """
         functions = self._chains.instead("allocatable", "allocatable_count")
         if functions is None:
-            return 0
+            return int(self.is_allocatable(queue, task))
         for function in functions:
             count = min(count, function(queue, task, count))
         return count

@@ -6,7 +6,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.batch import best_rows, is_plain
+from pumice.core.session.batch import is_plain
 from pumice.core.session.session import Session
 from pumice.core.session.statement import Statement
 
@@ -41,12 +41,10 @@ def _place(session: Session, queue: Queue, tasks: list[Task]) -> int:
             end += 1
         alike, start = tasks[start:end], end
         count = session.votes.allocatable_count(queue, first, len(alike))
-        if count and session.moves.can_place_many() and all(is_plain(session, t) for t in alike):
-            rows = best_rows(session, session.view(first), None, count)
-            if rows:
-                statement.allocate_many(alike[: len(rows)], rows)
-            placed += len(rows)
-            continue
+        if count and all(is_plain(session, t) for t in alike):
+            together = statement.place_class(alike[:count])
+            placed += together
+            alike = alike[together:]
         tried += len(alike)
         if tried > _MOST_ONE_BY_ONE:
             return placed

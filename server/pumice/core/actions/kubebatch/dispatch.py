@@ -1,4 +1,4 @@
-"""Placing without a statement: a task holds its room at once, and is bound once its job is ready."""
+"""Placing as kube-batch did: a task holds its room at once, and is bound once its job is ready."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.statement import Statement
 
 
 def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:
@@ -18,15 +19,13 @@ def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:
     volumes = session.volumes if task.class_.spec.volumes else None
     if volumes is not None and volumes.reserve(task, row) is not None:
         return
-    if session.moves.place(task, session.table.names[row], TaskStatus.ALLOCATED):
-        session.moves.unplace(task)
+    if not session.statement().allocate(task, session.table.names[row]):
         if volumes is not None:
             volumes.give_back(task)
         return
     if session.votes.is_ready(job):
         for placed in job.index.in_order(TaskStatus.ALLOCATED):
-            session.moves.commit_bind(placed)
-            session.outbox.bind([placed])
+            Statement.of_allocated(session, [placed]).commit(job.id)
 
 
 def pending(session: KubeBatchSession, job: Job) -> list[Task]:

@@ -277,8 +277,13 @@ class RunningCore:
         return adapter
 
     def metric(self, name: str, cluster: str = "c1") -> float:
-        value = self.around.metrics.registry.get_sample_value(name, {"cluster": cluster})
-        return value or 0.0
+        """The value of a series that has no other label."""
+        registry = self.around.metrics.registry
+        for family in registry.restricted_registry([name]).collect():
+            for sample in family.samples:
+                if sample.name == name and sample.labels == {"cluster": cluster}:
+                    return float(sample.value)
+        return 0.0
 
     def inspection(self) -> Any:
         return inspection_service_pb2_grpc.InspectionServiceStub(self.channel())

@@ -126,6 +126,10 @@ class Clusters:
             raise errors.UnknownClusterError(name, near or names[:_NEAREST])
         return self._by_name[name]
 
+    def all(self) -> list[Cluster]:
+        """From any thread."""
+        return list(self._by_name.values())
+
     def streams(self) -> list[AdapterStream]:
         return [c.stream for c in self._by_name.values() if c.stream is not None]
 

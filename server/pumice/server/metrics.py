@@ -1,19 +1,93 @@
-"""What a core counts and measures, for Prometheus; Volcano's names where it has one."""
+"""What a core counts and measures for Prometheus; Volcano's names where Volcano has a series.
+
+Every series of a cluster has the label ``cluster``. Series of queues and jobs are made when
+Prometheus asks: see ``cluster_figures``. ``docs/reference/metrics.md`` lists all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.metrics_core import HistogramMetricFamily, Metric
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
-from pumice.core.decisions import SessionResult
-from pumice.core.model.resources import Resources
-from pumice.core.session.accounts import QueueAccount
+from pumice.core import kernel
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.decisions import Bind, Evict, SessionResult
 
 
-def _buckets(low: float, high: float, count: int) -> tuple[float, ...]:
+def exponential_buckets(low: float, high: float, count: int) -> tuple[float, ...]:
+    """As Prometheus' ExponentialBucketsRange."""
     step = (high / low) ** (1 / (count - 1))
     return tuple(low * step**number for number in range(count))
+
+
+# Jobs of one cluster with series of their own; the rest is counted.
+MAX_JOB_SERIES = 2_000
+
+
+class BulkHistogram(Collector):
+    """A histogram that takes many values at once: a session may bind ten thousand pods."""
+
+    def __init__(
+        self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
+    ) -> None:
+        self._name, self._text, self._labels = name, text, labels
+        self._buckets = np.array(buckets)
+        self._names = [*map(floatToGoString, buckets), "+Inf"]
+        self._counts: dict[tuple[str, ...], np.ndarray[Any, np.dtype[np.int64]]] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+
+    def observe(self, labels: tuple[str, ...], values: Iterable[float]) -> None:
+        given = np.fromiter(values, dtype=np.float64)
+        if not len(given):
+            return
+        places = np.searchsorted(self._buckets, given, side="left")
+        counts = np.bincount(places, minlength=len(self._names))
+        held = self._counts.get(labels)
+        self._counts[labels] = counts if held is None else held + counts
+        self._sums[labels] = self._sums.get(labels, 0.0) + float(given.sum())
+
+    def collect(self) -> Iterable[Metric]:
+        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
+        for labels, counts in list(self._counts.items()):
+            upto = map(float, np.cumsum(counts))
+            buckets = list(zip(self._names, upto, strict=True))
+            family.add_metric(labels, buckets, self._sums[labels])
+        yield family
+
+    def describe(self) -> Iterable[Metric]:
+        yield HistogramMetricFamily(self._name, self._text, labels=self._labels)
+
+    def remove_by_labels(self, labels: Mapping[str, str]) -> None:
+        wanted = {self._labels.index(name): value for name, value in labels.items()}
+        for key in list(self._counts):
+            if all(key[place] == value for place, value in wanted.items()):
+                del self._counts[key], self._sums[key]
+
+
+@dataclass(slots=True)
+class BindTimes:
+    """When pods of a job were bound last, by job; kept while the job exists."""
+
+    last_ns: dict[str, int] = field(default_factory=dict)
+
+    def bound(self, jobs: Iterable[str], now_ns: int) -> None:
+        for job in jobs:
+            # At the end, so that the oldest goes first.
+            self.last_ns.pop(job, None)
+            self.last_ns[job] = now_ns
+        while len(self.last_ns) > MAX_JOB_SERIES:
+            del self.last_ns[next(iter(self.last_ns))]
 
 
 class Metrics:
@@ -21,91 +95,179 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.session_latency = Histogram(
-            "volcano_e2e_scheduling_latency_milliseconds",
-            "Time of a whole session.",
-            buckets=_buckets(1, 5000, 20),
-            registry=self.registry,
-        )
-        self.unscheduled_jobs = Gauge(
-            "volcano_unschedule_job_count",
-            "Jobs that the last session left waiting.",
-            registry=self.registry,
-        )
-        self._queues: dict[str, frozenset[str]] = {}
-        # CPU and memory, and the account's field that they show.
-        self._queue_gauges = {
-            (
-                self._queue_gauge(f"{word}_milli_cpu", f"{text}, milli CPU."),
-                self._queue_gauge(f"{word}_memory_bytes", f"{text}, bytes of memory."),
-            ): amounts
-            for word, text, amounts in (
-                ("allocated", "What a queue's jobs hold", "allocated"),
-                ("request", "What a queue's jobs hold or want", "request"),
-                ("deserved", "What a queue deserves", "deserved"),
-                ("inqueue", "What is promised to a queue's jobs", "inqueue"),
-            )
-        }
-        self.queue_share = self._queue_gauge("share", "What a queue has of what it deserves.")
-        self.queue_weight = self._queue_gauge("weight", "A queue's weight.")
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self._by_cluster: list[Any] = []
+        self._volcano()
         self.sessions = self._counter("sessions", "Sessions that ran.")
         self.skipped = self._counter("sessions_skipped", "Sessions that were not needed.")
+        self.last_session = self._gauge(
+            "last_session_timestamp_seconds",
+            "Time of the last session, also of one that was not needed.",
+        )
         self.binds = self._counter("binds", "Binds decided.")
         self.evictions = self._counter("evictions", "Evictions decided.")
-        self.waits = self._gauge("waiting_jobs", "Jobs left waiting.")
-        self.faults = self._counter("plugin_faults", "Plugins that raised.")
-        self.ops = self._counter("ops", "Ops taken in.")
-        self.rejected = self._counter("ops_rejected", "Ops set aside.")
-        self.quarantined = self._gauge("quarantined_objects", "Objects set aside.")
-        self.snapshots = self._counter("snapshots", "Whole snapshots taken in.")
-        self.streams = self._gauge("streams", "Streams being served.")
-        self.drift = self._counter("drift", "Kinds found to differ.")
-        self.alarm = self._gauge("drift_alarm", "1: healing failed twice, nothing is decided.")
-        self.expired = self._counter("expired_decisions", "Decisions without outcome in time.")
+        self.waits = self._gauge("waiting_jobs", "Jobs that the last session left waiting.")
+        self.faults = self._counter("plugin_faults", "Errors of plugins and actions.", "plugin")
+        self.ops = self._counter("ops", "Ops applied.")
+        self.rejected = self._counter("ops_rejected", "Ops with an object that cannot be used.")
+        self.quarantined = self._gauge("quarantined_objects", "Objects that cannot be used.")
+        self.snapshots = self._counter("snapshots", "Complete snapshots received.")
+        self.streams = self._gauge("streams", "Adapters connected.")
+        self.drift = self._counter("drift", "Kinds found to differ between adapter and core.")
+        self.alarm = self._gauge("drift_alarm", "1: two resyncs failed, nothing is scheduled.")
+        self.expired = self._counter("expired_decisions", "Decisions without an outcome in time.")
         self.lost = self._counter("lost_decisions", "Decisions lost with a stream.")
         self.refused_configurations = self._counter(
-            "configurations_refused", "Configurations not accepted."
+            "configurations_refused", "Configurations that were refused."
         )
+        self.configuration_refused = self._gauge(
+            "configuration_refused", "1: the last configuration that was sent is not in use."
+        )
+        self.configured = self._gauge(
+            "configuration_timestamp_seconds", "Time since when the configuration is in use."
+        )
+        self.paused = self._gauge(
+            "cluster_paused", "1: nothing is scheduled, for this reason.", "reason"
+        )
+        self.broken_queues = self._gauge(
+            "broken_queues", "Queues whose parent is missing or that are part of a loop."
+        )
+        self.crashes = self._counter("state_lost", "States dropped after an error of the core.")
         self.refused_calls = Counter(
             "pumice_refused_calls",
             "Calls that ended with an error status of the core, by method and status code.",
             ("method", "code"),
             registry=self.registry,
         )
-        self.crashes = self._counter("state_lost", "States dropped after an error.")
+        self.kernel = Gauge(
+            "pumice_compiled_kernel",
+            "1: the compiled kernel is in use; 0: NumPy alone, which is slower.",
+            registry=self.registry,
+        )
+        self.kernel.set(int(kernel.rows is not None))
 
-    def _counter(self, name: str, text: str) -> Counter:
-        return Counter(f"pumice_{name}", text, ("cluster",), registry=self.registry)
+    def _volcano(self) -> None:
+        self.session_latency = self._kept(
+            Histogram(
+                "volcano_e2e_scheduling_latency_milliseconds",
+                "Time of a whole session.",
+                ("cluster",),
+                buckets=exponential_buckets(1, 5000, 20),
+                registry=self.registry,
+            )
+        )
+        self.job_latency = self._bulk(
+            "e2e_job_scheduling_latency_milliseconds",
+            "Time from the creation of a PodGroup to the bind of one of its pods.",
+            ("cluster",),
+            exponential_buckets(100, 120_000, 30),
+        )
+        self.task_latency = self._bulk(
+            "task_scheduling_latency_milliseconds",
+            "Time from the creation of a pod to the decision to bind it (stage Assumed).",
+            ("stage", "cluster"),
+            exponential_buckets(50, 60_000, 30),
+        )
+        self.attempts = self._volcano_counter(
+            "schedule_attempts",
+            "Pods bound (scheduled), and jobs left waiting by a session (unschedulable).",
+            "result",
+        )
+        self.victims = self._volcano_gauge(
+            "pod_preemption_victims", "Evictions of the last session that evicted any."
+        )
+        # Volcano's name lacks the suffix that the client library gives every counter.
+        self.preemption_attempts = self._volcano_gauge(
+            "total_preemption_attempts", "Nodes that were searched for victims, counted up."
+        )
+        self.eviction_transactions = self._volcano_counter(
+            "eviction_transactions", "Jobs for which pods were evicted.", "action"
+        )
+        self.unscheduled_jobs = self._volcano_gauge(
+            "unschedule_job_count", "Jobs that the last session left waiting."
+        )
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"pumice_{name}", text, ("cluster",), registry=self.registry)
+    def _kept(self, metric: Any) -> Any:
+        self._by_cluster.append(metric)
+        return metric
 
-    def queues(self, cluster: str, accounts: Mapping[str, QueueAccount]) -> None:
-        """What queues hold, want and may have, under Volcano's names and one label more."""
-        for gauges, amounts in self._queue_gauges.items():
-            for name, account in accounts.items():
-                held: Resources = getattr(account, amounts)
-                gauges[0].labels(name, cluster).set(held.milli_cpu)
-                gauges[1].labels(name, cluster).set(held.memory)
-        for name, account in accounts.items():
-            self.queue_share.labels(name, cluster).set(account.share_now())
-            self.queue_weight.labels(name, cluster).set(account.queue.weight)
-        gone = self._queues.get(cluster, frozenset()) - accounts.keys()
-        self._queues[cluster] = frozenset(accounts)
-        plain = (gauge for gauges in self._queue_gauges for gauge in gauges)
-        for gauge in (*plain, self.queue_share, self.queue_weight):
-            for name in gone:
-                gauge.remove(name, cluster)
+    def _bulk(
+        self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
+    ) -> BulkHistogram:
+        histogram = BulkHistogram(f"volcano_{name}", text, labels, buckets)
+        self.registry.register(histogram)
+        self._by_cluster.append(histogram)
+        return histogram
 
-    def _queue_gauge(self, name: str, text: str) -> Gauge:
-        labels = ("queue_name", "cluster")
-        return Gauge(f"volcano_queue_{name}", text, labels, registry=self.registry)
+    def _volcano_counter(self, name: str, text: str, *labels: str) -> Any:
+        labels = (*labels, "cluster")
+        return self._kept(Counter(f"volcano_{name}", text, labels, registry=self.registry))
 
-    def session(self, cluster: str, result: SessionResult, binds: int, duration_ns: int) -> None:
-        self.session_latency.observe(duration_ns / 1e6)
-        self.unscheduled_jobs.set(len(result.waits))
+    def _volcano_gauge(self, name: str, text: str) -> Any:
+        return self._kept(Gauge(f"volcano_{name}", text, ("cluster",), registry=self.registry))
+
+    def _counter(self, name: str, text: str, *labels: str) -> Any:
+        labels = (*labels, "cluster")
+        return self._kept(Counter(f"pumice_{name}", text, labels, registry=self.registry))
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Any:
+        labels = (*labels, "cluster")
+        return self._kept(Gauge(f"pumice_{name}", text, labels, registry=self.registry))
+
+    def forget(self, cluster: str) -> None:
+        """Removes the series of a cluster."""
+        for metric in self._by_cluster:
+            metric.remove_by_labels({"cluster": cluster})
+
+    def session(
+        self,
+        cluster: str,
+        result: SessionResult,
+        duration_ns: int,
+        jobs: Mapping[str, Job],
+        tasks: Mapping[str, Task],
+    ) -> None:
+        """Counts a session that ran."""
+        binds = [decision for decision in result.decisions if isinstance(decision, Bind)]
+        self.session_latency.labels(cluster).observe(duration_ns / 1e6)
+        self.unscheduled_jobs.labels(cluster).set(len(result.waits))
         self.sessions.labels(cluster).inc()
-        self.binds.labels(cluster).inc(binds)
-        self.evictions.labels(cluster).inc(len(result.decisions) - binds)
+        self.last_session.labels(cluster).set(result.now_ns / 1e9)
         self.waits.labels(cluster).set(len(result.waits))
-        self.faults.labels(cluster).inc(len(result.faults))
+        for fault in result.faults:
+            self.faults.labels(fault.author, cluster).inc()
+        self.attempts.labels("unschedulable", cluster).inc(len(result.waits))
+        if binds:
+            self._bound(cluster, result.now_ns, binds, jobs, tasks)
+        if len(binds) < len(result.decisions):
+            self._evicted(cluster, result)
+
+    def _bound(
+        self,
+        cluster: str,
+        now_ns: int,
+        binds: list[Bind],
+        jobs: Mapping[str, Job],
+        tasks: Mapping[str, Task],
+    ) -> None:
+        self.binds.labels(cluster).inc(len(binds))
+        self.attempts.labels("scheduled", cluster).inc(len(binds))
+        held = (tasks.get(bind.uid) for bind in binds)
+        created = (task.pod.creation_time_ns for task in held if task is not None)
+        ages = ((now_ns - at_ns) / 1e6 for at_ns in created if at_ns)
+        self.task_latency.observe(("Assumed", cluster), ages)
+        names = (bind.gang.job for bind in binds if bind.gang is not None)
+        groups = (job.group for job in map(jobs.get, names) if job is not None)
+        starts = (group.creation_time_ns for group in groups if group is not None)
+        waits = ((now_ns - at_ns) / 1e6 for at_ns in starts if at_ns)
+        self.job_latency.observe((cluster,), waits)
+
+    def _evicted(self, cluster: str, result: SessionResult) -> None:
+        evictions = [decision for decision in result.decisions if isinstance(decision, Evict)]
+        self.evictions.labels(cluster).inc(len(evictions))
+        self.victims.labels(cluster).set(len(evictions))
+        tried = result.work.get("nodes_tried_for_victims", 0)
+        self.preemption_attempts.labels(cluster).inc(tried)
+        for action, _ in {(result.action_of(each), each.for_job) for each in evictions}:
+            self.eviction_transactions.labels(action or "core", cluster).inc()

@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from pumice.core.decisions import SessionResult
+from pumice.core.decisions import Bind, SessionResult
 from pumice.server.board import Board
 from pumice.server.drift import Drift
 from pumice.server.echoes import Unechoed
 from pumice.server.limits import HIGHEST_PROTOCOL
+from pumice.server.messages import log_configuration, log_rejected
+from pumice.server.metrics import BindTimes
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.pacing import Pacer
 from pumice.server.records import SessionRecord, record
@@ -46,7 +48,9 @@ class ServedCluster:
         self._prefix = f"{around.core_id}-"
         self.state = ClusterState(around.registry, self._prefix)
         self.complete = False
+        # Since when the configuration is in use, and its hash.
         self.configured_ns = 0
+        self._configured_hash = ""
         self._reader = OpReader()
         self._identity = ("", 0)
         self._stream: AdapterStream | None = None
@@ -63,6 +67,7 @@ class ServedCluster:
         self._had_snapshot = False
         self.tap: Tap = NoTap()
         self.board = Board()
+        self.bind_times = BindTimes()
 
     # The stream comes and goes.
 
@@ -164,22 +169,20 @@ class ServedCluster:
         metrics.ops.labels(self.name).inc(sum(op.last_seq - op.seq + 1 for op in ops))
         if rejected:
             metrics.rejected.labels(self.name).inc(len(rejected))
-            for item in rejected:
-                where = f"{kind_word(item.kind)} {item.key} ({item.uid})"
-                log.warning("%s: set aside %s: %s %s", self.name, where, item.field, item.reason)
+            log_rejected(self.name, rejected)
         metrics.quarantined.labels(self.name).set(len(self.state.quarantined))
         return rejected
 
     def _configured(self, result: cluster_service_pb2.ConfigurationResult) -> None:
-        if result.accepted:
-            self.configured_ns = self._around.clock.now_ns()
-        else:
-            self._around.metrics.refused_configurations.labels(self.name).inc()
-            for problem in result.problems:
-                log.warning(
-                    "%s: configuration refused: line %d: %s: %s",
-                    *(self.name, problem.line, problem.path, problem.problem),
-                )
+        metrics, now_ns = self._around.metrics, self._around.clock.now_ns()
+        metrics.configuration_refused.labels(self.name).set(int(not result.accepted))
+        log_configuration(self.name, result)
+        if not result.accepted:
+            metrics.refused_configurations.labels(self.name).inc()
+        elif self._configured_hash != result.effective_config_hash:
+            self._configured_hash = result.effective_config_hash
+            self.configured_ns = now_ns
+            metrics.configured.labels(self.name).set(now_ns / 1e9)
         self._send(_Response(configuration_result=result))
         self._answers.append(result)
 
@@ -304,6 +307,7 @@ class ServedCluster:
             if any(freed):
                 self.tap.skipped(now_ns)
             self._around.metrics.skipped.labels(self.name).inc()
+            self._around.metrics.last_session.labels(self.name).set(now_ns / 1e9)
             self._pacer.ran(ticks_ns)
             return None
         self._pacer.ran(ticks_ns)
@@ -358,8 +362,10 @@ class ServedCluster:
             based_on_seq=seq,
             config_hash=self.state.config_hash,
         )
-        self._around.metrics.queues(self.name, self.state.engine.accounts)
-        self._around.metrics.session(self.name, result, made.summary.bind_count, duration_ns)
+        cache = self.state.engine.cache
+        self._around.metrics.session(self.name, result, duration_ns, cache.jobs, cache.tasks)
+        bound = {d.gang.job for d in result.decisions if isinstance(d, Bind) and d.gang}
+        self.bind_times.bound(sorted(bound), result.now_ns)
         self._around.garbage.after_session()
         return made
 

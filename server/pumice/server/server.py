@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from dataclasses import dataclass, field
@@ -11,13 +12,15 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from prometheus_client import start_http_server
 
+from pumice.core import kernel
 from pumice.server.access import AccessFile, AccessPolicy, CertificatePolicy
 from pumice.server.addresses import DEFAULT_ADDRESS, AddressError, check_address, socket_path
 from pumice.server.audit import AuditLog
 from pumice.server.authorization import CallInterceptor
+from pumice.server.cluster_figures import ClusterCollector
 from pumice.server.clusters import Clusters
+from pumice.server.http_pages import HttpPages
 from pumice.server.inspection import InspectionServicer
 from pumice.server.recording.service import RecordingServicer
 from pumice.server.scheduling import SchedulingServicer
@@ -56,8 +59,8 @@ class ServerOptions:
     address: str = DEFAULT_ADDRESS
     tls: TlsFiles | None = None
     insecure: bool = False
-    # HOST:PORT; empty: no metrics page.
-    metrics_address: str = ""
+    # HOST:PORT of the pages for Prometheus and probes; empty: none.
+    http_address: str = ""
     around: Surroundings = field(default_factory=Surroundings)
     # Tokens and certificates with their roles; None: certificates alone decide, or nobody does.
     access: Path | None = None
@@ -73,6 +76,7 @@ class CoreServer:
         self._options = options
         self._around = options.around
         self._clusters = Clusters(self._around)
+        self._around.metrics.registry.register(ClusterCollector(self._clusters.all))
         self._adapters = ClusterServicer(self._clusters, self._around, mutual_tls=False)
         self._frontends = SchedulingServicer(self._clusters, self._around)
         policy: AccessPolicy | None = CertificatePolicy() if mutual else None
@@ -82,7 +86,8 @@ class CoreServer:
         self._interceptor = CallInterceptor(policy, audit)
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
-        self._page: object = None
+        self._pages: HttpPages | None = None
+        self.http_address = ""
         self.address = options.address
 
     async def start(self) -> str:
@@ -121,9 +126,13 @@ class CoreServer:
         self._server = server
         if self._options.address.startswith("unix:"):
             Path(socket_path(self._options.address)).chmod(0o600)
-        self._serve_metrics()
+        self._serve_pages()
+        used = "is in use" if kernel.rows is not None else "is not available, sessions are slower"
+        log.info("compiled kernel %s", used)
         for name in ("", *SERVICES):
             await self._health.set(name, _SERVING)
+        if self._pages is not None:
+            self._pages.is_ready = True
         return self.address
 
     def _bind(self, server: grpc.aio.Server) -> str:
@@ -139,29 +148,33 @@ class CoreServer:
             return address
         return f"{address.rpartition(':')[0]}:{port}"
 
-    def _serve_metrics(self) -> None:
-        address = self._options.metrics_address
-        if address:
-            host, _, port = address.rpartition(":")
-            registry = self._around.metrics.registry
-            try:
-                self._page = start_http_server(int(port), host or "127.0.0.1", registry)
-            except (OSError, ValueError) as error:
-                raise AddressError(address, f"no metrics there: {error}") from error
+    def _serve_pages(self) -> None:
+        address = self._options.http_address
+        if not address:
+            return
+        host, _, port = address.rpartition(":")
+        registry = self._around.metrics.registry
+        pages = HttpPages(registry, asyncio.get_running_loop(), lambda: ())
+        try:
+            used = pages.start(host or "127.0.0.1", int(port))
+        except (OSError, ValueError, OverflowError) as error:
+            raise AddressError(address, f"cannot serve HTTP pages there: {error}") from error
+        self._pages = pages
+        self.http_address = f"{host or '127.0.0.1'}:{used}"
+        log.info("metrics and probes on http://%s", self.http_address)
 
     async def stop(self) -> None:
         """Says goodbye to adapters, lets sessions finish, and ends."""
         await self._health.enter_graceful_shutdown()
+        if self._pages is not None:
+            self._pages.is_ready = False
         await self._adapters.drain()
         await self._frontends.stop()
         await self._clusters.stop()
         if self._server is not None:
             await self._server.stop(_GRACE_SECONDS)
-        if isinstance(self._page, tuple):
-            page, thread = self._page
-            page.shutdown()
-            page.server_close()
-            thread.join()
+        if self._pages is not None:
+            await asyncio.to_thread(self._pages.stop)
         if self._options.address.startswith("unix:"):
             Path(socket_path(self._options.address)).unlink(missing_ok=True)
 

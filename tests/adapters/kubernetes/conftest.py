@@ -3,6 +3,8 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.world import ConfigurationSeen, ObjectGone, ObjectSeen, Synced
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.object_pb2 import ClusterObject
+from tests.adapters.fake_core import running_core
+from tests.adapters.kubernetes.adapters import Adapters
 from tests.adapters.kubernetes.fake_api import FakeApi, running_api
 
 
@@ -123,3 +127,19 @@ async def watched(session: ApiSession, metrics: Metrics) -> AsyncIterator[Callab
 
     yield start
     await end_tasks(*(cluster.task for cluster in started))
+
+
+@pytest.fixture
+async def adapters(
+    fake_api: FakeApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> AsyncIterator[Adapters]:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with TemporaryDirectory(prefix="pumice") as folder:
+        async with running_core(Path(folder)) as (core, address):
+            made = Adapters(fake_api, core, address)
+            try:
+                yield made
+            finally:
+                await made.close()

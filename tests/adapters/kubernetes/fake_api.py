@@ -34,6 +34,9 @@ class Trouble:
     # The call takes effect and the connection breaks.
     loses_answer: bool = False
     seconds: float = 0.0
+    # The call takes effect, only later; and its answer comes later still.
+    passes: bool = False
+    answer_seconds: float = 0.0
 
     def strikes(self, method: str, path: str) -> bool:
         if not self.times or self.method != method or not re.search(self.path, path):
@@ -145,6 +148,10 @@ class FakeApi:
 
     async def _suffer(self, trouble: Trouble, request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(trouble.seconds)
+        if trouble.passes:
+            answer = await self._answer(request)
+            await asyncio.sleep(trouble.answer_seconds)
+            return answer
         if trouble.loses_answer:
             await self._answer(request)
             assert request.transport is not None

@@ -1,77 +1,15 @@
 """A whole adapter between a fake API server and a fake core."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import aiohttp
-import pytest
 
 from pumice.adapters.kubernetes.lease import EPOCH
-from pumice.adapters.kubernetes.options import KubernetesOptions, LeaseOptions
-from pumice.adapters.kubernetes.process import run_adapter
-from pumice.adapters.kubernetes.settings import AdapterSettings
 from pumice.adapters.runtime.clock import end_tasks
-from pumice.adapters.runtime.connect import channel_factory
-from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.v1.decision_pb2 import OUTCOME_CODE_APPLIED, Bind, Decision
 from tests.adapters.fake_clock import until
-from tests.adapters.fake_core import FakeCore, running_core, serve
-from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
+from tests.adapters.fake_core import serve
+from tests.adapters.kubernetes.adapters import LEASES, Adapters
+from tests.adapters.kubernetes.fake_api import Trouble
 from tests.adapters.kubernetes.objects import node, pod
-
-LEASES = "leases.coordination.k8s.io"
-
-
-class Adapters:
-    def __init__(self, api: FakeApi, core: FakeCore, address: str) -> None:
-        self.api, self.core = api, core
-        self._address = address
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self, name: str, health: str = "") -> "asyncio.Task[None]":
-        # Seconds as short as a test can bear; they keep the order that is asked of them.
-        lease = LeaseOptions(
-            identity=name,
-            duration_seconds=2.0,
-            renew_deadline_seconds=1.0,
-            retry_period_seconds=0.1,
-        )
-        settings = AdapterSettings(
-            kubeconfig="",
-            context="",
-            master=self.api.server,
-            qps=0,
-            burst=1,
-            world=KubernetesOptions(make_queues=False),
-            runtime=RuntimeOptions("cluster", name, flush_seconds=0.0),
-            lease=lease,
-            health_address=health,
-            metrics_address=health,
-        )
-        task = asyncio.create_task(run_adapter(settings, channel_factory(self._address)))
-        self._tasks.append(task)
-        return task
-
-    async def close(self) -> None:
-        await end_tasks(*self._tasks)
-
-
-@pytest.fixture
-async def adapters(
-    fake_api: FakeApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> AsyncIterator[Adapters]:
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with TemporaryDirectory(prefix="pumice") as folder:
-        async with running_core(Path(folder)) as (core, address):
-            made = Adapters(fake_api, core, address)
-            try:
-                yield made
-            finally:
-                await made.close()
 
 
 async def test_a_decision_becomes_a_binding_and_an_event(adapters: Adapters) -> None:

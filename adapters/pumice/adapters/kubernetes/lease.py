@@ -71,8 +71,11 @@ class LeaseEpochs:
         clock: Clock,
         metrics: Metrics,
         on_lost: Callable[[], None] = lambda: None,
+        why_not_stand: Callable[[], str] = lambda: "",
     ) -> None:
         self.on_lost = on_lost
+        # Asked before each attempt to get the lease: "" or the reason to leave it to others.
+        self.why_not_stand = why_not_stand
         self._api, self._options = api, options
         self._clock, self._metrics = clock, metrics
         base = "/apis/coordination.k8s.io/v1/namespaces"
@@ -89,7 +92,11 @@ class LeaseEpochs:
         self._renewed_at = 0.0
         self._renewed_at_ms = 0
         self._elected = asyncio.Event()
-        self._wants_new = asyncio.Event()
+        self._check_requested = asyncio.Event()
+        # What was last logged about waiting for the lease.
+        self._logged = ""
+        # Why the lease is to be released; "": it is kept.
+        self._resignation = ""
 
     # What the runtime asks.
 
@@ -136,22 +143,34 @@ class LeaseEpochs:
                 self._step_down("the lease was not renewed in time")
             await self._rest()
 
+    def check_soon(self) -> None:
+        """The lease may have changed: do not wait for the rest of the retry period."""
+        self._check_requested.set()
+
+    @property
+    def leads(self) -> bool:
+        return self._elected.is_set()
+
     async def _rest(self) -> None:
         """A retry period, or less when there is a reason."""
         wait = asyncio.ensure_future(self._clock.sleep(self._options.retry_period_seconds))
-        hurry = asyncio.ensure_future(self._wants_new.wait())
+        hurry = asyncio.ensure_future(self._check_requested.wait())
         try:
             await asyncio.wait({wait, hurry}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             wait.cancel()
             hurry.cancel()
             await asyncio.gather(wait, hurry, return_exceptions=True)
-            self._wants_new.clear()
+            self._check_requested.clear()
 
     async def _step(self) -> None:
         if self._elected.is_set() and self._record is not None:
-            await self._keep(self._record)
+            if self._resignation:
+                await self._resign(self._record)
+            else:
+                await self._keep(self._record)
         else:
+            self._resignation = ""
             await self._try_to_get()
 
     async def _keep(self, record: _Record) -> None:
@@ -170,6 +189,10 @@ class LeaseEpochs:
             await self._write("PUT", self._path, self._written(found, self._epoch, acquires=False))
 
     async def _try_to_get(self) -> None:
+        reason = self.why_not_stand()
+        if reason:
+            self._log_once(f"not standing for election: {reason}")
+            return
         found = await self._read()
         if found is None:
             epoch = self._next_epoch(0)
@@ -179,6 +202,8 @@ class LeaseEpochs:
             self._win(epoch)
             return
         if self._is_taken(found):
+            since = found.spec.get("acquireTime") or "an unknown time"
+            self._log_once(f"waiting for the leader {found.holder}, elected at {since}")
             return
         epoch = self._next_epoch(found.epoch)
         await self._write("PUT", self._path, self._written(found, epoch, acquires=True))
@@ -240,8 +265,15 @@ class LeaseEpochs:
             "spec": spec,
         }
 
+    def _log_once(self, text: str) -> None:
+        """Logs a state of the wait for the lease when it changes."""
+        if text != self._logged:
+            self._logged = text
+            log.info("lease %s/%s: %s", self._options.namespace, self._options.name, text)
+
     def _win(self, epoch: int) -> None:
         self._epoch = epoch
+        self._logged = ""
         self._elected.set()
         self._metrics.count("elections")
         self._metrics.gauge("leads", 1)
@@ -252,10 +284,20 @@ class LeaseEpochs:
             return
         self._elected.clear()
         self._record = None
-        self._wants_new.set()
+        self._check_requested.set()
         self._metrics.gauge("leads", 0)
         log.warning("this adapter does not lead any more: %s", reason)
         self.on_lost()
+
+    def resign(self, reason: str) -> None:
+        """Releases the lease soon, while the process goes on; another candidate leads at once."""
+        self._resignation = reason
+        self.check_soon()
+
+    async def _resign(self, record: _Record) -> None:
+        self._step_down(self._resignation)
+        self._resignation = ""
+        await self._give_back(record)
 
     async def release(self) -> None:
         """At the end, when nothing is in flight: the next leader need not wait."""
@@ -263,9 +305,27 @@ class LeaseEpochs:
         if not self._elected.is_set() or record is None:
             return
         self._elected.clear()
+        await self._give_back(record)
+        self._metrics.gauge("leads", 0)
+        log.info("lease %s released", self._options.name)
+
+    async def _give_back(self, record: _Record) -> None:
+        try:
+            try:
+                await self._write("PUT", self._path, self._freed(record))
+            except ApiError as error:
+                if error.status != CONFLICT:
+                    raise
+                # A renewal of ours that was under way came first.
+                found = await self._read()
+                if found is not None and found.holder == self._options.identity:
+                    await self._write("PUT", self._path, self._freed(found))
+        except KubernetesError as error:
+            log.warning("the lease was not released: %s", one_line(error))
+        finally:
+            self._record = None
+
+    def _freed(self, record: _Record) -> dict[str, Any]:
         body = self._written(record, self._epoch, acquires=False)
         body["spec"].update(holderIdentity="", leaseDurationSeconds=1)
-        try:
-            await self._write("PUT", self._path, body)
-        except KubernetesError as error:
-            log.info("the lease was not given back: %s", one_line(error))
+        return body

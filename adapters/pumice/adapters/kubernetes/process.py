@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
 from pumice.adapters.kubernetes.api import AccessSource
 from pumice.adapters.kubernetes.errors import (
@@ -13,6 +15,7 @@ from pumice.adapters.kubernetes.errors import (
     one_line,
 )
 from pumice.adapters.kubernetes.health import serve_pages
+from pumice.adapters.kubernetes.leadership import Leadership
 from pumice.adapters.kubernetes.lease import LeaseEpochs
 from pumice.adapters.kubernetes.rate_limit import TokenBucket
 from pumice.adapters.kubernetes.retries import RetryPolicy
@@ -22,6 +25,7 @@ from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.kubernetes.world import KubernetesWorld
 from pumice.adapters.runtime.clock import SystemClock, end_tasks
 from pumice.adapters.runtime.connect import ChannelFactory
+from pumice.adapters.runtime.core_monitor import CoreMonitor
 from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.runner import AdapterRuntime
@@ -111,17 +115,32 @@ async def _serve(
     runtime = AdapterRuntime(
         world, open_channel, settings.runtime, epochs=lease, clock=clock, metrics=metrics
     )
+    leads = (lambda: lease.leads) if lease is not None else (lambda: True)
+    monitor = CoreMonitor(open_channel, runtime, leads, clock, metrics)
+    health.add("core", lambda: monitor.why_silent(settings.core_timeout_seconds))
     shutdown.offer(runtime.drain)
-    keeper = None
-    if lease is not None:
-        lease.on_lost = runtime.cut
-        keeper = asyncio.create_task(lease.run())
+    work = [runtime.run(), monitor.run()]
+    if lease is not None and settings.lease is not None:
+        leadership = Leadership(
+            api, lease, settings.lease, settings.core_timeout_seconds, clock, metrics
+        )
+        work.append(leadership.run(runtime, monitor))
     try:
-        await runtime.run()
+        await _until_first_ends(*work)
     finally:
-        if lease is not None and keeper is not None:
-            await end_tasks(keeper)
+        if lease is not None:
             await lease.release()
+
+
+async def _until_first_ends(*work: Coroutine[Any, Any, None]) -> None:
+    """Runs all until the first one ends, in whatever way, and then ends the others."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await end_tasks(*tasks)
 
 
 async def _serve_shadow(

@@ -121,10 +121,20 @@ class AdapterRuntime:
         return not outbox.has_work and outbox.acknowledged_seq == outbox.last_seq
 
     @property
+    def is_connected(self) -> bool:
+        """A core has accepted the stream."""
+        return self._stream is not None and self._stream.welcomed
+
+    @property
+    def unacknowledged(self) -> tuple[int, int]:
+        """The last acknowledged op, and how many were sent after it."""
+        outbox = self._outbox
+        return outbox.acknowledged_seq, outbox.last_seq - outbox.acknowledged_seq
+
+    @property
     def is_served(self) -> bool:
         """A core takes the stream and holds the whole world, so that it can decide."""
-        stream = self._stream
-        return stream is not None and stream.welcomed and not self._outbox.in_snapshot
+        return self.is_connected and not self._outbox.in_snapshot
 
     def cut(self) -> None:
         """Breaks the present stream, as a network would."""

@@ -1,0 +1,114 @@
+"""Leadership that follows the core: a leader whose core does not work lets a standby lead."""
+
+import asyncio
+import logging
+import random
+
+from pumice.adapters.kubernetes.definitions import Definitions
+from pumice.adapters.kubernetes.errors import KubernetesError, one_line
+from pumice.adapters.kubernetes.lease import LeaseEpochs
+from pumice.adapters.kubernetes.lease_watch import LeaseStore
+from pumice.adapters.kubernetes.options import LeaseOptions
+from pumice.adapters.kubernetes.reflector import Reflector
+from pumice.adapters.kubernetes.retries import RetryPolicy
+from pumice.adapters.kubernetes.session import ApiSession
+from pumice.adapters.runtime.clock import Clock, end_tasks
+from pumice.adapters.runtime.core_monitor import CoreMonitor
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.runner import AdapterRuntime
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.25
+# A candidate's core must have answered within this time.
+_STANDBY_SECONDS = 3.0
+
+
+class Leadership:
+    """Runs the lease beside a runtime, and releases it while the core does not work."""
+
+    def __init__(
+        self,
+        api: ApiSession,
+        lease: LeaseEpochs,
+        options: LeaseOptions,
+        core_timeout_seconds: float,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._api, self._lease, self._options = api, lease, options
+        self._core_timeout_seconds = core_timeout_seconds
+        self._clock, self._metrics = clock, metrics
+        # Until then others are given the time to get the lease.
+        self._stands_from = 0.0
+        self._monitor: CoreMonitor | None = None
+
+    async def run(self, runtime: AdapterRuntime, monitor: CoreMonitor) -> None:
+        """Until it is cancelled."""
+        self._monitor = monitor
+        self._lease.on_lost = runtime.cut
+        self._lease.why_not_stand = self._why_not_stand
+        tasks = [
+            asyncio.create_task(work)
+            for work in (self._lease.run(), self._watch_lease(), self._watch_core(runtime, monitor))
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await end_tasks(*tasks)
+
+    def _why_not_stand(self) -> str:
+        if self._monitor is not None:
+            limit = min(_STANDBY_SECONDS, self._core_timeout_seconds)
+            if reason := self._monitor.why_silent(limit):
+                return reason
+        if self._clock.now() < self._stands_from:
+            return "the core of this adapter did not work; other candidates go first"
+        return ""
+
+    async def _watch_core(self, runtime: AdapterRuntime, monitor: CoreMonitor) -> None:
+        could_stand = False
+        while True:
+            await self._clock.sleep(_POLL_SECONDS)
+            if not self._lease.leads:
+                can_stand = not self._why_not_stand()
+                if can_stand and not could_stand:
+                    # The core works again: the retry period need not be waited for.
+                    self._lease.check_soon()
+                could_stand = can_stand
+            elif reason := monitor.why_silent(self._core_timeout_seconds):
+                could_stand = False
+                await self._resign(runtime, monitor, reason)
+
+    async def _resign(self, runtime: AdapterRuntime, monitor: CoreMonitor, reason: str) -> None:
+        await runtime.finish_calls()
+        if monitor.answers:
+            # A core that hangs but answers would let this adapter lead again at once.
+            self._stands_from = self._clock.now() + self._options.duration_seconds
+        self._metrics.count("resignations")
+        self._lease.resign(reason)
+        await self._until_resigned()
+
+    async def _until_resigned(self) -> None:
+        while self._lease.leads:
+            await self._clock.sleep(_POLL_SECONDS)
+
+    async def _watch_lease(self) -> None:
+        store = LeaseStore(self._options.name, self._lease.check_soon)
+        rng = random.Random()
+        reflector = Reflector(
+            store.source,
+            store,
+            self._api,
+            Definitions(self._clock, rng),
+            RetryPolicy(self._clock, self._metrics),
+            self._clock,
+            rng,
+            self._metrics,
+            namespace=self._options.namespace,
+        )
+        try:
+            await reflector.run()
+        except KubernetesError as error:
+            log.warning("the lease is polled, because it cannot be watched: %s", one_line(error))
+            await asyncio.Event().wait()

@@ -1,0 +1,131 @@
+"""Whether the core works: it answers health checks, and acknowledges what a leader sends."""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2
+
+from pumice.adapters.runtime.clock import Clock
+from pumice.adapters.runtime.connect import ChannelFactory
+from pumice.adapters.runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+_METHOD: Final = "/grpc.health.v1.Health/Check"
+_INTERVAL_SECONDS: Final = 1.0
+_CALL_SECONDS: Final = 2.0
+# Any other status is an answer of a core that runs.
+_NO_ANSWER: Final = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+}
+
+
+class Streaming(Protocol):
+    """The part of the runtime that is monitored."""
+
+    @property
+    def is_connected(self) -> bool:
+        """The core has accepted the stream."""
+        ...
+
+    @property
+    def unacknowledged(self) -> tuple[int, int]:
+        """The last acknowledged op, and how many were sent after it."""
+        ...
+
+
+class CoreMonitor:
+    """Polls the core and knows for how many seconds it has not worked.
+
+    A core does not work while it leaves health checks unanswered. For a leader it does not work
+    either while there is no stream, or while ops are sent and none is acknowledged.
+    """
+
+    def __init__(
+        self,
+        open_channel: ChannelFactory,
+        runtime: Streaming,
+        leads: Callable[[], bool],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._open_channel, self._runtime, self._leads = open_channel, runtime, leads
+        self._clock = clock
+        self._channel: grpc.aio.Channel | None = None
+        self._acknowledged = 0
+        # When the core last answered, and when it last served a leader (or was not asked to).
+        self._answered_at = self._served_at = clock.now()
+        self._has_answered = False
+        # The core answered the last health check.
+        self.answers = False
+        metrics.gauge_from("core_silence_seconds", lambda: self.silence_seconds)
+
+    @property
+    def silence_seconds(self) -> float:
+        return max(0.0, self._clock.now() - min(self._answered_at, self._served_at))
+
+    def why_silent(self, limit_seconds: float) -> str:
+        """The problem in a sentence when the core has not worked for so long; else ""."""
+        if not self._has_answered:
+            return "the core has not answered yet"
+        if self.silence_seconds < limit_seconds:
+            return ""
+        what = "answered" if self._answered_at <= self._served_at else "taken in any change"
+        return f"the core has not {what} for {self.silence_seconds:.0f} s"
+
+    async def run(self) -> None:
+        """Polls until it is cancelled."""
+        try:
+            while True:
+                await self._poll()
+                await self._clock.sleep(_INTERVAL_SECONDS)
+        finally:
+            await self._close()
+
+    async def _poll(self) -> None:
+        self.answers = await self._ask()
+        now = self._clock.now()
+        if self.answers:
+            self._answered_at = now
+            self._has_answered = True
+        if not self._leads() or self._is_serving():
+            self._served_at = now
+
+    def _is_serving(self) -> bool:
+        acknowledged, behind = self._runtime.unacknowledged
+        has_moved = acknowledged != self._acknowledged
+        self._acknowledged = acknowledged
+        return self._runtime.is_connected and (has_moved or not behind)
+
+    async def _ask(self) -> bool:
+        try:
+            if self._channel is None:
+                self._channel = self._open_channel()
+            check = self._channel.unary_unary(
+                _METHOD,
+                request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+                response_deserializer=health_pb2.HealthCheckResponse.FromString,
+            )
+            await check(health_pb2.HealthCheckRequest(), timeout=_CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() not in _NO_ANSWER:
+                return True
+        except (OSError, ValueError) as error:
+            # Certificates or tokens that cannot be read now.
+            log.warning("the core cannot be asked: %s", error)
+        else:
+            return True
+        # A channel that failed waits before it connects again; a new one does not.
+        await self._close()
+        return False
+
+    async def _close(self) -> None:
+        if self._channel is not None:
+            channel, self._channel = self._channel, None
+            await channel.close()

@@ -1,0 +1,55 @@
+"""Whole adapters between a fake API server and fake cores."""
+
+import asyncio
+
+from pumice.adapters.kubernetes.options import KubernetesOptions, LeaseOptions
+from pumice.adapters.kubernetes.process import run_adapter
+from pumice.adapters.kubernetes.settings import AdapterSettings
+from pumice.adapters.kubernetes.shutdown import Shutdown
+from pumice.adapters.runtime.clock import end_tasks
+from pumice.adapters.runtime.connect import channel_factory
+from pumice.adapters.runtime.options import RuntimeOptions
+from tests.adapters.fake_core import FakeCore
+from tests.adapters.kubernetes.fake_api import FakeApi
+
+LEASES = "leases.coordination.k8s.io"
+
+
+class Adapters:
+    def __init__(self, api: FakeApi, core: FakeCore, address: str) -> None:
+        self.api, self.core = api, core
+        self._address = address
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(
+        self,
+        name: str,
+        health: str = "",
+        *,
+        core: str = "",
+        lease_seconds: tuple[float, float, float] = (2.0, 1.0, 0.1),
+        core_seconds: float = 10.0,
+        shutdown: Shutdown | None = None,
+    ) -> "asyncio.Task[None]":
+        # Seconds as short as a test can bear; they keep the order that is asked of them.
+        lease = LeaseOptions(name, "volcano-system", "volcano", *lease_seconds)
+        settings = AdapterSettings(
+            kubeconfig="",
+            context="",
+            master=self.api.server,
+            qps=0,
+            burst=1,
+            world=KubernetesOptions(make_queues=False),
+            runtime=RuntimeOptions("cluster", name, flush_seconds=0.0),
+            lease=lease,
+            health_address=health,
+            metrics_address=health,
+            core_timeout_seconds=core_seconds,
+        )
+        channels = channel_factory(core or self._address)
+        task = asyncio.create_task(run_adapter(settings, channels, shutdown))
+        self._tasks.append(task)
+        return task
+
+    async def close(self) -> None:
+        await end_tasks(*self._tasks)

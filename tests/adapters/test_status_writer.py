@@ -1,7 +1,10 @@
 """The status writer: the newest status once, only on change; then the events."""
 
 import asyncio
+import logging
 import random
+
+import pytest
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.metrics import Metrics
@@ -219,3 +222,15 @@ async def test_statuses_of_queues_and_pods_are_written_on_change_only() -> None:
     bench.say(queue, waiting)
     await settle()
     assert len(bench.world.called("status")) == 2
+
+
+async def test_a_deposed_leader_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    bench = Bench()
+    refused = ApplyResult(ApplyCode.NOT_LEADING)
+    for number in range(10):
+        bench.world.answers[f"event p{number}"] = [refused]
+        bench.say(events=(Event(name=f"p{number}", uid=f"uid-{number}", message="waits"),))
+    await settle()
+    assert bench.writer.is_idle
+    assert [record.levelname for record in caplog.records] == ["INFO"]

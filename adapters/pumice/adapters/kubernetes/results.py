@@ -47,7 +47,7 @@ def result_of(error: KubernetesError) -> ApplyResult:
         case LostAnswerError():
             code = ApplyCode.TIMED_OUT
         case NotLeadingError():
-            code = ApplyCode.FORBIDDEN
+            code = ApplyCode.NOT_LEADING
         case BadCredentialsError():
             log.error("%s", reason)
             code = ApplyCode.SERVER_ERROR

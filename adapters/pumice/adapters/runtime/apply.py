@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from pumice.adapters.runtime.attempt import GangState, Hands, Work
 from pumice.adapters.runtime.clock import Clock, end_tasks, within
@@ -57,6 +57,8 @@ class ApplyPool:
         self._idle.set()
         self._is_paused = False
         self._is_closed = False
+        # The last decision was refused because this adapter does not lead.
+        self._is_deposed = False
         self._tells_of_dropped = False
         metrics.gauge_from(
             "apply_queue_length",
@@ -207,9 +209,13 @@ class ApplyPool:
 
     def _settle(self, work: Work, verdict: Verdict) -> None:
         self._tell(work, verdict)
+        if verdict.is_deposed:
+            self._log_deposed()
+            return
         order = target(work.decision)
         if order is None or not work.started:
             return
+        self._is_deposed = False
         event = event_of(order, verdict)
         if event is not None:
             self.announce(event)
@@ -239,10 +245,18 @@ class ApplyPool:
             )
         )
 
-    def _drop(self, dropped: Iterable[Work]) -> None:
+    def _log_deposed(self) -> None:
+        """Once for all decisions that come too late."""
+        if not self._is_deposed:
+            log.info("decisions are dropped: this adapter does not lead any more")
+        self._is_deposed = True
+
+    def _drop(self, dropped: Sequence[Work]) -> None:
+        if dropped:
+            log.info("%d decisions dropped before they were applied", len(dropped))
         for work in dropped:
             self._metrics.count("dropped_decisions", verb=work.verb)
-            log.info("%s of %s dropped before it was made", work.verb, work.name)
+            log.debug("%s of %s dropped before it was applied", work.verb, work.name)
             if self._tells_of_dropped:
                 self._tell(work, Verdict(OUTCOME_CODE_FAILED, "dropped before it was applied"))
             else:

@@ -89,7 +89,8 @@ class Hands:
         async with self._slots.hold(Rank.APPLY):
             work.is_calling = True
             if not self._may_act():
-                return Verdict(OUTCOME_CODE_FAILED, "this adapter does not lead any more")
+                reason = "this adapter does not lead any more"
+                return Verdict(OUTCOME_CODE_FAILED, reason, is_deposed=True)
             refusal = self._why_not_gang(work.gang)
             if refusal is not None:
                 return Verdict(OUTCOME_CODE_FAILED, f"gang refused: {refusal}")

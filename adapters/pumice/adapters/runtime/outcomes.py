@@ -23,6 +23,7 @@ OUTCOMES: Final[dict[ApplyCode, OutcomeCode.ValueType]] = {
     ApplyCode.OTHER_UID: OUTCOME_CODE_GONE,
     ApplyCode.FORBIDDEN: OUTCOME_CODE_FAILED,
     ApplyCode.INVALID: OUTCOME_CODE_FAILED,
+    ApplyCode.NOT_LEADING: OUTCOME_CODE_FAILED,
     # A write that lost a race says nothing about the pod: reading it back will.
     ApplyCode.CONFLICT: OUTCOME_CODE_RETRYING,
     ApplyCode.THROTTLED: OUTCOME_CODE_RETRYING,
@@ -39,6 +40,8 @@ class Verdict:
     code: OutcomeCode.ValueType
     reason: str = ""
     version: str = ""
+    # This adapter did not lead when the call was to be made.
+    is_deposed: bool = False
 
     @property
     def is_final(self) -> bool:
@@ -56,7 +59,8 @@ def judge(decision: Decision, result: ApplyResult) -> Verdict:
     if code == OUTCOME_CODE_APPLIED:
         return Verdict(code, result.reason, result.version)
     reason = f"{result.code.value}: {result.reason}" if result.reason else result.code.value
-    return Verdict(code, reason, result.version)
+    is_deposed = result.code is ApplyCode.NOT_LEADING
+    return Verdict(code, reason, result.version, is_deposed)
 
 
 def judge_reading(decision: Decision, reading: Reading) -> Verdict | None:

@@ -78,6 +78,8 @@ class StatusWriter:
         self._event_count = 0
         self._is_dropping = False
         metrics.gauge_from("event_queue_length", lambda: self._event_count)
+        # The last write was refused because this adapter does not lead.
+        self._is_deposed = False
 
     def take(self, batch: StatusBatch) -> None:
         for change in batch.changes:
@@ -150,8 +152,7 @@ class StatusWriter:
             self._count("status_writes", key, result)
             if result.code not in _AGAIN:
                 failures = 0
-                if result.code is not ApplyCode.DONE:
-                    log.warning("status of %s %s: %s", *_shown(key), _said(result))
+                self._log(result, "status of %s %s: %s", *_shown(key), _said(result))
                 continue
             failures += 1
             if failures >= self._options.status_tries and pending.is_empty():
@@ -191,8 +192,10 @@ class StatusWriter:
             if result.code is not ApplyCode.DONE:
                 cause = "given up" if result.code in _AGAIN else "refused"
                 self._metrics.count("dropped_events", cause=cause)
-                text = f"{event.reason}: {event.message}"
-                log.warning("event of %s %s not taken (%s): %s", *_shown(key), _said(result), text)
+            text = f"{event.reason}: {event.message}"
+            self._log(
+                result, "event of %s %s not written (%s): %s", *_shown(key), _said(result), text
+            )
         del self._events[key]
         del self._event_tasks[key]
 
@@ -209,6 +212,17 @@ class StatusWriter:
             return await within(self._clock, self._options.call_timeout_seconds, call)
         except Exception as error:
             return _failure(error)
+
+    def _log(self, result: ApplyResult, text: str, *shown: str) -> None:
+        """Says why a write came to nothing; of the writes of a deposed leader, once for all."""
+        if result.code is ApplyCode.NOT_LEADING:
+            if not self._is_deposed:
+                log.info("statuses and events are dropped: this adapter does not lead any more")
+            self._is_deposed = True
+            return
+        self._is_deposed = False
+        if result.code is not ApplyCode.DONE:
+            log.warning(text, *shown)
 
     def _delay(self, failures: int, result: ApplyResult) -> float:
         delay = self._options.status_backoff.delay(failures, self._rng)

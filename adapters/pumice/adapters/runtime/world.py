@@ -62,6 +62,8 @@ class ApplyCode(Enum):
     THROTTLED = "throttled"
     SERVER_ERROR = "server error"
     TIMED_OUT = "timed out"
+    # This adapter lost the lease before the call left: another one does the work.
+    NOT_LEADING = "not leading"
     # What the call needs is under way and takes its time, such as a volume: no failed try.
     WAITING = "waiting"
 

@@ -34,10 +34,10 @@ COMPILED := hatch_build.py server/pumice/core/kernel/_rows.c
 ENV_ID := $(shell sed '/^\[tool\.ruff/,$$d' pyproject.toml | cat - constraints.txt $(COMPILED) | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.made-$(ENV_ID)
 
-.PHONY: help env demo test check gen bench soak docs image lint format types imports wire breaking clean
+.PHONY: help env demo test check gen bench soak docs image controlplane lint format types imports wire breaking clean
 
 help:  ## Lists the targets.
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 env: $(STAMP)  ## Makes .venv with everything pinned in constraints.txt.
 
@@ -57,6 +57,10 @@ demo: env  ## Runs core and simulated cluster as two processes over gRPC; ends b
 
 test: env  ## Runs every test.
 	@$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+# Tests build these when they need them; this target builds them earlier, or reports why it cannot.
+controlplane: env  ## Builds kube-apiserver, etcd and kubectl for the tests, into ~/.cache/pumice.
+	@$(BIN)/python -m tests.controlplane.binaries
 
 check: lint types imports wire docs  ## Runs every static check.
 

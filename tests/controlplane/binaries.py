@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,5 +110,7 @@ def _alone(lock: Path) -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    if problem := why_not():
+        sys.exit(problem)
     for wanted in PROGRAMS:
         print(build(wanted))

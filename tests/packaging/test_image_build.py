@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,3 +137,13 @@ def test_the_command_of_the_image_runs_the_demo(image: Image) -> None:
     summary = json.loads(image.run(program, "demo", *options))
     assert summary["pods_bound"] > 0
     assert (summary["gangs_whole"], summary["gangs_short"]) == (12, 0)
+
+
+def test_the_source_archive_can_build_the_kernel(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=60)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"hatch_build.py", "pyproject.toml", "server/pumice/core/kernel/_rows.c"} <= names
+    assert not any(name.endswith(".so") for name in names)

@@ -53,7 +53,7 @@ UNIT_TESTS = {
     "capacity": ("tests/core/plugins/test_capacity.py", "tests/core/plugins/test_capacity_tree.py"),
     "drf": ("tests/core/plugins/test_drf.py", "tests/core/plugins/test_hdrf.py"),
     "nodeorder": ("tests/core/plugins/test_nodeorder_preferences.py",),
-    "predicates": ("tests/core/plugins/test_predicates_stable.py",),
+    "predicates": ("tests/core/plugins/test_predicates_node_filters.py",),
 }
 
 # How the runner tells the plugin what to switch off, and the plugin what failed.

@@ -9,8 +9,8 @@ from pumice.core.configuration import read_configuration
 from pumice.core.decisions import Evict, PodConditionChanged, SessionResult
 from pumice.core.engine import Engine
 from pumice.core.registry import Plugin, Registry
+from pumice.core.session.feasibility.views import ClassViews
 from pumice.core.session.session import Session
-from pumice.core.session.views import ClassViews
 from tests.core.builders import NOW_NS, fill
 
 Tiers = Sequence[Sequence[str | Mapping[str, Any]]]

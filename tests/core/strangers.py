@@ -14,8 +14,8 @@ from pumice.core.model.pod import PodVolume
 from pumice.core.model.resources import Resources
 from pumice.core.model.storage import PersistentVolumeClaim, StorageClass, VolumePhase
 from pumice.core.registry import Registry
+from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import Hooks
-from pumice.core.session.rows import NodeRows
 from pumice.core.session.session import Session
 from tests.core.builders import NOW_NS, fill, job, node, pod, pod_group, queue
 

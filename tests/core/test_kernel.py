@@ -18,9 +18,9 @@ from pumice.core.configuration import Arguments, Configuration, PluginOptions
 from pumice.core.engine import Engine
 from pumice.core.model.node import Node
 from pumice.core.model.pod import PodSpec
-from pumice.core.session.batch import best_rows
+from pumice.core.session.feasibility.views import ClassView
+from pumice.core.session.placing.batch import best_rows
 from pumice.core.session.session import Session
-from pumice.core.session.views import ClassView
 from tests.core.builders import GIB, NOW_NS, fill, job, queue
 
 pytestmark = pytest.mark.skipif(

@@ -13,7 +13,7 @@ from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import PodAffinityTerm
 from pumice.core.model.selectors import LabelSelector, Operator, Requirement
-from pumice.core.session.simulation import SimulatedNode
+from pumice.core.session.evicting.simulation import SimulatedNode
 from tests.core.builders import NOW_NS, node, pod, pod_group, priority_class, queue
 from tests.core.evicting import PLAIN, Tiers, engine, evicted, nominated, opened, run
 

@@ -10,8 +10,8 @@ import pytest
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.pod import HostPort
 from pumice.core.model.selectors import Taint, TaintEffect
-from pumice.core.session.candidates import EvictionNodes, frees_enough
-from pumice.core.session.feasibility import Feasibility
+from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
+from pumice.core.session.feasibility.filters import Feasibility
 from pumice.core.session.session import Session
 from tests.core.builders import node, pod, pod_group, queue
 from tests.core.evicting import PLAIN, engine, opened

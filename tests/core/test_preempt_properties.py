@@ -22,11 +22,11 @@ from pumice.core.engine import Engine
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import HostPort, Pod, PodPhase
 from pumice.core.model.selectors import Taint, TaintEffect
-from pumice.core.session.feasibility import Feasibility
+from pumice.core.session.evicting.order import VictimOrder
+from pumice.core.session.evicting.search import VictimSearch
+from pumice.core.session.feasibility.filters import Feasibility
+from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
-from pumice.core.session.statement import Statement
-from pumice.core.session.victim_order import VictimOrder
-from pumice.core.session.victims import VictimSearch
 from pumice.core.session.votes import Votes
 from tests.core.builders import node, pod, pod_group, priority_class, queue
 from tests.core.evicting import PLAIN, STOCK, Tiers, engine, opened, run

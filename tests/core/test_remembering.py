@@ -16,8 +16,8 @@ from pumice.core.decisions import Bind, SessionResult
 from pumice.core.deltas import Deleted, Delta, Upserted
 from pumice.core.engine import Engine, Rejection
 from pumice.core.model.pod import Pod, PodPhase
-from pumice.core.session import placement
 from pumice.core.session.hooks import Chains
+from pumice.core.session.placing import placement
 from tests.core.builders import NOW_NS, fill, job, node, queue
 from tests.core.test_random_walk import Walk
 from tests.world import make_engine

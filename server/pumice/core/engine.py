@@ -28,13 +28,14 @@ from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
 from pumice.core.rest import Rest
-from pumice.core.session.accounts import QueueAccount
-from pumice.core.session.answers import time_or_none
-from pumice.core.session.breakup import break_up
-from pumice.core.session.closing import events_of, note_closed, promises_of, waits_of
-from pumice.core.session.guard import HookGuard, PluginFailedError, blaming, culprit
+from pumice.core.session.closing.outcome import events_of, promises_of, waits_of
+from pumice.core.session.closing.statuses import note_closed
+from pumice.core.session.evicting import break_up
+from pumice.core.session.feasibility.views import ClassViews
+from pumice.core.session.guarding.answers import time_or_none
+from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
+from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
-from pumice.core.session.views import ClassViews
 from pumice.core.session.waiting import let_rest
 
 DEFAULT_CONFIGURATION = Configuration(

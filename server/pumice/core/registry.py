@@ -46,7 +46,7 @@ from pumice.core.plugins.priority import PriorityPlugin
 from pumice.core.plugins.proportion import ProportionPlugin
 from pumice.core.plugins.resourcequota import ResourceQuotaPlugin
 from pumice.core.plugins.sla import SlaPlugin
-from pumice.core.session.closing import close
+from pumice.core.session.closing.statuses import close
 from pumice.core.session.kubebatch.closing import close as close_kube_batch
 from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.session import Session

@@ -22,7 +22,7 @@ from pumice.core.decisions import Wait
 from pumice.core.model.group import PodGroup, Queue
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.accounts import QueueAccount
+from pumice.core.session.queues import QueueAccount
 from pumice.server.pods import StandingPods
 from pumice.server.state import ClusterState
 

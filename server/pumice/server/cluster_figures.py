@@ -15,7 +15,7 @@ from pumice.core.cache.cluster import ClusterCache
 from pumice.core.cache.jobs import Job
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.accounts import QueueAccount
+from pumice.core.session.queues import QueueAccount
 from pumice.server.clusters import Cluster
 from pumice.server.metrics import MAX_JOB_SERIES
 from pumice.server.served import ServedCluster

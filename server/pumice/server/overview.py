@@ -11,7 +11,7 @@ from pumice.core.model.group import PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.accounts import QueueAccount
+from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 from pumice.server.board import JobRow, View
 from pumice.server.records import timestamp

@@ -11,7 +11,7 @@ from pumice.core.deltas import ClusterObject
 from pumice.core.errors import ConfigurationError
 from pumice.core.plugins.binpack import resource_weights
 from pumice.core.registry import Registry
-from pumice.core.session.rows import NodeRows
+from pumice.core.session.feasibility.rows import NodeRows
 from tests.core.builders import GIB, job, node, pod, pod_group, queue
 from tests.core.plugins.opened import GPU, Opened, asking, cores, offering, options
 

@@ -12,8 +12,8 @@ from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import PodGroup, PodGroupPhase, QueueState
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.proportion import ProportionPlugin, divide
-from pumice.core.session.accounts import Ceilings, QueueAccount
 from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.queues import Ceilings, QueueAccount
 from tests.core.builders import job, node, pod, pod_group, queue
 from tests.core.plugins.opened import GPU, Amounts, Opened, asking, cores, minimum, names, offering
 

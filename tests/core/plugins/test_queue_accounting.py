@@ -18,8 +18,8 @@ from pumice.core.plugins.capacity import CapacityPlugin
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.drf.hierarchy import ShareTree
 from pumice.core.plugins.proportion import ProportionPlugin
-from pumice.core.session.accounts import QueueAccount
-from pumice.core.session.statement import Statement
+from pumice.core.session.placing.statement import Statement
+from pumice.core.session.queues import QueueAccount
 from tests.core.builders import node, pod, pod_group, queue
 from tests.core.plugins.opened import Opened, cores, options
 

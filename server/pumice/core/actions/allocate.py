@@ -13,19 +13,19 @@ from pumice.core.cache.waiting import Key
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.batch import is_plain_class
-from pumice.core.session.heap import Heap, KeyHeap
-from pumice.core.session.placement import Placement
-from pumice.core.session.session import Session
-from pumice.core.session.statement import SavedOperation, Statement
-from pumice.core.session.topology import CLUSTER_TOP
-from pumice.core.session.waiting import WaitingLines
-from pumice.core.session.worksheet import (
+from pumice.core.session.ordering.heap import Heap, KeyHeap
+from pumice.core.session.placing.batch import is_plain_class
+from pumice.core.session.placing.placement import Placement
+from pumice.core.session.placing.statement import SavedOperation, Statement
+from pumice.core.session.placing.topology import CLUSTER_TOP
+from pumice.core.session.placing.worksheet import (
     Worksheet,
     of_one_sub_job,
     standing_of,
     worksheet_of,
 )
+from pumice.core.session.session import Session
+from pumice.core.session.waiting import WaitingLines
 
 
 class AllocateAction:

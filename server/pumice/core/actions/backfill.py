@@ -13,9 +13,9 @@ from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.heap import Heap, LiveHeap
+from pumice.core.session.ordering.heap import Heap, LiveHeap
+from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
-from pumice.core.session.statement import Statement
 
 # A name of its own: Python 3.11 is slow to find members of enumerations.
 _PIPELINED = TaskStatus.PIPELINED

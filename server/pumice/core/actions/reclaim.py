@@ -11,13 +11,11 @@ from pumice.core.model.fit import Mask
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.candidates import EvictionNodes, frees_enough
-from pumice.core.session.heap import LiveHeap
+from pumice.core.session.evicting import EvictionNodes, VictimOrder, VictimSearch, frees_enough
+from pumice.core.session.feasibility.views import ClassView
+from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
-from pumice.core.session.statement import Statement
-from pumice.core.session.victim_order import VictimOrder
-from pumice.core.session.victims import VictimSearch
-from pumice.core.session.views import ClassView
 
 _RUNNING = TaskStatus.RUNNING
 

@@ -15,10 +15,10 @@ from pumice.core.configuration import (
     PluginOptions,
 )
 from pumice.core.model.resources import CPU, MEMORY
+from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.terms import Fullness
 from pumice.core.session.hooks import Scores
-from pumice.core.session.rows import NodeRows
 from pumice.core.session.session import Session
-from pumice.core.session.terms import Fullness
 
 _FULL = 100
 _WEIGHT = "binpack.weight"

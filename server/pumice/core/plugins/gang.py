@@ -11,13 +11,9 @@ from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import PodGroupCondition
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
-from pumice.core.session.closing import (
-    SCHEDULED,
-    UNSCHEDULABLE,
-    is_unchanged,
-    wait_text,
-    with_condition,
-)
+from pumice.core.session.closing.conditions import with_condition
+from pumice.core.session.closing.messages import SCHEDULED, UNSCHEDULABLE, wait_text
+from pumice.core.session.closing.statuses import is_unchanged
 from pumice.core.session.hooks import PERMIT, REJECT, VictimBound
 from pumice.core.session.session import Session
 

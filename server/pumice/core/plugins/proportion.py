@@ -11,8 +11,8 @@ from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
-from pumice.core.session.accounts import Ceilings, QueueAccount, TrialAmounts
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler, VictimBound
+from pumice.core.session.queues import Ceilings, QueueAccount, TrialAmounts
 from pumice.core.session.session import Session
 
 _OPEN = QueueState.OPEN

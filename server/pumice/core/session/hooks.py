@@ -16,8 +16,8 @@ from pumice.core.configuration import PluginOptions
 from pumice.core.model.fit import Refusal
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason
-from pumice.core.session.rows import NodeRows
-from pumice.core.session.terms import RowTerm
+from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.terms import RowTerm
 
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
 

@@ -16,17 +16,17 @@ from pumice.core.configuration import Configuration
 from pumice.core.decisions import Event
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason
-from pumice.core.session.accounts import QueueAccount
-from pumice.core.session.choice import NodeChoice
-from pumice.core.session.feasibility import Feasibility
+from pumice.core.session.feasibility.choice import NodeChoice
+from pumice.core.session.feasibility.filters import Feasibility
+from pumice.core.session.feasibility.pods import SessionPods
+from pumice.core.session.feasibility.views import ClassView, ClassViews
 from pumice.core.session.hooks import Chains, Hooks
-from pumice.core.session.moves import Moves
-from pumice.core.session.orders import Orders
-from pumice.core.session.outbox import Outbox
-from pumice.core.session.pods import SessionPods
-from pumice.core.session.statement import Statement
-from pumice.core.session.topology import Topology
-from pumice.core.session.views import ClassView, ClassViews
+from pumice.core.session.ordering.orders import Orders
+from pumice.core.session.placing.moves import Moves
+from pumice.core.session.placing.outbox import Outbox
+from pumice.core.session.placing.statement import Statement
+from pumice.core.session.placing.topology import Topology
+from pumice.core.session.queues import QueueAccount
 from pumice.core.session.votes import Votes
 from pumice.core.session.waiting import Waiting
 

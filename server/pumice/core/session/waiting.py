@@ -15,7 +15,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.waiting import Key, WaitingGroup, WaitingRoom
 from pumice.core.decisions import Wait
 from pumice.core.model.group import Queue
-from pumice.core.session.batch import is_plain_class
+from pumice.core.session.placing.batch import is_plain_class
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session

@@ -6,9 +6,9 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.batch import is_plain
+from pumice.core.session.placing.batch import is_plain
+from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
-from pumice.core.session.statement import Statement
 
 # A look must not take long; a larger gang is looked at as if it were alone.
 _MOST_ONE_BY_ONE = 200

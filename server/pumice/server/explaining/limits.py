@@ -10,7 +10,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.reasons import QueueLimit
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.capacity.accounts import CapacityAccount
-from pumice.core.session.accounts import QueueAccount
+from pumice.core.session.queues import QueueAccount
 
 Limits = tuple[QueueLimit, ...]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.tasks import Task
-from pumice.core.session.rows import NodeRows
+from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.session import Session
 from pumice.server.explaining.particulars import with_particulars
 from pumice.v1 import explanation_pb2

@@ -11,9 +11,9 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.heap import Heap, LiveHeap
 from pumice.core.session.kubebatch.fit import feasible, fit_errors
 from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.ordering.heap import Heap, LiveHeap
 from pumice.core.session.session import Session
 
 

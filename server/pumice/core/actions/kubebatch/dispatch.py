@@ -8,7 +8,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.kubebatch.session import KubeBatchSession
-from pumice.core.session.statement import Statement
+from pumice.core.session.placing.statement import Statement
 
 
 def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:

@@ -15,12 +15,12 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.model.fit import Mask
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.heap import LiveHeap
 from pumice.core.session.kubebatch.fit import open_to
 from pumice.core.session.kubebatch.running import RunningTasks
 from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
-from pumice.core.session.statement import Statement
 
 
 class KubeBatchPreemptAction:

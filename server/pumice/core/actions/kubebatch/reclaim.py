@@ -14,10 +14,10 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.heap import LiveHeap
 from pumice.core.session.kubebatch.fit import open_to
 from pumice.core.session.kubebatch.running import RunningTasks
 from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.session import Session
 
 

@@ -9,7 +9,7 @@ from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE
 from pumice.core.session.kubebatch.session import KubeBatchSession
-from pumice.core.session.statement import Statement
+from pumice.core.session.placing.statement import Statement
 
 
 def candidates_on(

@@ -9,7 +9,7 @@ from pumice.core.actions.preempt.settings import PreemptSettings
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
-from pumice.core.session.heap import LiveHeap
+from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.session import Session
 
 

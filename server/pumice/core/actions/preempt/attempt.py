@@ -15,14 +15,19 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.model.reasons import NodeCount, Reason, ReasonCode
 from pumice.core.model.status import EVICTABLE
-from pumice.core.session.batch import is_plain_class
-from pumice.core.session.candidates import EvictionNodes, frees_enough
+from pumice.core.session.evicting import (
+    EvictionNodes,
+    Prospects,
+    VictimOrder,
+    VictimSearch,
+    Wanted,
+    frees_enough,
+)
+from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Scores
+from pumice.core.session.placing.batch import is_plain_class
+from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
-from pumice.core.session.statement import Statement
-from pumice.core.session.victim_order import VictimOrder
-from pumice.core.session.victims import Prospects, VictimSearch, Wanted
-from pumice.core.session.views import ClassView
 
 
 class Rivals(Enum):

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.session.candidates import frees_enough
+from pumice.core.session.evicting import SimulatedNode, frees_enough
+from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.session import Session
-from pumice.core.session.simulation import SimulatedNode
-from pumice.core.session.views import ClassView
 
 # Added to every priority, so that fewer victims of a negative one still weigh less than more.
 _LIFT = 2**31

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pumice.core.cache.tasks import Task
 from pumice.core.model.pod import Pod
+from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.session import Session
-from pumice.core.session.views import ClassView
 
 _DISRUPTED = "DisruptionTarget"
 _BY_SCHEDULER = "PreemptionByScheduler"

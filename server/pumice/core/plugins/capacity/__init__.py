@@ -23,8 +23,8 @@ from pumice.core.plugins.capacity.accounts import (
 from pumice.core.plugins.capacity.gates import FEATURE_GATE, GateReservations, is_marked
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
 from pumice.core.plugins.capacity.tree import tree_accounts
-from pumice.core.session.accounts import TrialAmounts
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler, VictimBound
+from pumice.core.session.queues import TrialAmounts
 from pumice.core.session.session import Session
 
 _LEVELS = "ancestorReclaimLevel"

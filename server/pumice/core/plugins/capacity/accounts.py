@@ -5,7 +5,7 @@ from __future__ import annotations
 from pumice.core.cache.totals import Contribution
 from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources
-from pumice.core.session.accounts import Ceilings, QueueAccount
+from pumice.core.session.queues import Ceilings, QueueAccount
 from pumice.core.session.session import Session
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.capacity.accounts import CapacityAccount
-from pumice.core.session.accounts import UNLIMITED
+from pumice.core.session.queues import UNLIMITED
 from pumice.core.session.session import Session
 
 ROOT = "root"

@@ -11,7 +11,9 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import PodGroupCondition
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.closing import UNSCHEDULABLE, fit_text, is_quiet, with_condition
+from pumice.core.session.closing.conditions import with_condition
+from pumice.core.session.closing.messages import UNSCHEDULABLE, fit_text
+from pumice.core.session.closing.statuses import is_quiet
 from pumice.core.session.hooks import PERMIT, REJECT
 from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.session import Session

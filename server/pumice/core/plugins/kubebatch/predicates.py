@@ -17,7 +17,7 @@ from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.pod import HostPort, PodSpec
 from pumice.core.model.resources import PODS
 from pumice.core.plugins.kubebatch.affinity import RequiredAffinity
-from pumice.core.session.rows import NodeRows
+from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.session import Session
 
 _NOT_READY = "node.kubernetes.io/not-ready"

@@ -12,10 +12,10 @@ from functools import lru_cache
 import numpy as np
 
 from pumice.core.cache.tasks import TaskClass
+from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.terms import LeastAndBalanced
 from pumice.core.session.hooks import Scores
-from pumice.core.session.rows import NodeRows
 from pumice.core.session.session import Session
-from pumice.core.session.terms import LeastAndBalanced
 
 FULL = 100.0
 GPU = "nvidia.com/gpu"

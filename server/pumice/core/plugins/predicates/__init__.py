@@ -15,15 +15,15 @@ from pumice.core.plugins.predicates.attachments import VolumeLimits
 from pumice.core.plugins.predicates.binding import VolumeBinding
 from pumice.core.plugins.predicates.equivalence import EquivalenceCache
 from pumice.core.plugins.predicates.interpod import InterPodAffinity, has_required_terms
+from pumice.core.plugins.predicates.node_filters import NodeFilters
 from pumice.core.plugins.predicates.ports import port_refusal
 from pumice.core.plugins.predicates.simulation import AffinitySimulation
 from pumice.core.plugins.predicates.spread import TopologySpread
-from pumice.core.plugins.predicates.stable import StableFilters
 from pumice.core.plugins.predicates.zones import VolumeZones
+from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.terms import PodLimit
 from pumice.core.session.hooks import EventHandler
-from pumice.core.session.rows import NodeRows
 from pumice.core.session.session import Session
-from pumice.core.session.terms import PodLimit
 
 POD_COUNT = "node(s) pod number exceeded"
 
@@ -41,7 +41,7 @@ _SWITCHES = (_NODE_AFFINITY, _PORTS, _TAINTS, _POD_AFFINITY, _LIMITS, _ZONES, _S
 
 @dataclass(frozen=True, slots=True)
 class _Concerns:
-    """Which filters beyond the stable ones have anything to do for a class."""
+    """Which filters beyond those of the node have anything to do for a class."""
 
     ports: bool
     pod_affinity: bool
@@ -98,10 +98,10 @@ class PredicatesPlugin:
     def open(self, session: Session) -> None:
         self._session = session
         self._moves = session.moves
-        self._stable = StableFilters(
+        self._node_filters = NodeFilters(
             session, affinity=self._on[_NODE_AFFINITY], taints=self._on[_TAINTS]
         )
-        self._cache = EquivalenceCache(self._stable) if self._caches else None
+        self._cache = EquivalenceCache(self._node_filters) if self._caches else None
         self._pods = InterPodAffinity(session) if self._on[_POD_AFFINITY] else None
         self._spread = TopologySpread(session)
         self._limits = VolumeLimits(session)
@@ -146,7 +146,7 @@ class PredicatesPlugin:
             return False
         if self._pods is not None and self._session.pods.had_anti_affinity is not None:
             return False
-        return self._stable.why_not_anywhere(class_.spec) is None
+        return self._node_filters.why_not_anywhere(class_.spec) is None
 
     def _meets_objections(self, task: Task) -> bool:
         """Whether pods on nodes may object to a task that has no terms of its own."""
@@ -157,7 +157,7 @@ class PredicatesPlugin:
     # The filters.
 
     def _why_not_anywhere(self, task: Task) -> str | None:
-        problem = self._stable.why_not_anywhere(task.class_.spec)
+        problem = self._node_filters.why_not_anywhere(task.class_.spec)
         if problem is not None:
             return _failed("NodeAffinity", problem)
         if self._cache is not None:
@@ -195,7 +195,7 @@ class PredicatesPlugin:
 
     def _of_class(self, class_: TaskClass) -> Iterable[Refusal]:
         # With the cache, pods of one class may get different answers: each is asked for itself.
-        return () if self._cache is not None else self._stable.refusals(class_)
+        return () if self._cache is not None else self._node_filters.refusals(class_)
 
     def _of_task(self, task: Task) -> Iterable[Refusal] | None:
         concerns = self._concerns_of(task.class_)

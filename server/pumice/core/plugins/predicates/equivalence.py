@@ -1,4 +1,4 @@
-"""Remembers, for pods made from one template, which nodes passed the stable filters."""
+"""Remembers, for pods made from one template, which nodes passed the node filters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask, Refusal
-from pumice.core.plugins.predicates.stable import StableFilters
+from pumice.core.plugins.predicates.node_filters import NodeFilters
 
 TEMPLATE = "volcano.sh/template-uid"
 FAILED = "plugin equivalence cache predicates failed"
@@ -18,7 +18,7 @@ class EquivalenceCache:
     Volcano believes the annotation: pods with equal templates and different specs share a verdict.
     """
 
-    def __init__(self, filters: StableFilters) -> None:
+    def __init__(self, filters: NodeFilters) -> None:
         self._filters = filters
         # By class: the stable filters' own answers.
         self._fresh: dict[int, list[Refusal]] = {}

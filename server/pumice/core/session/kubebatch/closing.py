@@ -10,15 +10,9 @@ from pumice.core.cache.shadow import KubeBatchJob, Origin
 from pumice.core.decisions import PodGroupStatusChanged, StatusChange
 from pumice.core.model.group import PodGroupPhase, PodGroupStatus
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.closing import (
-    UNSCHEDULABLE,
-    differs,
-    fit_text,
-    is_found_unschedulable,
-    is_quiet,
-    is_shown,
-    tell_pod,
-)
+from pumice.core.session.closing.conditions import is_found_unschedulable, tell_pod
+from pumice.core.session.closing.messages import UNSCHEDULABLE, fit_text
+from pumice.core.session.closing.statuses import differs, is_quiet, is_shown
 from pumice.core.session.session import Session
 
 _NOT_PLACED = (TaskStatus.ALLOCATED, TaskStatus.PENDING)

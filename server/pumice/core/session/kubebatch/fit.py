@@ -10,9 +10,9 @@ import numpy as np
 
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask, Refusal
-from pumice.core.session.feasibility import why_not_bindable
+from pumice.core.session.feasibility.filters import why_not_bindable
+from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.kubebatch.session import KubeBatchSession
-from pumice.core.session.views import ClassView
 
 OUT_OF_SYNC = "node(s) were out of sync"
 

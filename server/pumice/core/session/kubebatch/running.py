@@ -11,8 +11,8 @@ from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.model.status import TaskStatus
+from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.kubebatch.session import KubeBatchSession
-from pumice.core.session.views import ClassView
 
 
 class RunningTasks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.core.model.resources import Number, Resources
-from pumice.core.session.accounts import QueueAccount
+from pumice.core.session.queues import QueueAccount
 
 
 def share(part: Resources, whole: Resources) -> float:

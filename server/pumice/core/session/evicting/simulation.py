@@ -10,8 +10,8 @@ from pumice.core.model.group import Queue
 from pumice.core.session.hooks import Simulation
 
 if TYPE_CHECKING:
+    from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
-    from pumice.core.session.views import ClassView
 
 
 class SimulatedNode:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.session.heap import LiveHeap
+from pumice.core.session.ordering.heap import LiveHeap
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session

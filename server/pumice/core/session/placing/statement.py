@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pumice.core.cache.tasks import Task, Transaction
 from pumice.core.model.fit import Mask
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.batch import best_rows
+from pumice.core.session.placing.batch import best_rows
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pumice.core.cache.tasks import Task
 from pumice.core.errors import InvariantError
 from pumice.core.model.group import Queue
-from pumice.core.session.answers import Answers, real, text_or_none, truth
+from pumice.core.session.guarding.answers import Answers, real, text_or_none, truth
 from pumice.core.session.hooks import EventHandler, Simulation, VictimBound
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Refusal
 from pumice.core.model.reasons import Reason
-from pumice.core.session.terms import RowTerm
+from pumice.core.session.feasibility.terms import RowTerm
 
 Question = tuple[Any, ...]
 

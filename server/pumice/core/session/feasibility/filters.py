@@ -10,12 +10,12 @@ from pumice.core.cache.nodes import PODS_COLUMN
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.pod import PodSpec
-from pumice.core.session.rows import NodeRows
-from pumice.core.session.terms import PodLimit
+from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.terms import PodLimit
 
 if TYPE_CHECKING:
+    from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
-    from pumice.core.session.views import ClassView
 
 CLAIMS_NOT_ALLOCATED = "pod has resource claims, which this scheduler does not allocate"
 

@@ -10,7 +10,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
-from pumice.core.session.heap import Heap, KeyHeap, LiveHeap
+from pumice.core.session.ordering.heap import Heap, KeyHeap, LiveHeap
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session

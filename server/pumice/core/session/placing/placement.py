@@ -14,12 +14,12 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.group import QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.batch import is_plain, is_plain_class
-from pumice.core.session.statement import Statement
+from pumice.core.session.placing.batch import is_plain, is_plain_class
+from pumice.core.session.placing.statement import Statement
 
 if TYPE_CHECKING:
+    from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
-    from pumice.core.session.views import ClassView
 
 
 _OPEN = QueueState.OPEN

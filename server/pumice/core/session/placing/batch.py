@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
-from pumice.core.session.feasibility import why_not_bindable
-from pumice.core.session.rows import NodeRows
-from pumice.core.session.views import NEVER
+from pumice.core.session.feasibility.filters import why_not_bindable
+from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.views import NEVER
 
 if TYPE_CHECKING:
+    from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
-    from pumice.core.session.views import ClassView
 
 # Rows are computed about so many at a time: fewer waste calls, more waste rows.
 _ROWS_AT_ONCE = 32

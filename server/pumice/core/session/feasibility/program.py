@@ -10,8 +10,14 @@ from pumice.core import kernel
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
+from pumice.core.session.feasibility.terms import (
+    TERM_OF_POINT,
+    Fullness,
+    LeastAndBalanced,
+    PodLimit,
+    RowTerm,
+)
 from pumice.core.session.hooks import Chains
-from pumice.core.session.terms import TERM_OF_POINT, Fullness, LeastAndBalanced, PodLimit, RowTerm
 
 if TYPE_CHECKING:
     from pumice.core.kernel._rows import Parts, Program

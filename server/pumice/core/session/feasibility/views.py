@@ -17,9 +17,9 @@ from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.tolerance import Tolerance
+from pumice.core.session.feasibility.program import RowProgram, terms_of
+from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import Chains
-from pumice.core.session.program import RowProgram, terms_of
-from pumice.core.session.rows import NodeRows
 
 # Where more than one row in so many was touched, all are computed without picking.
 _REFRESH_ALL_ABOVE = 2

@@ -9,8 +9,8 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 
 if TYPE_CHECKING:
+    from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
-    from pumice.core.session.views import ClassView
 
 
 class EvictionNodes:

@@ -9,7 +9,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.standing import Standing
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
-from pumice.core.session.heap import LiveHeap
+from pumice.core.session.ordering.heap import LiveHeap
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session

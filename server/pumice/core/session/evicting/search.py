@@ -18,14 +18,14 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
-from pumice.core.session.evictable_sums import EvictableSums
+from pumice.core.session.evicting.marks import VictimMarks
+from pumice.core.session.evicting.sums import EvictableSums
+from pumice.core.session.evicting.tiers import VictimTier, would_free
 from pumice.core.session.hooks import VictimBound
-from pumice.core.session.marks import VictimMarks
-from pumice.core.session.tiers import VictimTier, would_free
 
 if TYPE_CHECKING:
+    from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
-    from pumice.core.session.views import ClassView
 
 # After so many wrong guesses for one task all nodes are summed up again.
 _MOST_WRONG_GUESSES = 4

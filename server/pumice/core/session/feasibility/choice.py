@@ -11,8 +11,8 @@ from pumice.core.model.fit import Mask
 from pumice.core.session.hooks import Rows, Scores
 
 if TYPE_CHECKING:
+    from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
-    from pumice.core.session.views import ClassView
 
 
 class NodeChoice:

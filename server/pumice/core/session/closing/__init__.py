@@ -1,0 +1,1 @@
+"""What a session writes when it ends: phases, conditions, events and statuses."""

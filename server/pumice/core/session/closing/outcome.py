@@ -1,0 +1,50 @@
+"""What a session reports beside decisions and statuses: events, waits and reservations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pumice.core.decisions import Event, PodGroupStatusChanged, StatusChange, Wait
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.resources import Resources
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.closing.messages import UNSCHEDULABLE
+from pumice.core.session.session import Session
+
+
+def events_of(session: Session, statuses: Iterable[StatusChange]) -> tuple[Event, ...]:
+    """The events of a session.
+
+    A plugin records why it holds a job back in every session. Such an event is reported only
+    together with a change of the job's status, so that neither the next session nor a restarted
+    core repeats it.
+    """
+    changed = {s.uid for s in statuses if isinstance(s, PodGroupStatusChanged)}
+    return tuple([e for e in session.events if not _is_repeatable(e) or e.uid in changed])
+
+
+def _is_repeatable(event: Event) -> bool:
+    return event.kind == "PodGroup" and event.reason == UNSCHEDULABLE and not event.warning
+
+
+def waits_of(session: Session) -> tuple[Wait, ...]:
+    """Why jobs wait, those included that no session looks at because their queue is not there."""
+    found = {id_: Wait(id_, tuple(reasons)) for id_, reasons in session.reasons.items()}
+    found |= session.waiting.room.waits
+    if len(session.jobs) < len(session.cache.jobs):
+        for id_, job in session.cache.jobs.items():
+            if job.group is None or job.queue in session.queues:
+                continue
+            if job.index.pending or not len(job.index):
+                missing = Reason("core", ReasonCode.QUEUE_MISSING, subjects=(job.queue,))
+                found[id_] = Wait(id_, (missing,))
+    return tuple([found[id_] for id_ in sorted(found)])
+
+
+def promises_of(session: Session, touched: Iterable[str]) -> dict[str, Resources]:
+    """By node: what was promised to pods that wait for room which is being freed."""
+    found: dict[str, Resources] = {}
+    for id_ in touched:
+        for task in session.jobs[id_].index.with_status(TaskStatus.PIPELINED).values():
+            found.setdefault(task.node_name, Resources()).add(task.request)
+    return found

@@ -1,0 +1,57 @@
+"""What queues hold, as their statuses say it."""
+
+from __future__ import annotations
+
+from pumice.core.decisions import QueueStatusChanged, StatusChange
+from pumice.core.model.resources import Resources
+from pumice.core.session.session import Session
+
+ROOT_QUEUE = "root"
+
+
+def queue_statuses(session: Session) -> list[StatusChange]:
+    held = {name: Resources() for name in session.queues}
+    for queue_name, own in _held_by_queue(session).items():
+        for name in _with_ancestors(session, queue_name):
+            held[name].add(own)
+    changes: list[StatusChange] = []
+    for name, queue in session.queues.items():
+        amounts = tuple((n, int(v)) for n, v in held[name].items() if v)
+        if amounts != tuple(item for item in _sorted_amounts(queue.allocated) if item[1]):
+            changes.append(QueueStatusChanged(name, queue.uid, amounts))
+    return changes
+
+
+def _held_by_queue(session: Session) -> dict[str, Resources]:
+    """What the jobs of each queue hold now: what they held at the beginning, and what moved."""
+    totals = session.totals
+    held = {}
+    for name in totals.queues():
+        contribution = totals.of(name)
+        if contribution is not None:
+            held[name] = contribution.allocated.clone()
+    for job_id in sorted(session.moves.touched_jobs):
+        job = session.jobs[job_id]
+        own = held.get(job.queue)
+        if own is None:
+            own = held[job.queue] = Resources()
+        own.add(job.index.allocated).add_times(totals.allocated_of(job_id), -1)
+    return held
+
+
+def _sorted_amounts(amounts: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
+    return [(name, int(value)) for name, value in Resources.of(amounts).items()]
+
+
+def _with_ancestors(session: Session, name: str) -> list[str]:
+    """The queue and all above it up to the root; without a root queue, the queue alone.
+
+    A missing parent ends the walk, and so does a cycle: the reference crashes on both.
+    """
+    names = [name]
+    while ROOT_QUEUE in session.queues and name in session.queues and name != ROOT_QUEUE:
+        name = session.queues[name].parent or ROOT_QUEUE
+        if name not in session.queues or name in names:
+            break
+        names.append(name)
+    return names

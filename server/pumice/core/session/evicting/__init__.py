@@ -1,0 +1,19 @@
+"""The search for victims: actions and plugins import from here, never from the modules inside."""
+
+from pumice.core.session.evicting.broken_gangs import GANG_BROKEN, break_up
+from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
+from pumice.core.session.evicting.order import VictimOrder
+from pumice.core.session.evicting.search import Prospects, VictimSearch, Wanted
+from pumice.core.session.evicting.simulation import SimulatedNode
+
+__all__ = [
+    "GANG_BROKEN",
+    "EvictionNodes",
+    "Prospects",
+    "SimulatedNode",
+    "VictimOrder",
+    "VictimSearch",
+    "Wanted",
+    "break_up",
+    "frees_enough",
+]

@@ -1,0 +1,1 @@
+"""Which nodes a task may go to, and which is best: filters, scores and class views."""

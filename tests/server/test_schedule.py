@@ -1,6 +1,7 @@
 """Schedule: the core as a pure function, and what would be decided on a live cluster."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -308,3 +309,63 @@ async def test_evictions_for_a_hypothetical_job_are_told(core: RunningCore) -> N
     evicted = [d.evict for d in response.decisions if d.HasField("evict")]
     assert [e.for_job for e in evicted] == ["team/high"]
     assert binds(response) == {"high-0": "n1"}
+
+
+# Bombs.
+
+
+def bomb(nodes: int, pods: int) -> list[object_pb2.ClusterObject]:
+    """Every node offers a resource of its own, and every pod asks for one."""
+    objects = [queue(), group("a", pods)]
+    for number in range(nodes):
+        held = node(f"n{number}")
+        held.node.allocatable[f"x/{number}"] = 1
+        objects.append(held)
+    for number in range(pods):
+        asks = pod("a", number)
+        asks.pod.spec.requests[f"x/{number}"] = 1
+        objects.append(asks)
+    return objects
+
+
+async def test_a_trial_that_needs_too_much_memory_costs_its_sender_an_error(
+    socket_folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    limits = Limits(trial_memory_bytes=4_000_000)
+    async with running_core(socket_folder, limits) as core:
+        code, detail = await refused(core, inline("r1", *bomb(300, 300)))
+        assert code is Code.RESOURCE_EXHAUSTED
+        assert detail.limit_name == "bytes of memory of a trial"
+        small = await schedule(core, inline("r2", queue(), node("n1"), *gang("job", 1)))
+        assert binds(small) == {"job-0": "n1"}
+    assert "Traceback" not in capfd.readouterr().err
+
+
+async def test_a_trial_that_runs_out_of_memory_leaves_others_alone(socket_folder: Path) -> None:
+    limits = Limits(trial_memory_bytes=4_000_000)
+    async with running_core(socket_folder, limits) as core:
+        small = inline("r2", queue(), node("n1"), *gang("job", 1))
+        await schedule(core, small)
+        bombs = asyncio.gather(*(refused(core, inline(f"b{n}", *bomb(300, 300))) for n in range(3)))
+        items = [queue(), node("n1"), *gang("job", 1)]
+        answers = asyncio.gather(*(schedule(core, inline(f"s{n}", *items)) for n in range(3)))
+        assert [code for code, _ in await bombs] == [Code.RESOURCE_EXHAUSTED] * 3
+        assert all(binds(answer) == {"job-0": "n1"} for answer in await answers)
+
+
+async def test_nodes_by_resources_are_limited_before_anything_is_made(
+    socket_folder: Path,
+) -> None:
+    limits = Limits(trial_resources=10, trial_cells=100)
+    async with running_core(socket_folder, limits) as core:
+        code, detail = await refused(core, inline("r1", *bomb(20, 0)))
+        assert (code, detail.limit_name) == (
+            Code.RESOURCE_EXHAUSTED,
+            "resources of a request's nodes",
+        )
+        plain = [node(f"n{number}") for number in range(40)]
+        code, detail = await refused(core, inline("r2", *plain))
+        assert (code, detail.limit_name) == (
+            Code.RESOURCE_EXHAUSTED,
+            "nodes by resources of a request",
+        )

@@ -42,6 +42,11 @@ class Limits:
     trial_objects: int = 50_000
     trial_sessions: int = 1_000
     trial_timeout_ns: int = 30 * _SECOND_NS
+    # Memory of a trial beyond what it shares with its cluster, resources that the nodes of a request
+    # may offer together, and nodes times resources.
+    trial_memory_bytes: int = 512 * 1024 * 1024
+    trial_resources: int = 1_000
+    trial_cells: int = 5_000_000
     # CheckConfig: at work and waiting for their turn.
     checks_at_once: int = 2
     checks_waiting: int = 64

@@ -9,6 +9,7 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.explaining.explain import Explainer
 from pumice.server.inspection import answers
+from pumice.server.limits import Limits
 from pumice.server.peers import peer_of
 from pumice.server.surroundings import Surroundings
 from pumice.server.whatif.answers import Answers
@@ -18,6 +19,19 @@ from pumice.v1 import scheduling_service_pb2_grpc
 
 _SECOND_NS = 1_000_000_000
 _LONGEST_ID = 200
+
+
+def check_node_table(held: pb.ObjectSet, limits: Limits) -> None:
+    """The engine keeps a cell for every node and every resource that a node offers."""
+    nodes = [*held.nodes, *(o.node for o in held.other_objects if o.HasField("node"))]
+    names = {name for node in nodes for name in node.allocatable}
+    if len(names) > limits.trial_resources:
+        raise errors.LimitError(
+            "resources of a request's nodes", limits.trial_resources, len(names)
+        )
+    cells = len(names) * len(nodes)
+    if cells > limits.trial_cells:
+        raise errors.LimitError("nodes by resources of a request", limits.trial_cells, cells)
 
 
 class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
@@ -67,6 +81,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         )
         if count > limits.trial_objects:
             raise errors.LimitError("objects of a request", limits.trial_objects, count)
+        check_node_table(held, limits)
 
     def _seconds(self, request: pb.ScheduleRequest, context: Any) -> float:
         """The shortest of what the request, the call and the core allow."""
@@ -93,7 +108,9 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
                 else:
                     link = await self._followers.of(cluster)
                 now_ns = self._around.clock.now_ns()
-                data = await link.ask(request.SerializeToString(), now_ns, seconds)
+                data = await link.ask(
+                    request.SerializeToString(), now_ns, seconds, limits.trial_memory_bytes
+                )
         except TimeoutError:
             raise errors.TrialTimeoutError(seconds) from None
         finally:

@@ -21,6 +21,7 @@ from typing import Any
 
 from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.errors import PumiceError
+from pumice.server.errors import LimitError
 from pumice.server.explaining.sight import Subject, see
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.plugins import installed_registry
@@ -42,6 +43,7 @@ class _Trial:
     pid: int
     pipe: int
     answer: bytearray
+    memory_bytes: int
 
 
 class FollowedState:
@@ -185,20 +187,23 @@ class Follower:
 
     # Trials.
 
-    def _ask(self, id_: int, request: bytes, now_ns: int, seconds: int) -> None:
+    def _ask(self, id_: int, request: bytes, now_ns: int, seconds: int, memory_bytes: int) -> None:
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.close(reading)
-            _limit(seconds)
-            _write_all(writing, self._answer(id_, request, now_ns))
-            os._exit(0)
+            try:
+                os.close(reading)
+                _limit(seconds, memory_bytes)
+                _write_all(writing, self._answer(id_, request, now_ns))
+            finally:
+                # Whatever happened: the fork must not go on as if it were the follower.
+                os._exit(0)
         os.close(writing)
-        trial = self._trials[id_] = _Trial(id_, pid, reading, bytearray())
+        trial = self._trials[id_] = _Trial(id_, pid, reading, bytearray(), memory_bytes)
         self._selector.register(reading, selectors.EVENT_READ, trial)
 
     def _answer(self, id_: int, request: bytes, now_ns: int) -> bytes:
-        """In the fork: nothing here is kept."""
+        """In the fork: nothing here is kept. Empty: it had too little memory."""
         try:
             parsed = ScheduleRequest.FromString(request)
             if parsed.WhichOneof("source") == "inline":
@@ -208,9 +213,9 @@ class Follower:
                 response = run_trial(self._followed.state, parsed, now_ns)
             return frames.pack(frames.ANSWER, id_, response.SerializeToString())
         except PumiceError as error:
-            detail = detail_of(error).SerializeToString()
-            code = code_of(error).name
-            return frames.pack(frames.FAILED, id_, code, message_of(error), detail)
+            return _refusal(id_, error)
+        except MemoryError:
+            return b""
         except BaseException as error:
             text = f"{type(error).__name__}: {error}"
             return frames.pack(frames.FAILED, id_, "", text, b"")
@@ -222,8 +227,11 @@ class Follower:
             return
         answer = bytes(trial.answer)
         self._end(trial)
-        # Nothing: it was killed by a limit of its own.
-        _write_all(self._target, answer or frames.pack(frames.FAILED, trial.id, "", "killed", b""))
+        if not answer:
+            limit = trial.memory_bytes
+            error = LimitError("bytes of memory of a trial", limit, limit + 1)
+            answer = _refusal(trial.id, error)
+        _write_all(self._target, answer)
 
     def _cancel(self, id_: int) -> None:
         trial = self._trials.get(id_)
@@ -238,12 +246,30 @@ class Follower:
         os.waitpid(trial.pid, 0)
 
 
-def _limit(seconds: int) -> None:
+def _refusal(id_: int, error: PumiceError) -> bytes:
+    detail = detail_of(error).SerializeToString()
+    return frames.pack(frames.FAILED, id_, code_of(error).name, message_of(error), detail)
+
+
+def _limit(seconds: int, memory_bytes: int) -> None:
+    """In the fork: how much time and memory it may use, beyond what it shares."""
     gc.disable()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds + 1, seconds + 1))
-    # Nobody wants a dump of a trial that was too long.
+    # A core dump of a trial is of no use.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    most = _data_bytes() + memory_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def _data_bytes() -> int:
+    """Writable memory that this process has already."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[5]) * resource.getpagesize()
+    except OSError:
+        # Not Linux: what it used at most.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _write_all(target: int, data: bytes) -> None:

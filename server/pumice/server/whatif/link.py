@@ -129,10 +129,10 @@ class FollowerLink:
 
     # Questions.
 
-    async def ask(self, request: bytes, now_ns: int, seconds: float) -> bytes:
+    async def ask(self, request: bytes, now_ns: int, seconds: float, memory_bytes: int) -> bytes:
         """The answer to a ScheduleRequest."""
-        limit = int(seconds) + 1
-        answer = await self._question(seconds, frames.ASK, request, now_ns, limit)
+        limits = (int(seconds) + 1, memory_bytes)
+        answer = await self._question(seconds, frames.ASK, request, now_ns, *limits)
         assert isinstance(answer, bytes)
         return answer
 

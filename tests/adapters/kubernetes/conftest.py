@@ -118,9 +118,15 @@ async def watched(session: ApiSession, metrics: Metrics) -> AsyncIterator[Callab
 
     def start(**options: Any) -> Cluster:
         options.setdefault("make_queues", False)
+        may_act = options.pop("may_act", lambda: True)
         clock = FastClock()
         world = KubernetesWorld(
-            session, KubernetesOptions(**options), clock, metrics, rng=random.Random(1)
+            session,
+            KubernetesOptions(**options),
+            clock,
+            metrics,
+            may_act=may_act,
+            rng=random.Random(1),
         )
         started.append(Cluster(world, clock, metrics))
         return started[-1]

@@ -80,6 +80,12 @@ class ObjectIndex:
     claims: dict[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
     # Resources of objects that are not of Volcano's own API group, by uid.
     resources: dict[str, Resource] = field(default_factory=dict)
+    # The uid of the claim that each volume is bound to or reserved for, by the volume's name.
+    volume_claims: dict[str, str] = field(default_factory=dict)
     # By uid.
     groups: dict[str, GroupVersion] = field(default_factory=dict)
     terminating: TerminatingNamespaces = field(default_factory=TerminatingNamespaces)
+
+    def volumes_of(self, claim_uid: str) -> list[str]:
+        """The volumes that are bound to a claim or reserved for it."""
+        return sorted(name for name, uid in self.volume_claims.items() if uid == claim_uid)

@@ -20,6 +20,7 @@ from pumice.adapters.runtime.world import ObjectGone, ObjectSeen, WorldEvent
 from pumice.manifests import ManifestError, decode
 from pumice.v1.object_pb2 import (
     KIND_NAMESPACE,
+    KIND_PERSISTENT_VOLUME,
     KIND_PERSISTENT_VOLUME_CLAIM,
     KIND_POD,
     KIND_POD_GROUP,
@@ -219,6 +220,12 @@ class ObjectStore:
         elif self._kind == KIND_PERSISTENT_VOLUME_CLAIM:
             key = (metadata.namespace, metadata.name)
             self._index.claims[key] = seen.persistent_volume_claim
+        elif self._kind == KIND_PERSISTENT_VOLUME:
+            volume = seen.persistent_volume
+            if volume.claim_uid:
+                self._index.volume_claims[volume.name] = volume.claim_uid
+            else:
+                self._index.volume_claims.pop(volume.name, None)
         elif self._kind == KIND_NAMESPACE:
             is_terminating = metadata.deletion_timestamp is not None
             self._index.terminating.update(metadata.name, metadata.uid, is_terminating)
@@ -231,5 +238,7 @@ class ObjectStore:
             held = self._index.claims.get(key)
             if held is not None and held.uid == uid:
                 del self._index.claims[key]
+        elif self._kind == KIND_PERSISTENT_VOLUME:
+            self._index.volume_claims.pop(key[1], None)
         elif self._kind == KIND_NAMESPACE:
             self._index.terminating.remove(key[1], uid)

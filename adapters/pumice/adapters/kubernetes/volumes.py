@@ -1,83 +1,68 @@
-"""Volumes before pods: what volume controllers wait for is written, their work is waited for.
+"""Binds the volumes of a pod before the pod itself is bound.
 
-The wait spans several calls of the binder, so that it holds no slot: each says "not yet" until the
-watch has shown every claim bound, or until the time is up and all that was written is undone.
+The wait for the volume controllers spans several calls of the binder, so that it holds no slot: each
+call answers WAITING until the watch has shown every claim bound, or until the time is up.
+
+An attempt is all that was reserved for one pod. It ends in one of two ways: the pod is bound and the
+volumes are taken, or all reservations are undone. What was reserved is noted before it is written,
+because a write whose answer was lost may have succeeded. An attempt that nobody goes on with, because
+its decision was dropped or its outcome was found otherwise, is ended by `run`, which asks the pod.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from pumice.adapters.kubernetes.errors import (
-    CONFLICT,
-    NOT_FOUND,
-    UNPROCESSABLE,
-    ApiError,
-    KubernetesError,
-    one_line,
-)
+from pumice.adapters.kubernetes.errors import KubernetesError, one_line
 from pumice.adapters.kubernetes.object_index import ObjectIndex
-from pumice.adapters.kubernetes.resources import CLAIMS, VOLUMES
+from pumice.adapters.kubernetes.reservations import (
+    Reservation,
+    ReservationWriter,
+    Undone,
+    VolumeError,
+)
 from pumice.adapters.kubernetes.results import result_of
-from pumice.adapters.kubernetes.session import MERGE, ApiSession, Fence
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.metrics import Metrics
-from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
+from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult, ReadError, Reading
 from pumice.v1.decision_pb2 import Bind, VolumeChoice
 from pumice.v1.storage_pb2 import VOLUME_PHASE_LOST, PersistentVolumeClaim
 
 log = logging.getLogger(__name__)
 
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-_ENCODE: Final = msgspec.json.Encoder().encode
 _NOT_YET_SECONDS: Final = 0.25
+# An attempt that was not gone on with for so long is ended, and looked for so often.
+_IDLE_SECONDS: Final = 60.0
+_SWEEP_SECONDS: Final = 5.0
+# How long the end of the process may take for undoing.
+_CLOSE_SECONDS: Final = 3.0
+# The outcomes of a bind after which the pod will not be bound by this decision.
+_ENDED: Final = frozenset(
+    {ApplyCode.FORBIDDEN, ApplyCode.INVALID, ApplyCode.NOT_FOUND, ApplyCode.OTHER_UID}
+)
 
-_Undo = Callable[[], Awaitable[None]]
-
-
-class _ClaimRef(msgspec.Struct):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class _VolumeSpec(msgspec.Struct, rename="camel"):
-    claim_ref: _ClaimRef | None = None
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _Volume(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _VolumeSpec = msgspec.field(default_factory=_VolumeSpec)
-
-
-_VOLUME: Final = msgspec.json.Decoder(_Volume)
-
-
-class _VolumeProblem(Exception):  # noqa: N818 - carries a result, not an error
-    """The pod cannot have these volumes now."""
-
-    def __init__(self, result: ApplyResult) -> None:
-        super().__init__(result.reason)
-        self.result = result
+ReadPod = Callable[[str, str], Awaitable[Reading]]
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """What was written for one pod."""
+    """What was reserved for one pod."""
 
+    namespace: str
+    name: str
+    uid: str
     node: str
     started: float
-    # By claim.
-    undo: dict[str, _Undo] = field(default_factory=dict)
+    touched: float
+    # By claim; and those of which the write was answered.
+    reservations: dict[str, Reservation] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    # Claims whose volume was found to fit the node.
+    checked: set[str] = field(default_factory=set)
+    # Somebody works on it: the others wait.
+    is_busy: bool = False
 
 
 class VolumeBinder:
@@ -85,199 +70,218 @@ class VolumeBinder:
 
     def __init__(
         self,
-        api: ApiSession,
+        writer: ReservationWriter,
+        read_pod: ReadPod,
         index: ObjectIndex,
         clock: Clock,
         metrics: Metrics,
-        fence: Fence,
         call_seconds: float,
         limit_seconds: float,
     ) -> None:
-        self._api, self._index = api, index
-        self._clock, self._metrics, self._fence = clock, metrics, fence
+        self._writer, self._read_pod, self._index = writer, read_pod, index
+        self._clock, self._metrics = clock, metrics
         self._seconds, self._limit = call_seconds, limit_seconds
+        # By the pod's uid.
         self._attempts: dict[str, _Attempt] = {}
+        metrics.gauge_from("volume_reservations", lambda: len(self._attempts))
+
+    # What the binder calls.
 
     async def prepare(self, order: Bind) -> ApplyResult:
-        """DONE: every claim is bound; WAITING: come again; anything else: undone and over."""
-        attempt = self._attempts.get(order.uid)
-        if attempt is None or attempt.node != order.node:
-            attempt = _Attempt(order.node, self._clock.now())
-            self._attempts[order.uid] = attempt
+        """DONE: every claim is bound; WAITING: come again; other: not possible, all undone."""
+        attempt = self._attempt(order)
+        if attempt.is_busy:
+            return _waiting("an earlier attempt is being ended")
+        attempt.is_busy = True
         try:
-            waiting = [
-                choice.claim
-                for choice in order.volumes
-                if not await self._is_bound(order, choice, attempt)
-            ]
-        except _VolumeProblem as problem:
-            return await self._fail(order.uid, problem.result)
+            await self._adopt(attempt, order)
+            return await self._reserve(attempt, order)
+        except VolumeError as error:
+            return await self._fail(attempt, error.result)
         except KubernetesError as error:
             result = result_of(error)
-            if result.code in (ApplyCode.FORBIDDEN, ApplyCode.INVALID):
-                return await self._fail(order.uid, result)
-            return result
+            return await self._fail(attempt, result) if result.code in _ENDED else result
+        finally:
+            attempt.is_busy = False
+            attempt.touched = self._clock.now()
+
+    async def settle(self, order: Bind, result: ApplyResult) -> None:
+        """Ends the attempt when the result of the pod's own binding is final."""
+        attempt = self._attempts.get(order.uid)
+        if attempt is None or attempt.is_busy:
+            return
+        if result.code is ApplyCode.PLACED:
+            is_taken = result.node == attempt.node
+        elif result.code is ApplyCode.DONE or result.code in _ENDED:
+            is_taken = result.code is ApplyCode.DONE
+        else:
+            # The bind is tried again, or `run` finds out.
+            return
+        if is_taken:
+            self._forget(attempt)
+        else:
+            await self._end(attempt)
+
+    # Ending what nobody goes on with.
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(_SWEEP_SECONDS)
+            now = self._clock.now()
+            idle = [a for a in self._attempts.values() if now - a.touched > _IDLE_SECONDS]
+            for attempt in idle:
+                await self._resolve(attempt)
+
+    async def close(self) -> None:
+        """Ends what is open, within a short time; a bound pod keeps its volumes."""
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                for attempt in list(self._attempts.values()):
+                    await self._resolve(attempt)
+        except TimeoutError:
+            log.warning("%d pods keep volume reservations", len(self._attempts))
+
+    async def _resolve(self, attempt: _Attempt) -> None:
+        """Ends an attempt by what the pod shows."""
+        if attempt.is_busy:
+            return
+        try:
+            reading = await self._read_pod(attempt.namespace, attempt.name)
+        except ReadError as error:
+            log.info("volumes of pod %s stay reserved: %s", attempt.name, one_line(error))
+            return
+        pod = reading.object.pod if reading.object is not None else None
+        if pod is not None and pod.uid == attempt.uid and pod.node_name == attempt.node:
+            self._forget(attempt)
+        elif not attempt.is_busy:
+            await self._end(attempt)
+
+    async def _end(self, attempt: _Attempt) -> None:
+        """Undoes everything, and forgets the attempt if that succeeds."""
+        attempt.is_busy = True
+        try:
+            await self._undo(attempt, list(attempt.reservations))
+            self._forget(attempt)
+        except (KubernetesError, VolumeError) as error:
+            self._metrics.count("volume_undos", result="failed")
+            log.warning("volumes of pod %s stay reserved: %s", attempt.name, one_line(error))
+        finally:
+            attempt.is_busy = False
+
+    async def _fail(self, attempt: _Attempt, result: ApplyResult) -> ApplyResult:
+        await self._end(attempt)
+        return result
+
+    def _forget(self, attempt: _Attempt) -> None:
+        if self._attempts.get(attempt.uid) is attempt:
+            del self._attempts[attempt.uid]
+
+    async def _undo(self, attempt: _Attempt, claims: list[str]) -> None:
+        for claim in reversed(claims):
+            reservation = attempt.reservations[claim]
+            if not self._is_shared(attempt, reservation):
+                undone = await self._writer.undo(reservation)
+                self._metrics.count("volume_undos", result=undone.value)
+            attempt.written.discard(claim)
+            del attempt.reservations[claim]
+
+    def _is_shared(self, attempt: _Attempt, reservation: Reservation) -> bool:
+        """Whether another pod uses the same claim with the same volume, and waits for it too."""
+        return any(
+            other is not attempt and other.reservations.get(reservation.claim) == reservation
+            for other in self._attempts.values()
+        )
+
+    # One attempt.
+
+    def _attempt(self, order: Bind) -> _Attempt:
+        now = self._clock.now()
+        attempt = self._attempts.get(order.uid)
+        if attempt is None:
+            attempt = _Attempt(order.namespace, order.name, order.uid, order.node, now, now)
+            self._attempts[order.uid] = attempt
+        return attempt
+
+    async def _adopt(self, attempt: _Attempt, order: Bind) -> None:
+        """Goes on with an attempt. What the order does not want any more is undone."""
+        wanted = {choice.claim: choice.volume_name for choice in order.volumes}
+        other = [
+            claim
+            for claim, held in attempt.reservations.items()
+            if wanted.get(claim) != held.volume or (not held.volume and held.node != order.node)
+        ]
+        now = self._clock.now()
+        is_new = bool(other) or attempt.node != order.node
+        if is_new or now - attempt.touched > max(_NOT_YET_SECONDS, self._seconds):
+            # Another decision, or the same one made again.
+            attempt.started = now
+            attempt.checked.clear()
+        await self._undo(attempt, other)
+        attempt.node = order.node
+
+    async def _reserve(self, attempt: _Attempt, order: Bind) -> ApplyResult:
+        waiting = [
+            choice.claim
+            for choice in order.volumes
+            if not await self._is_bound(order, choice, attempt)
+        ]
         if not waiting:
             return DONE
         seconds = self._clock.now() - attempt.started
         if seconds > self._limit:
             self._metrics.count("volume_timeouts")
-            text = f"{', '.join(waiting)} not bound within {self._limit:g} s"
-            return await self._fail(order.uid, ApplyResult(ApplyCode.INVALID, text))
-        text = f"waiting for {', '.join(waiting)} to be bound"
-        return ApplyResult(ApplyCode.WAITING, text, retry_after_seconds=_NOT_YET_SECONDS)
-
-    async def settle(self, order: Bind, result: ApplyResult) -> None:
-        """The pod's own binding came to this."""
-        attempt = self._attempts.get(order.uid)
-        if attempt is None:
-            return
-        if result.code is ApplyCode.DONE:
-            del self._attempts[order.uid]
-        elif result.code in (ApplyCode.FORBIDDEN, ApplyCode.INVALID, ApplyCode.NOT_FOUND):
-            await self._fail(order.uid, result)
-
-    async def _fail(self, uid: str, result: ApplyResult) -> ApplyResult:
-        attempt = self._attempts.pop(uid)
-        for claim, undo in reversed(attempt.undo.items()):
-            try:
-                await undo()
-                self._metrics.count("volume_undos", result="done")
-            except KubernetesError as error:
-                # Bound meanwhile, or gone: then there is nothing to undo.
-                log.warning("claim %s could not be set free: %s", claim, one_line(error))
-        return result
+            raise VolumeError(f"{', '.join(waiting)} not bound within {self._limit:g} s")
+        return _waiting(f"waiting for {', '.join(waiting)} to be bound")
 
     async def _is_bound(self, order: Bind, choice: VolumeChoice, attempt: _Attempt) -> bool:
         claim = self._index.claims.get((order.namespace, choice.claim))
         if claim is None:
-            raise _VolumeProblem(
-                ApplyResult(ApplyCode.INVALID, f"there is no claim {choice.claim}")
-            )
+            raise VolumeError(f"there is no claim {choice.claim}")
         if claim.phase == VOLUME_PHASE_LOST:
-            raise _VolumeProblem(
-                ApplyResult(ApplyCode.INVALID, f"claim {choice.claim} has lost its volume")
-            )
+            raise VolumeError(f"claim {choice.claim} has lost its volume")
         if claim.volume_name and claim.bind_completed:
             if choice.volume_name and claim.volume_name != choice.volume_name:
-                text = f"claim {choice.claim} was bound to {claim.volume_name}"
-                raise _VolumeProblem(ApplyResult(ApplyCode.INVALID, text))
+                raise VolumeError(f"claim {choice.claim} was bound to {claim.volume_name}")
+            if choice.claim not in attempt.checked:
+                # The volume, or the node, may be another than the decision was based on.
+                await self._writer.check_affinity(claim.volume_name, order.node)
+                attempt.checked.add(choice.claim)
             return True
-        if choice.claim in attempt.undo:
+        if choice.claim in attempt.written:
             self._check_provisioning(claim, choice, attempt)
             return False
-        if choice.volume_name:
-            attempt.undo[choice.claim] = await self._reserve(claim, choice.volume_name)
-        else:
-            attempt.undo[choice.claim] = await self._select(claim, order.node)
+        await self._free_others(claim, choice.volume_name)
+        reservation = Reservation(
+            claim.namespace, claim.name, claim.uid, choice.volume_name, order.node
+        )
+        attempt.reservations[choice.claim] = reservation
+        await self._writer.write(reservation)
+        attempt.written.add(choice.claim)
         return False
+
+    async def _free_others(self, claim: PersistentVolumeClaim, wanted: str) -> None:
+        """Frees volumes that an attempt of an earlier process reserved for the claim."""
+        for name in self._index.volumes_of(claim.uid):
+            if name == wanted:
+                continue
+            other = Reservation(claim.namespace, claim.name, claim.uid, name, "")
+            undone = await self._writer.undo(other)
+            self._metrics.count("volume_undos", result=undone.value)
+            if undone is Undone.TAKEN:
+                raise VolumeError(f"claim {claim.name} is being bound to {name}")
 
     def _check_provisioning(
         self, claim: PersistentVolumeClaim, choice: VolumeChoice, attempt: _Attempt
     ) -> None:
-        """A provisioner that cannot serve the node takes the annotation away."""
+        """A provisioner that cannot serve the node removes the annotation."""
         if choice.volume_name or claim.selected_node == attempt.node:
             return
-        # Our own write may not have come back from the watch yet.
+        # The watch may not have shown the annotation yet.
         if self._clock.now() - attempt.started > 2 * self._seconds:
-            text = f"the provisioner gave claim {choice.claim} up for node {attempt.node}"
-            raise _VolumeProblem(ApplyResult(ApplyCode.INVALID, text))
-
-    # A volume that exists.
-
-    async def _reserve(self, claim: PersistentVolumeClaim, name: str) -> _Undo:
-        path = VOLUMES.path(name=name)
-        volume = await self._read_volume(name)
-        ref = volume.spec.claim_ref
-        if ref is not None and (ref.uid or claim.uid) == claim.uid and ref.name == claim.name:
-            if ref.uid == claim.uid:
-                # Written by an earlier try of which the answer was lost, or by an administrator.
-                return _nothing
-        elif ref is not None:
-            text = f"volume {name} is meant for claim {ref.namespace}/{ref.name}"
-            raise _VolumeProblem(ApplyResult(ApplyCode.INVALID, text))
-        claim_ref = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "namespace": claim.namespace,
-            "name": claim.name,
-            "uid": claim.uid,
-        }
-        await self._patch(
-            path,
-            {
-                "metadata": {
-                    "resourceVersion": volume.metadata.resource_version,
-                    "annotations": {BOUND_BY_CONTROLLER: "yes"},
-                },
-                "spec": {"claimRef": claim_ref},
-            },
-        )
-
-        async def undo() -> None:
-            now = await self._read_volume(name)
-            held = self._index.claims.get((claim.namespace, claim.name))
-            is_taken = held is not None and held.volume_name == name
-            if now.spec.claim_ref is None or now.spec.claim_ref.uid != claim.uid or is_taken:
-                return
-            await self._patch(
-                path,
-                {
-                    "metadata": {
-                        "resourceVersion": now.metadata.resource_version,
-                        "annotations": {BOUND_BY_CONTROLLER: None},
-                    },
-                    "spec": {"claimRef": None},
-                },
+            raise VolumeError(
+                f"the provisioner gave up claim {choice.claim} for node {attempt.node}"
             )
 
-        return undo
 
-    async def _read_volume(self, name: str) -> _Volume:
-        try:
-            body = await self._api.call("GET", VOLUMES.path(name=name), seconds=self._seconds)
-        except ApiError as error:
-            if error.status != NOT_FOUND:
-                raise
-            text = f"there is no volume {name}"
-            raise _VolumeProblem(ApplyResult(ApplyCode.INVALID, text)) from error
-        return _VOLUME.decode(body)
-
-    # A volume that is yet to be made.
-
-    async def _select(self, claim: PersistentVolumeClaim, node: str) -> _Undo:
-        path = CLAIMS.path(claim.namespace, claim.name)
-        if claim.selected_node != node:
-            annotations = {SELECTED_NODE: node}
-            await self._patch(path, {"metadata": {"uid": claim.uid, "annotations": annotations}})
-
-        async def undo() -> None:
-            held = self._index.claims.get((claim.namespace, claim.name))
-            if held is not None and held.volume_name:
-                return
-            gone = {"metadata": {"uid": claim.uid, "annotations": {SELECTED_NODE: None}}}
-            await self._patch(path, gone)
-
-        return undo
-
-    async def _patch(self, path: str, patch: dict[str, Any]) -> None:
-        try:
-            await self._api.call(
-                "PATCH",
-                path,
-                _ENCODE(patch),
-                content_type=MERGE,
-                seconds=self._seconds,
-                fence=self._fence,
-            )
-        except ApiError as error:
-            if error.status == UNPROCESSABLE:
-                raise _VolumeProblem(ApplyResult(ApplyCode.INVALID, one_line(error))) from error
-            if error.status in (CONFLICT, NOT_FOUND):
-                # Somebody changed it: look again.
-                raise ApiError(CONFLICT, error.reason, error.message) from error
-            raise
-
-
-async def _nothing() -> None:
-    """Nothing was written, so nothing is to be undone."""
+def _waiting(reason: str) -> ApplyResult:
+    return ApplyResult(ApplyCode.WAITING, reason, retry_after_seconds=_NOT_YET_SECONDS)

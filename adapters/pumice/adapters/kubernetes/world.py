@@ -29,6 +29,7 @@ from pumice.adapters.kubernetes.options import KubernetesOptions
 from pumice.adapters.kubernetes.queues import QueueMaker
 from pumice.adapters.kubernetes.reading import ObjectReader
 from pumice.adapters.kubernetes.reflector import Reflector, Store
+from pumice.adapters.kubernetes.reservations import ReservationWriter
 from pumice.adapters.kubernetes.resources import QUEUES, Resource
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.selection import Source
@@ -87,17 +88,17 @@ class KubernetesWorld:
         api, clock, fence = self._api, self._clock, self._may_act
         seconds, component = self._options.call_seconds, self._options.component
         self._reader = ObjectReader(api, self._options.selection, self._index, seconds)
-        volumes = VolumeBinder(
-            api,
+        self._volumes = VolumeBinder(
+            ReservationWriter(api, fence, seconds),
+            self._reader.read_pod,
             self._index,
             clock,
             self._metrics,
-            fence,
             seconds,
             self._options.volume_seconds,
         )
         self._binder = KubernetesBinder(
-            api, self._reader, volumes, self._index, self._metrics, fence, seconds
+            api, self._reader, self._volumes, self._index, self._metrics, fence, seconds
         )
         self._evictor = KubernetesEvictor(api, clock, fence, component, seconds)
         self._events = EventRecorder(
@@ -142,6 +143,7 @@ class KubernetesWorld:
         finally:
             await end_tasks(*self._tasks)
             await self._events.stop()
+            await self._volumes.close()
             self._failed.cancel()
 
     # Watching.
@@ -152,6 +154,7 @@ class KubernetesWorld:
             self._reflector(source, self._store(source))
             for source in self._options.selection.sources(self._options.resources)
         ]
+        self._start(self._volumes.run())
         told = self._start_configuration()
         for reflector in reflectors:
             self._start(reflector.run())

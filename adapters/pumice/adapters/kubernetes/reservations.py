@@ -1,0 +1,254 @@
+"""Reservations of volumes: written before a pod is bound, and undone when it is not.
+
+A volume that exists is reserved by its claimRef; for a volume that is yet to be provisioned, the
+claim names the selected node. Every write here can be repeated: each reads the object first and
+writes on the version that it read.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from pumice.adapters.kubernetes.errors import (
+    CONFLICT,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    ApiError,
+    one_line,
+)
+from pumice.adapters.kubernetes.node_affinity import Term, is_satisfied
+from pumice.adapters.kubernetes.resources import CLAIMS, NODES, VOLUMES
+from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence
+from pumice.adapters.runtime.world import ApplyCode, ApplyResult
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+_ENCODE: Final = msgspec.json.Encoder().encode
+_BOUND: Final = "Bound"
+_UNDO_TRIES: Final = 3
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _ClaimRef(msgspec.Struct):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class _Required(msgspec.Struct, rename="camel"):
+    node_selector_terms: list[Term] | None = None
+
+
+class _Affinity(msgspec.Struct):
+    required: _Required | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    claim_ref: _ClaimRef | None = None
+    volume_name: str = ""
+    node_affinity: _Affinity | None = None
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class _Object(msgspec.Struct):
+    """The parts of a volume, a claim or a node that matter here."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    def annotation(self, name: str) -> str:
+        return (self.metadata.annotations or {}).get(name, "")
+
+
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+
+
+class VolumeError(Exception):
+    """The pod cannot have these volumes; the result says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.result = ApplyResult(ApplyCode.INVALID, reason)
+
+
+class Undone(Enum):
+    """How the undoing of a reservation ended."""
+
+    DONE = "done"
+    # There was nothing to undo.
+    ABSENT = "absent"
+    # The claim is bound, so the reservation has become a binding.
+    TAKEN = "taken"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A volume for a claim; without the volume's name it is to be provisioned for the node."""
+
+    namespace: str
+    claim: str
+    claim_uid: str
+    volume: str
+    node: str
+
+    @property
+    def claim_path(self) -> str:
+        return CLAIMS.path(self.namespace, self.claim)
+
+
+class ReservationWriter:
+    """Writes and undoes reservations."""
+
+    def __init__(self, api: ApiSession, fence: Fence, seconds: float) -> None:
+        self._api, self._fence, self._seconds = api, fence, seconds
+
+    async def write(self, reservation: Reservation) -> None:
+        """Raises VolumeError when the volume is not to be had, or KubernetesError."""
+        if reservation.volume:
+            await self._reserve_volume(reservation)
+        else:
+            await self._select_node(reservation)
+
+    async def undo(self, reservation: Reservation) -> Undone:
+        """Raises KubernetesError when the API server does not let it be undone now."""
+        for tries in range(1, _UNDO_TRIES + 1):
+            try:
+                if reservation.volume:
+                    return await self._free_volume(reservation)
+                return await self._unselect_node(reservation)
+            except ApiError as error:
+                if error.status != CONFLICT or tries == _UNDO_TRIES:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    async def check_affinity(self, volume: str, node: str) -> None:
+        """Raises VolumeError when the volume cannot be used on the node."""
+        found = await self._read(VOLUMES.path(name=volume))
+        if found is None:
+            raise VolumeError(f"there is no volume {volume}")
+        affinity = found.spec.node_affinity
+        if affinity is None or affinity.required is None:
+            return
+        held = await self._read(NODES.path(name=node), METADATA_ONLY)
+        if held is None:
+            raise VolumeError(f"there is no node {node}")
+        terms = affinity.required.node_selector_terms or []
+        if not is_satisfied(terms, node, held.metadata.labels or {}):
+            raise VolumeError(f"the node affinity of volume {volume} excludes node {node}")
+
+    # A volume that exists.
+
+    async def _reserve_volume(self, wanted: Reservation) -> None:
+        volume = await self._read(VOLUMES.path(name=wanted.volume))
+        if volume is None:
+            raise VolumeError(f"there is no volume {wanted.volume}")
+        ref = volume.spec.claim_ref
+        if ref is not None and ref.uid == wanted.claim_uid:
+            return
+        metadata: dict[str, Any] = {"resourceVersion": volume.metadata.resource_version}
+        if ref is None:
+            # The annotation tells a reservation of ours from one that an administrator made.
+            metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+        elif ref.uid or (ref.namespace, ref.name) != (wanted.namespace, wanted.claim):
+            text = f"volume {wanted.volume} is meant for claim {ref.namespace}/{ref.name}"
+            raise VolumeError(text)
+        claim_ref = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": wanted.namespace,
+            "name": wanted.claim,
+            "uid": wanted.claim_uid,
+        }
+        patch = {"metadata": metadata, "spec": {"claimRef": claim_ref}}
+        await self._patch(VOLUMES.path(name=wanted.volume), patch)
+
+    async def _free_volume(self, held: Reservation) -> Undone:
+        path = VOLUMES.path(name=held.volume)
+        volume = await self._read(path)
+        ref = volume.spec.claim_ref if volume is not None else None
+        if volume is None or ref is None or ref.uid != held.claim_uid:
+            return Undone.ABSENT
+        claim = await self._read(held.claim_path)
+        is_there = claim is not None and claim.metadata.uid == held.claim_uid
+        is_bound = claim is not None and bool(claim.spec.volume_name)
+        if is_there and (is_bound or volume.status.phase == _BOUND):
+            return Undone.TAKEN
+        patch: dict[str, Any] = {"metadata": {"resourceVersion": volume.metadata.resource_version}}
+        if volume.annotation(BOUND_BY_CONTROLLER):
+            patch["metadata"]["annotations"] = {BOUND_BY_CONTROLLER: None}
+            patch["spec"] = {"claimRef": None}
+        else:
+            patch["spec"] = {"claimRef": {"uid": None}}
+        await self._patch(path, patch)
+        return Undone.DONE
+
+    # A volume that is yet to be provisioned.
+
+    async def _select_node(self, wanted: Reservation) -> None:
+        claim = await self._read(wanted.claim_path)
+        if claim is None or claim.metadata.uid != wanted.claim_uid:
+            raise VolumeError(f"there is no claim {wanted.claim}")
+        if claim.annotation(SELECTED_NODE) != wanted.node and not claim.spec.volume_name:
+            await self._annotate(wanted, claim, wanted.node)
+
+    async def _unselect_node(self, held: Reservation) -> Undone:
+        claim = await self._read(held.claim_path)
+        if claim is None or claim.metadata.uid != held.claim_uid:
+            return Undone.ABSENT
+        if claim.spec.volume_name:
+            return Undone.TAKEN
+        if claim.annotation(SELECTED_NODE) != held.node:
+            return Undone.ABSENT
+        await self._annotate(held, claim, None)
+        return Undone.DONE
+
+    async def _annotate(self, reservation: Reservation, claim: _Object, node: str | None) -> None:
+        metadata = {
+            "uid": claim.metadata.uid,
+            "resourceVersion": claim.metadata.resource_version,
+            "annotations": {SELECTED_NODE: node},
+        }
+        await self._patch(reservation.claim_path, {"metadata": metadata})
+
+    async def _read(self, path: str, accept: str = "application/json") -> _Object | None:
+        try:
+            body = await self._api.call("GET", path, accept=accept, seconds=self._seconds)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+        try:
+            return _OBJECT.decode(body)
+        except msgspec.MsgspecError as error:
+            raise VolumeError(f"{path} cannot be read: {error}") from error
+
+    async def _patch(self, path: str, patch: dict[str, Any]) -> None:
+        try:
+            await self._api.call(
+                "PATCH",
+                path,
+                _ENCODE(patch),
+                content_type=MERGE,
+                accept=METADATA_ONLY,
+                seconds=self._seconds,
+                fence=self._fence,
+            )
+        except ApiError as error:
+            if error.status == UNPROCESSABLE:
+                raise VolumeError(one_line(error)) from error
+            if error.status == NOT_FOUND:
+                # It went after it was read: the caller reads it again.
+                raise ApiError(CONFLICT, error.reason, error.message) from error
+            raise

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
-from pumice.client.reasons import summarized, told
+from pumice.client.reasons import Reason, merge_tasks
 from pumice.core.configuration import read_configuration
 from pumice.core.decisions import (
     Bind,
@@ -128,9 +128,9 @@ def _with_condition(pod: Pod, change: PodConditionChanged) -> Pod:
 def lines(result: SessionResult) -> list[str]:
     """What a session says, for people: who waits and why, then what is to be done."""
     said = [
-        f"wait {wait.job.rpartition('/')[2]} {told(reason)}"
+        f"wait {wait.job.rpartition('/')[2]} {reason}"
         for wait in result.waits
-        for reason in summarized(map(write_reason, wait.reasons))
+        for reason in merge_tasks(Reason.from_proto(write_reason(each)) for each in wait.reasons)
     ]
     said += [f"fault {fault.author} in {fault.where}: {fault.error}" for fault in result.faults]
     said += [str(decision) for decision in result.decisions]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.test_asking import Run, ask
+from tests.cli.test_queries import Run, ask
 from tests.server import running
 from tests.server.conftest import core, socket_folder
 from tests.server.running import RunningCore, configuration, gang, node, queue
@@ -36,7 +36,7 @@ async def test_every_list_is_a_table(core: RunningCore, ask: Run) -> None:
         *("node", "n1", "n2")
     ]
     assert shown["sessions"].splitlines()[2].split()[0] == "1"
-    assert "bind  team/small: 2 to" in shown["session"]
+    assert "bind  team/small: 2 pods to" in shown["session"]
     assert "a session every 1 s, eager" in shown["config"]
     assert not any("\x1b" in text for text in shown.values())
 
@@ -57,7 +57,7 @@ async def test_jobs_are_chosen_by_namespace_queue_and_phase(core: RunningCore, a
     misspelt = await ask("show", "jobs", "--queue", "rd")
     assert misspelt.code == 0
     assert "no queue 'rd'; there is red" in misspelt.err
-    assert "There are none." in misspelt.err
+    assert "None found." in misspelt.err
     wrong = await ask("show", "jobs", "--phase", "sleeping")
     assert (wrong.code, "'inqueue'" in wrong.err) == (2, True)
 
@@ -66,10 +66,10 @@ async def test_a_refused_configuration_is_shown_with_its_lines(core: RunningCore
     adapter = await core.served(objects())
     await adapter.configure(configuration("actions: x\n"))
     text = (await ask("show", "config")).out
-    assert "another one was refused" in text
+    assert "another configuration was rejected" in text
     assert "line 1: actions: unknown action 'x'" in text
     told = yaml.safe_load((await ask("show", "config", "-o", "yaml")).out)
-    assert told["rejected"]["schedulerConf"] == "actions: x\n"
+    assert told["rejected"]["scheduler_conf"] == "actions: x\n"
 
 
 async def test_a_session_that_is_not_kept_comes_with_those_that_are(
@@ -99,7 +99,7 @@ async def test_room_that_is_promised_is_shown(core: RunningCore, ask: Run) -> No
     await core.session(1)
     ended = await ask("show", "nodes")
     assert "n1 (cordoned)" in ended.out
-    assert "promised" in ended.out
+    assert "pipelined" in ended.out
 
 
 async def test_programs_get_numbers_and_every_key(core: RunningCore, ask: Run) -> None:
@@ -108,11 +108,11 @@ async def test_programs_get_numbers_and_every_key(core: RunningCore, ask: Run) -
     (red,) = json.loads((await ask("show", "queues", "--json")).out)
     assert red["weight"] == 3
     assert red["share"]["allocated"]["cpu"] == 2000
-    assert red["unknownJobCount"] == 0
-    assert "capability" not in red
+    assert red["unknown_job_count"] == 0
+    assert red["capability"] is None
     large, small = json.loads((await ask("show", "jobs", "--json")).out)
-    assert (small["reasons"], large["reasons"][0]["code"]) == ([], "REASON_CODE_QUEUE_QUOTA")
+    assert (small["reasons"], large["reasons"][0]["code"]) == ([], "queue quota")
     assert list(small) == list(large)
     told = json.loads((await ask("explain", "job", "team/large", "--json")).out)
-    assert told["withoutNodes"] is False
-    assert told["history"][0]["firstSeenTime"].endswith("Z")
+    assert told["without_nodes"] is False
+    assert told["history"][0]["first_seen_time"].endswith("+00:00")

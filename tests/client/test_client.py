@@ -1,29 +1,31 @@
 """The client library against a running core: the same for threads and for asyncio."""
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
 from pumice.client import (
     AsyncClient,
     Client,
     ClientSettings,
+    ClosedError,
     CoreUnavailableError,
+    DeadlineExceededError,
     HandshakeError,
     InvalidRequestError,
     LimitExceededError,
     NotFoundError,
-    TimeOverError,
+    PodGroupPhase,
+    Stage,
 )
-from pumice.client.calling import is_worth_repeating
-from pumice.client.errors import ClientError
+from pumice.client.errors import ClientError, ErrorDetails
+from pumice.client.retries import is_retryable
 from pumice.server.limits import Limits
-from pumice.v1 import error_pb2
-from pumice.v1.configuration_pb2 import Configuration
 from tests.server.running import (
     RunningCore,
     configuration,
@@ -39,7 +41,7 @@ Ask = Callable[..., Awaitable[Any]]
 @pytest.fixture(params=["threads", "asyncio"])
 async def ask(request: pytest.FixtureRequest, core: RunningCore) -> AsyncIterator[Ask]:
     """Calls a method of either client by its name."""
-    settings = ClientSettings(address=core.server.address, attempts=1)
+    settings = ClientSettings(address=core.server.address, retry_seconds=0)
     if request.param == "asyncio":
         async with AsyncClient(settings) as client:
             yield lambda method, *args, **named: getattr(client, method)(*args, **named)
@@ -58,15 +60,15 @@ async def test_a_live_cluster_is_asked(core: RunningCore, ask: Ask) -> None:
         ("team/job-1", "n1", "team/job"),
     ]
     assert result.based_on_seq == adapter.seq
-    assert {share.queue for share in result.queues_after} == {"default"}
+    assert {share.name for share in result.queues_after} == {"default"}
 
 
 async def test_objects_of_the_request_are_enough(core: RunningCore, ask: Ask) -> None:
     result = await ask("schedule_inline", [queue(), node("n1"), *gang("job", 9)])
     assert not result.binds
-    (waiting,) = result.waiting
-    assert waiting.job == "team/job"
-    assert any("fit" in why for why in waiting.why)
+    (wait,) = result.waits
+    assert wait.job == "team/job"
+    assert "fit" in wait.why
 
 
 async def test_an_explanation_comes_in_words(core: RunningCore, ask: Ask) -> None:
@@ -74,8 +76,8 @@ async def test_an_explanation_comes_in_words(core: RunningCore, ask: Ask) -> Non
     await core.session(1)
     found = await ask("explain_job", "team/job")
     assert found.sentence.startswith("team/job waits")
-    assert found.phase == "Inqueue"
-    assert [stage.stage for stage in found.stages][:2] == ["queue", "quota"]
+    assert found.phase is PodGroupPhase.INQUEUE
+    assert [stage.stage for stage in found.stages][:2] == [Stage.QUEUE, Stage.QUOTA]
     assert found.history[0].current
     assert (await ask("explain_pod", "team/job-0")).pod == "job-0"
 
@@ -83,52 +85,52 @@ async def test_an_explanation_comes_in_words(core: RunningCore, ask: Ask) -> Non
 async def test_what_there_is_is_listed(core: RunningCore, ask: Ask) -> None:
     adapter = await core.served([queue(), node("n1"), *gang("job", 1)])
     await adapter.decisions()
-    assert [held.share.name for held in await ask("queues")] == ["default"]
-    assert [held.name for held in await ask("jobs")] == ["job"]
-    assert await ask("jobs", namespace="other") == []
-    assert [held.name for held in await ask("nodes")] == ["n1"]
-    assert [held.session for held in await ask("sessions")] == [1]
-    assert [bind.pod for bind in (await ask("session")).binds] == ["team/job-0"]
-    assert (await ask("config")).effective_config_hash
-    assert (await ask("check_config", Configuration(scheduler_conf="nonsense"))).valid is False
+    assert [held.name for held in await ask("list_queues")] == ["default"]
+    assert [held.name for held in await ask("list_jobs")] == ["job"]
+    assert await ask("list_jobs", namespace="other") == []
+    assert [held.name for held in await ask("list_nodes")] == ["n1"]
+    assert [held.number for held in await ask("list_sessions")] == [1]
+    assert [bind.pod for bind in (await ask("get_session")).binds] == ["team/job-0"]
+    assert (await ask("get_config")).hash
+    assert (await ask("check_config", "nonsense")).valid is False
 
 
 async def test_pages_are_put_together(
     core: RunningCore, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pumice.client.operations._PAGE", 2)
+    monkeypatch.setattr("pumice.client.calls._PAGE_SIZE", 2)
     await core.served([queue(), *(node(f"n{i}") for i in range(5))])
-    assert [held.name for held in await ask("nodes")] == [f"n{i}" for i in range(5)]
+    assert [held.name for held in await ask("list_nodes")] == [f"n{i}" for i in range(5)]
 
 
 async def test_errors_say_what_is_near_and_what_is_wrong(core: RunningCore, ask: Ask) -> None:
     await core.served([queue(), *gang("training", 1)])
     with pytest.raises(NotFoundError) as missing:
         await ask("explain_job", "team/trainign")
-    assert missing.value.nearest_names == ["team/training"]
+    assert missing.value.nearest_names == ("team/training",)
     with pytest.raises(InvalidRequestError) as wrong:
         await ask("schedule_inline", [node("n1", cpu=-1)])
-    assert [bad.key for bad in wrong.value.detail.rejected] == ["n1"]
+    assert [bad.key for bad in wrong.value.rejected] == ["n1"]
     bad = configuration("actions: nonsense").configuration
     with pytest.raises(InvalidRequestError) as refused:
         await ask("schedule_inline", [queue()], configuration=bad)
-    assert refused.value.detail.problems
+    assert refused.value.problems
 
 
 async def test_a_request_that_is_too_large_is_told_with_the_limit(ask: Ask) -> None:
     heavy = gang("job", 1)
     heavy[1].pod.annotations["a"] = "x" * 17 * 1024 * 1024
-    with pytest.raises(LimitExceededError, match="is over the limit of 16777216") as caught:
+    with pytest.raises(LimitExceededError, match="exceeds the limit of 16777216") as caught:
         await ask("schedule_inline", heavy)
-    assert caught.value.detail.given > 17 * 1024 * 1024
-    assert not is_worth_repeating(caught.value)
+    assert caught.value.given > 17 * 1024 * 1024
+    assert not is_retryable(caught.value)
 
 
 async def test_a_request_id_is_idempotent(core: RunningCore, ask: Ask) -> None:
     await core.served([queue(), node("n1")])
     first = await ask("schedule", gang("job", 1), request_id="mine")
     again = await ask("schedule", gang("job", 1), request_id="mine")
-    assert first.message == again.message
+    assert first == again
     with pytest.raises(InvalidRequestError):
         await ask("schedule", gang("job", 2), request_id="mine")
 
@@ -141,11 +143,8 @@ async def test_sessions_are_watched_by_either_client(core: RunningCore) -> None:
     await core.session(1)
 
     def first() -> str:
-        with Client(settings) as client:
-            sessions = client.watch(decided_only=True)
-            found = next(sessions).binds[0].pod
-            sessions.close()  # type: ignore[attr-defined]
-            return found
+        with Client(settings) as client, client.watch(decided_only=True) as sessions:
+            return next(sessions).binds[0].pod
 
     watching = asyncio.create_task(asyncio.to_thread(first))
     async with AsyncClient(settings) as client:
@@ -159,53 +158,131 @@ async def test_sessions_are_watched_by_either_client(core: RunningCore) -> None:
                 break
         assert (await watching).startswith("team/job")
         assert (await own).binds
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
 
 
-async def test_a_watcher_is_told_that_the_core_ends(socket_folder: Path) -> None:
+async def test_a_watcher_is_told_when_the_core_does_not_come_back(socket_folder: Path) -> None:
     async with running_core(socket_folder) as core:
         await core.served([queue()])
         await core.session(1)
-        async with AsyncClient(ClientSettings(address=core.server.address)) as client:
+        settings = ClientSettings(address=core.server.address, retry_seconds=0)
+        async with AsyncClient(settings) as client:
             sessions = client.watch(after=-1)
-            assert (await anext(sessions)).number == 1
+            assert (await anext(sessions)).summary.number == 1
             await core.server.stop()
             with pytest.raises(CoreUnavailableError, match="shutting down"):
                 await anext(sessions)
 
 
-async def test_a_core_that_is_away_is_tried_again(tmp_path: Any) -> None:
-    settings = ClientSettings(address=f"unix:{tmp_path}/none.sock", attempts=2)
+async def test_a_watch_resumes_at_a_restarted_core(socket_folder: Path) -> None:
+    """Before the adapter is back, the new core does not even know the cluster."""
+    settings = ClientSettings(address=f"unix:{socket_folder}/core.sock")
+    async with AsyncClient(settings) as client:
+        async with running_core(socket_folder) as core:
+            await core.served([queue(), node("n1"), *gang("one", 1)])
+            await core.session(1)
+            sessions = client.watch(after=-1, timeout_seconds=60)
+            assert (await anext(sessions)).binds[0].pod == "team/one-0"
+        resumed = asyncio.ensure_future(anext(sessions))
+        await asyncio.sleep(0.3)
+        async with running_core(socket_folder) as core:
+            await asyncio.sleep(0.5)
+            adapter = await core.served([queue(), node("n1")])
+            for number in range(200):
+                await adapter.tell(*gang(f"job{number}", 1, cpu=1))
+                core.clock.advance(1)
+                await asyncio.sleep(0.05)
+                if resumed.done():
+                    break
+            assert resumed.done()
+            assert (await resumed).summary.number >= 1
+            await sessions.aclose()
+
+
+async def test_a_refused_connection_is_retried_for_the_whole_time(tmp_path: Path) -> None:
+    """Each refusal takes a millisecond, so a number of attempts would be used up at once."""
+    settings = ClientSettings(address=f"unix:{tmp_path}/none.sock", retry_seconds=1.5)
+    start = time.monotonic()
     with Client(settings) as client, pytest.raises(CoreUnavailableError):
-        await asyncio.to_thread(client.queues)
+        await asyncio.to_thread(client.list_queues)
+    assert 0.6 < time.monotonic() - start < 10
     async with AsyncClient(settings) as other:
         with pytest.raises(CoreUnavailableError):
-            await other.queues()
+            await other.list_queues(timeout_seconds=0.2)
+        start = time.monotonic()
+        with pytest.raises(CoreUnavailableError):
+            await other.list_queues(timeout_seconds=0.2)
+        assert time.monotonic() - start < 1.5
+
+
+async def test_a_core_that_starts_later_answers_the_first_call(socket_folder: Path) -> None:
+    settings = ClientSettings(address=f"unix:{socket_folder}/core.sock")
+    async with AsyncClient(settings) as client:
+        asking = asyncio.ensure_future(client.check_config(""))
+        await asyncio.sleep(1.0)
+        async with running_core(socket_folder):
+            assert (await asking).valid
+
+
+async def test_every_call_can_name_its_cluster(core: RunningCore, ask: Ask) -> None:
+    await core.served([queue(), node("n1")])
+    assert [held.name for held in await ask("list_nodes", cluster="c1")] == ["n1"]
+    for call in (
+        ask("list_queues", cluster="c2"),
+        ask("list_jobs", cluster="c2"),
+        ask("list_nodes", cluster="c2"),
+        ask("list_sessions", cluster="c2"),
+        ask("get_session", cluster="c2"),
+        ask("get_config", cluster="c2"),
+        ask("explain_job", "team/job", cluster="c2"),
+        ask("explain_pod", "team/job", cluster="c2"),
+        ask("schedule", [], cluster="c2"),
+    ):
+        with pytest.raises(NotFoundError, match="c2"):
+            await call
+
+
+def test_a_stream_is_closed_by_another_thread(socket_folder: Path) -> None:
+    settings = ClientSettings(address=f"unix:{socket_folder}/none.sock")
+    with Client(settings) as client:
+        sessions = client.watch()
+        closing = threading.Timer(0.3, sessions.close)
+        closing.start()
+        assert list(sessions) == []
+        closing.join()
+
+
+def test_a_closed_client_says_so(socket_folder: Path) -> None:
+    client = Client(ClientSettings(address=f"unix:{socket_folder}/none.sock"))
+    client.close()
+    client.close()
+    with pytest.raises(ClosedError, match="the client is closed"):
+        client.list_queues()
 
 
 async def test_a_core_that_comes_back_answers_the_same_call(core: RunningCore) -> None:
     """The cluster is not complete at first: the call waits for it instead of failing."""
     adapter = core.adapter()
     await adapter.connect()
-    async with AsyncClient(ClientSettings(address=core.server.address, attempts=50)) as client:
-        asking = asyncio.create_task(client.nodes())
+    async with AsyncClient(ClientSettings(address=core.server.address)) as client:
+        asking = asyncio.create_task(client.list_nodes())
         await asyncio.sleep(0.1)
         await adapter.snapshot([queue(), node("n1")])
         assert [held.name for held in await asking] == ["n1"]
 
 
 async def test_time_runs_out(core: RunningCore) -> None:
-    settings = ClientSettings(address=core.server.address, timeout_seconds=1e-6, attempts=1)
+    settings = ClientSettings(address=core.server.address, timeout_seconds=1e-6)
     async with AsyncClient(settings) as client:
-        with pytest.raises(TimeOverError, match=r"no answer from unix:.* within 1e-06 s"):
-            await client.schedule_inline([queue()])
+        with pytest.raises(DeadlineExceededError, match=r"no answer from .*unix:.* within 1e-06 s"):
+            await client.check_config("")
 
 
 @pytest.mark.parametrize(
     ("error", "repeated"),
     [
         (CoreUnavailableError, True),
-        (TimeOverError, False),
+        (DeadlineExceededError, False),
         (HandshakeError, False),
         (NotFoundError, False),
         (InvalidRequestError, False),
@@ -214,23 +291,28 @@ async def test_time_runs_out(core: RunningCore) -> None:
     ],
 )
 def test_only_what_may_be_over_soon_is_repeated(error: type[ClientError], repeated: bool) -> None:
-    made = error(grpc.StatusCode.UNKNOWN, "", error_pb2.ErrorDetail())
-    assert is_worth_repeating(made) is repeated
+    assert is_retryable(error("")) is repeated
 
 
 def test_a_busy_core_is_asked_again_and_a_too_large_request_is_not() -> None:
-    busy = error_pb2.ErrorDetail(limit_name="requests at once")
-    large = error_pb2.ErrorDetail(limit_name="objects of a request")
-    code = grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert is_worth_repeating(LimitExceededError(code, "", busy))
-    assert not is_worth_repeating(LimitExceededError(code, "", large))
+    assert is_retryable(LimitExceededError("", ErrorDetails(retryable=True)))
+    assert not is_retryable(LimitExceededError("", ErrorDetails(limit_name="objects")))
+
+
+def test_every_error_has_advice() -> None:
+    def tree(kind: type[ClientError]) -> list[type[ClientError]]:
+        return [kind, *(each for below in kind.__subclasses__() for each in tree(below))]
+
+    assert len(tree(ClientError)) > 10
+    for kind in tree(ClientError):
+        assert kind("").advice
 
 
 async def test_a_busy_core_is_asked_as_long_as_a_call_may_take(socket_folder: Path) -> None:
     """More at once than the core takes: all of them are answered, in time."""
     limits = Limits(trials_at_once=1, trials_waiting=1)
     async with running_core(socket_folder, limits) as core:
-        settings = ClientSettings(address=core.server.address, attempts=1, timeout_seconds=60)
+        settings = ClientSettings(address=core.server.address, retry_seconds=0, timeout_seconds=60)
         async with AsyncClient(settings) as client:
             objects = [queue(), node("n1"), *gang("job", 1)]
             found = await asyncio.gather(*(client.schedule_inline(objects) for _ in range(8)))
@@ -240,15 +322,13 @@ async def test_a_busy_core_is_asked_as_long_as_a_call_may_take(socket_folder: Pa
 async def test_jobs_are_chosen_by_phase(core: RunningCore, ask: Ask) -> None:
     adapter = await core.served([queue(), node("n1"), *gang("fits", 1), *gang("large", 9)])
     await adapter.decisions()
-    waiting = await ask("jobs", phases=["Inqueue", "pending"])
+    waiting = await ask("list_jobs", phases=[PodGroupPhase.INQUEUE, PodGroupPhase.PENDING])
     assert {held.name for held in waiting} <= {"fits", "large"}
-    assert await ask("jobs", phases=["Completed"]) == []
-    with pytest.raises(ValueError, match="'asleep' is no phase; allowed: Pending"):
-        await ask("jobs", phases=["asleep"])
+    assert await ask("list_jobs", phases=[PodGroupPhase.COMPLETED]) == []
 
 
 async def test_a_call_may_have_a_time_of_its_own(core: RunningCore) -> None:
-    settings = ClientSettings(address=core.server.address, timeout_seconds=1e-6, attempts=1)
+    settings = ClientSettings(address=core.server.address, timeout_seconds=1e-6, retry_seconds=0)
     async with AsyncClient(settings) as client:
         result = await client.schedule_inline([queue()], timeout_seconds=20)
     assert not result.binds

@@ -33,9 +33,11 @@ async def port(tmp_path: Path) -> AsyncIterator[int]:
 
 
 async def said(**settings: Any) -> ClientError:
-    async with AsyncClient(ClientSettings(attempts=1, timeout_seconds=20, **settings)) as client:
+    async with AsyncClient(
+        ClientSettings(retry_seconds=0, timeout_seconds=20, **settings)
+    ) as client:
         with pytest.raises(ClientError) as caught:
-            await client.queues()
+            await client.list_queues()
     return caught.value
 
 
@@ -45,27 +47,27 @@ async def test_wrong_tls_is_told_from_a_core_that_is_away(port: int, tmp_path: P
 
     plain = await said(address=core)
     assert isinstance(plain, CoreUnavailableError)
-    assert plain.advice == "if it wants TLS, give tls_ca"
+    assert plain.advice == "if the core requires TLS, set tls_ca"
 
     nobody = await said(address=core, tls_ca=ca)
-    assert nobody.advice == "if it wants TLS, give tls_cert and tls_key"
+    assert nobody.advice == "if the core requires TLS, set tls_cert and tls_key"
 
     other = await said(address=core, tls_ca=str(tmp_path / "other.pem"), **pair)
     assert isinstance(other, HandshakeError)
-    assert "not of the authority in tls_ca" in str(other)
+    assert "not signed by the authority in tls_ca" in str(other)
 
     named = await said(address=f"127.0.0.1:{port}", tls_ca=ca, **pair)
     assert isinstance(named, HandshakeError)
-    assert str(named).endswith("a certificate that is not for 127.0.0.1")
+    assert str(named).endswith("is not for 127.0.0.1")
     assert "tls_server_name" in named.advice
 
 
 async def test_a_core_without_tls_says_so(core: Any, tmp_path: Path) -> None:
     told = await said(address=core.server.address, tls_ca=str(Authority(tmp_path).path))
     assert isinstance(told, HandshakeError)
-    assert str(told).endswith("does not speak TLS")
+    assert str(told).endswith("does not use TLS")
 
 
 async def test_a_core_that_is_away_comes_with_why(tmp_path: Path) -> None:
-    assert "(there is no such socket)" in str(await said(address=f"unix:{tmp_path}/none"))
+    assert "(the socket does not exist)" in str(await said(address=f"unix:{tmp_path}/none"))
     assert "(connection refused)" in str(await said(address="127.0.0.1:1"))

@@ -11,7 +11,7 @@ from tests.server.certificates import Authority
 
 def load(file: Path | None = None, environment: dict[str, str] | None = None, **given: Any) -> Any:
     held = {"PUMICE_CLIENT_CONFIG": str(file)} if file else {"HOME": "/nowhere"}
-    return ClientSettings.load({**held, **(environment or {})}, **given)
+    return ClientSettings.load(environment={**held, **(environment or {})}, **given)
 
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
@@ -26,9 +26,11 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(tmp_path: Pat
     ("text", "problem"),
     [
         ("adress: x", "unknown setting 'adress'"),
-        ("timeout_seconds: soon", "timeout_seconds must be a float"),
+        ("timeout_seconds: soon", "timeout_seconds must be a number above zero"),
         ("timeout_seconds: -1", "above zero"),
-        ("attempts: 0", "above zero"),
+        ("retry_seconds: -1", "above zero"),
+        ("attempts: 4", "unknown setting 'attempts'"),
+        ("cluster: 4", "cluster must be text"),
         ("timeout_seconds: .nan", "above zero"),
         ("timeout_seconds: .inf", "above zero"),
         ("insecure: perhaps", "insecure must be true or false"),
@@ -36,7 +38,7 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(tmp_path: Pat
         ("address: http://localhost:7461", "allowed: HOST:PORT"),
         ("address: localhost:99999", "allowed: HOST:PORT"),
         ("[1]", "must be a mapping"),
-        ("a: [", "is not YAML"),
+        ("a: [", "invalid YAML"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: str, problem: str) -> None:
@@ -78,7 +80,8 @@ def test_addresses_that_grpc_reads_are_taken(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "problem"), [(b"", "is empty"), (b"a\nb", "is no token"), (b"\xff\xfe", "is no text")]
+    ("held", "problem"),
+    [(b"", "is empty"), (b"a\nb", "contains spaces"), (b"\xff\xfe", "is not text")],
 )
 def test_a_file_without_a_token_is_named(tmp_path: Path, held: bytes, problem: str) -> None:
     file = tmp_path / "token"
@@ -89,7 +92,7 @@ def test_a_file_without_a_token_is_named(tmp_path: Path, held: bytes, problem: s
 
 def test_a_token_does_not_travel_to_another_machine_in_the_clear() -> None:
     far = "core.example:7461"
-    with pytest.raises(SettingsError, match="can be read on its way; give tls_ca, or insecure"):
+    with pytest.raises(SettingsError, match="can be read on its way; set tls_ca, or insecure"):
         Client(ClientSettings(address=far, token="t"))
     Client(ClientSettings(address=far, token="t", insecure=True)).close()
     for near in ("localhost:7461", "127.0.0.1:7461", "[::1]:7461", "unix:/run/core.sock"):
@@ -102,10 +105,10 @@ def test_tls_files_are_looked_at_before_a_call(tmp_path: Path) -> None:
     other_key = str(authority.issue("two", "two")[1])
     junk = tmp_path / "junk"
     junk.write_text("x")
-    with pytest.raises(SettingsError, match="junk: holds no certificate in PEM"):
+    with pytest.raises(SettingsError, match="junk: no certificate in PEM"):
         Client(ClientSettings(tls_ca=str(junk)))
     with pytest.raises(SettingsError, match="do not belong together"):
         Client(ClientSettings(tls_cert=certificate, tls_key=other_key))
-    with pytest.raises(SettingsError, match="are no certificate and key in PEM"):
+    with pytest.raises(SettingsError, match="no certificate and key in PEM"):
         Client(ClientSettings(tls_cert=certificate, tls_key=str(junk)))
     Client(ClientSettings(tls_cert=certificate, tls_key=key)).close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.demo.processes import RunningDemo, is_alive, running_demo, until
+from tests.demo.processes import RunningDemo, command, is_alive, running_demo, until
 
 SMALL = ("--nodes", 4, "--jobs", 25, "--seconds", 18)
 
@@ -39,6 +40,8 @@ def test_it_ends_by_itself_with_every_gang_whole(folder: Path) -> None:
         assert_nothing_left(demo, pids, folder)
     lines = demo.said().splitlines()
     assert any("session" in line and "waiting" in line for line in lines)
+    address = lines[1].rpartition(" ")[2]
+    assert lines[1] == f"  pumice top --core {address}"
     names = [line[:10].strip() for line in lines[-5:]]
     assert names == ["pods", "gangs", "sessions", "API calls", "time"]
     assert lines[-4].startswith("gangs     25 of 25 whole, 0 in part")
@@ -53,7 +56,7 @@ def test_it_goes_on_when_a_process_is_killed(folder: Path, victim: str) -> None:
         pids = demo.both_children()
         assert demo.ended() == 0, demo.complained()
         assert_nothing_left(demo, pids, folder)
-    assert f"{victim} died (SIGKILL) and was started again" in demo.said()
+    assert f"{victim} died (SIGKILL) and was restarted" in demo.said()
     assert "gangs     25 of 25 whole, 0 in part" in demo.said()
     assert demo.said().endswith(f"restarts  {victim} 1\n")
 
@@ -82,3 +85,34 @@ def test_a_wish_to_end_leaves_no_process(folder: Path, wish: signal.Signals, mom
         assert demo.ended() == 130
         assert_nothing_left(demo, pids, folder)
     assert "interrupted" in demo.complained()
+
+
+def test_it_is_kept_and_can_be_queried_at_the_address_that_it_names(folder: Path) -> None:
+    """The commands that it prints work; Ctrl-C ends it with a summary of the same counts."""
+    with running_demo(folder, "--nodes", 4, "--jobs", 3, "--seconds", 3, "--keep") as demo:
+        until(lambda: is_scheduling(demo), "pods are bound")
+        words = demo.said().splitlines()[1].split()
+        found = subprocess.run(
+            command(*words[1:]), capture_output=True, text=True, check=True, timeout=60
+        )
+        assert "research" in found.stdout
+        assert "node-0003" in found.stdout
+        # Three seconds and three jobs are long over.
+        until(lambda: re.search(r"^ *9\.\d s ", demo.said(), re.MULTILINE), "nine seconds passed")
+        pids = demo.both_children()
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.ended() == 0, demo.complained()
+        assert_nothing_left(demo, pids, folder)
+    (counted,) = re.findall(r"^pods +(\d+) bound", demo.said(), re.MULTILINE)
+    live = [int(count) for count in re.findall(r"session \d+ +(\d+) bound", demo.said())]
+    assert live[-1] <= int(counted)
+
+
+def test_the_live_count_is_that_of_the_summary(folder: Path) -> None:
+    """Both come from the cluster; decisions that were not applied do not count."""
+    with running_demo(folder, *SMALL, "--trouble", "refused-binds=0.3") as demo:
+        assert demo.ended() == 0, demo.complained()
+    live = [int(count) for count in re.findall(r"session \d+ +(\d+) bound", demo.said())]
+    (counted,) = re.findall(r"^pods +(\d+) bound", demo.said(), re.MULTILINE)
+    assert live[-1] <= int(counted)
+    assert live[-1] >= int(counted) * 0.9

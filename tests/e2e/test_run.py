@@ -41,7 +41,7 @@ async def test_its_core_can_be_asked_and_records(cluster: Cluster) -> None:
         run = cluster.scheduler.start_both(cluster.kubeconfig(), *options)
         await cluster.until_placed({"train": 2})
         async with AsyncClient(address=address) as core:
-            found = await core.explain_job(f"{NAMESPACE}/train", patience_seconds=10)
+            found = await core.explain_job(f"{NAMESPACE}/train", wait_seconds=10)
             assert "2 of 2 pods are placed" in found.sentence
         assert await asyncio.to_thread(run.stop) == 0
         (path,) = recordings.rglob("*.pumice")

@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from pumice.client import AsyncClient, ClientError, ClientSettings, DeniedError
+from pumice.client import AsyncClient, ClientError, ClientSettings, AccessDeniedError
 from pumice.server.addresses import AddressError, check_address
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.server.status import read_detail
@@ -98,7 +98,7 @@ def client_of(guarded: Guarded, cluster: str, asks: str = "c1") -> AsyncClient:
             tls_cert=str(certificate),
             tls_key=str(key),
             tls_server_name="localhost",
-            attempts=1,
+            retry_seconds=0,
         )
     )
 
@@ -110,7 +110,7 @@ async def test_a_recording_is_for_certificates_that_name_the_cluster(guarded: Gu
     async with client_of(guarded, "c1") as own:
         assert (await anext(aiter(own.record()))).header.cluster == "c1"
     async with client_of(guarded, "c2") as other:
-        with pytest.raises(DeniedError, match="does not name cluster 'c1'"):
+        with pytest.raises(AccessDeniedError, match="does not name cluster 'c1'"):
             await anext(aiter(other.record()))
 
 
@@ -130,7 +130,7 @@ async def test_a_certificate_of_another_cluster_reads_nothing(guarded: Guarded) 
             other.schedule([]),
             other.config(),
         ):
-            with pytest.raises(DeniedError, match="does not name cluster 'c1'"):
+            with pytest.raises(AccessDeniedError, match="does not name cluster 'c1'"):
                 await call
     async with client_of(guarded, "c2", asks="") as silent:
         with pytest.raises(ClientError, match="no cluster 'c2'"):

@@ -17,7 +17,8 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pumice.client.inspection import CoreAwayError, InspectionClient
+from pumice.client import AsyncClient, ClientSettings
+from pumice.client.errors import OUTAGES
 from tests.controlplane.processes import free_ports
 from tests.controlplane.scheduler import Child
 from tests.soak.server import FakeApiServer
@@ -104,20 +105,17 @@ async def _run(server: FakeApiServer, core: Child, adapter: Child, found: Soak) 
 async def _until_equal(server: FakeApiServer, address: str, found: Soak) -> None:
     """What the core knows of nodes against what is there."""
     wanted, held = server.counts(), dict[str, int]()
-    client = InspectionClient(address, "kubernetes", 10.0)
+    settings = ClientSettings(address, "kubernetes", timeout_seconds=10, retry_seconds=0)
     end = time.monotonic() + _SETTLE_SECONDS
-    try:
+    async with AsyncClient(settings) as client:
         while time.monotonic() < end:
             try:
-                nodes = (await asyncio.to_thread(client.nodes)).nodes
-                held = {node.name: node.pod_count for node in nodes}
-            except CoreAwayError:
+                held = {node.name: node.pod_count for node in await client.list_nodes()}
+            except OUTAGES:
                 held = {}
             if held == wanted:
                 return
             await asyncio.sleep(0.5)
-    finally:
-        client.close()
     wrong = [name for name in wanted if held.get(name) != wanted[name]]
     found.problems.append(f"the core is wrong about the pods of {len(wrong)} nodes: {wrong[:5]}")
 

@@ -22,17 +22,17 @@ COMMANDS: Mapping[str, Room] = {
     "run": Room("pumice.cli.run:run_command", "Schedules a Kubernetes cluster: core and adapter."),
     "demo": Room("pumice.cli.demo:demo_command", "Runs a core and a simulated cluster, live."),
     "schedule": Room(
-        "pumice.cli.asking.schedule:schedule_command",
+        "pumice.cli.queries.schedule:schedule_command",
         "Says what would become of a manifest; changes nothing.",
     ),
     "explain": Room(
-        "pumice.cli.asking.explain:explain_group", "Says why a job or pod stands where it stands."
+        "pumice.cli.queries.explain:explain_group", "Says why a job or pod stands where it stands."
     ),
     "show": Room(
-        "pumice.cli.asking.show:show_group", "Shows queues, jobs, nodes, sessions, configuration."
+        "pumice.cli.queries.show:show_group", "Shows queues, jobs, nodes, sessions, configuration."
     ),
-    "top": Room("pumice.cli.asking.top:top_command", "Shows queues and the fullest nodes, live."),
-    "watch": Room("pumice.cli.asking.watch:watch_command", "Shows decisions as they are made."),
+    "top": Room("pumice.cli.queries.top:top_command", "Shows queues and the fullest nodes, live."),
+    "watch": Room("pumice.cli.queries.watch:watch_command", "Shows decisions as they are made."),
     "record": Room("pumice.cli.record:record_command", "Records a running core into a file."),
     "replay": Room("pumice.cli.replay:replay_command", "Replays recordings, and compares them."),
     "bench": Room("pumice.bench.commands:bench_command", "Measures, one line of JSON a result."),

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from pumice.cli.asking.options import core, core_options
 from pumice.cli.errors import FAILED, InputProblem
+from pumice.cli.queries.options import core, core_options
 from pumice.cli.replay.redacting import write_redacted
 from pumice.cli.terminal import complain, json_option, say_json
-from pumice.client.recording import RecordingEndedError, RecordingStream
+from pumice.client import RecordingEndedError, Stream
 from pumice.recordings import SUFFIX, Recording, RecordingWriter
+from pumice.v1.recording_pb2 import RecordingEntry
 
 
 @click.command("record")
@@ -23,7 +24,7 @@ from pumice.recordings import SUFFIX, Recording, RecordingWriter
 @core_options
 @json_option
 def record_command(
-    file: Path, seconds: float | None, redacted: bool, as_json: bool, **reached: Any
+    file: Path, seconds: float | None, redacted: bool, as_json: bool, **connection: Any
 ) -> int:
     """Records a running core into FILE, which can be replayed by itself.
 
@@ -37,7 +38,7 @@ def record_command(
     if not file.parent.is_dir():
         raise InputProblem(f"{file.parent}: is no folder")
     plain = file.with_suffix(f".plain{SUFFIX}") if redacted else file
-    with core(**reached) as client, client.record(seconds) as stream:
+    with core(**connection) as client, client.record(seconds) as stream:
         signal.signal(signal.SIGTERM, lambda *_: stream.close())
         ended = _write(stream, plain)
     if redacted and plain.exists():
@@ -48,7 +49,7 @@ def record_command(
     return _told(file, ended, as_json=as_json)
 
 
-def _write(stream: RecordingStream, path: Path) -> RecordingEndedError | None:
+def _write(stream: Stream[RecordingEntry], path: Path) -> RecordingEndedError | None:
     writer: RecordingWriter | None = None
     try:
         for entry in stream:

@@ -1,34 +1,99 @@
-"""The client library: the services of a core as Python calls.
+"""The client library: the services of a core as typed Python methods.
 
-``Client`` is for programs with threads, ``AsyncClient`` for those on ``asyncio``; they have the
-same methods and cannot differ, because both run the same operations.
+``Client`` is for programs with threads, ``AsyncClient`` for programs with ``asyncio``. Both have the
+same methods: ``Client`` runs an ``AsyncClient`` in a thread of its own.
 """
 
 from pumice.client.aio import AsyncClient
+from pumice.client.background import Stream
+from pumice.client.configurations import (
+    ActiveConfig,
+    Config,
+    ConfigCheck,
+    ConfigNote,
+    ConfigProblem,
+)
+from pumice.client.enums import PodGroupPhase, QueueState, ReasonCode, Stage, StageResult
 from pumice.client.errors import (
+    AccessDeniedError,
+    CallError,
     ClientError,
+    ClosedError,
     CoreUnavailableError,
-    DeniedError,
+    DeadlineExceededError,
     HandshakeError,
     InvalidRequestError,
     LimitExceededError,
     NotFoundError,
-    TimeOverError,
+    RecordingEndedError,
+    RejectedObject,
+    SettingsError,
 )
-from pumice.client.settings import ClientSettings, SettingsError
+from pumice.client.explanations import (
+    Eviction,
+    Explanation,
+    NearestNode,
+    Placement,
+    ReasonPeriod,
+    StageExplanation,
+)
+from pumice.client.objects import Job, Node, Queue
+from pumice.client.reasons import PluginFault, Reason, Wait
+from pumice.client.sessions import (
+    Bind,
+    Evict,
+    QueueShare,
+    ScheduleResult,
+    Session,
+    SessionSummary,
+)
+from pumice.client.settings import ClientSettings
 from pumice.client.sync import Client
 
 __all__ = [
+    "AccessDeniedError",
+    "ActiveConfig",
     "AsyncClient",
+    "Bind",
+    "CallError",
     "Client",
     "ClientError",
     "ClientSettings",
+    "ClosedError",
+    "Config",
+    "ConfigCheck",
+    "ConfigNote",
+    "ConfigProblem",
     "CoreUnavailableError",
-    "DeniedError",
+    "DeadlineExceededError",
+    "Evict",
+    "Eviction",
+    "Explanation",
     "HandshakeError",
     "InvalidRequestError",
+    "Job",
     "LimitExceededError",
+    "NearestNode",
+    "Node",
     "NotFoundError",
+    "Placement",
+    "PluginFault",
+    "PodGroupPhase",
+    "Queue",
+    "QueueShare",
+    "QueueState",
+    "Reason",
+    "ReasonCode",
+    "ReasonPeriod",
+    "RecordingEndedError",
+    "RejectedObject",
+    "ScheduleResult",
+    "Session",
+    "SessionSummary",
     "SettingsError",
-    "TimeOverError",
+    "Stage",
+    "StageExplanation",
+    "StageResult",
+    "Stream",
+    "Wait",
 ]

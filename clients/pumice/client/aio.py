@@ -1,50 +1,53 @@
-"""The client for programs on ``asyncio``: the same operations, awaited."""
+"""The asynchronous client: the services of a core as typed methods."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Unpack
 
-import grpc
-import grpc.aio
-from tenacity import AsyncRetrying
-
-from pumice.client import calling, operations, recording
-from pumice.client.errors import error_of
-from pumice.client.models import ExplanationView, ScheduleResult, SessionView
-from pumice.client.operations import Call, Operation
-from pumice.client.recording import RecordingEndedError
-from pumice.client.settings import ClientSettings
+from pumice.client import requests
+from pumice.client.calls import Caller
+from pumice.client.configurations import ActiveConfig, ConfigCheck
+from pumice.client.enums import PodGroupPhase, number_of
+from pumice.client.errors import CallError, RecordingEndedError
+from pumice.client.explanations import Explanation
+from pumice.client.objects import Job, Node, Queue
+from pumice.client.sessions import ScheduleResult, Session, SessionSummary
+from pumice.client.settings import ClientSettings, SettingsArguments
+from pumice.v1 import group_pb2
+from pumice.v1 import inspection_service_pb2 as inspection
 from pumice.v1.configuration_pb2 import Configuration
-from pumice.v1.inspection_service_pb2 import (
-    CheckConfigResponse,
-    GetConfigResponse,
-    JobInfo,
-    NodeInfo,
-    QueueInfo,
-    WatchSessionsResponse,
-)
+from pumice.v1.inspection_service_pb2_grpc import InspectionServiceStub
 from pumice.v1.object_pb2 import ClusterObject, ObjectRef
 from pumice.v1.recording_pb2 import RecordingEntry
-from pumice.v1.recording_service_pb2 import RecordResponse
-from pumice.v1.session_pb2 import SessionSummary
+from pumice.v1.recording_service_pb2_grpc import RecordingServiceStub
+from pumice.v1.scheduling_service_pb2 import ClusterSource, ExplainRequest, InlineSource
+from pumice.v1.scheduling_service_pb2_grpc import SchedulingServiceStub
 
-T = TypeVar("T")
+# The core gets less time than the call, so that its own error arrives first.
+_GRACE_SECONDS = 1.0
 
 
 class AsyncClient:
-    """One core, and one of its clusters. Belongs to one loop; an asynchronous context manager."""
+    """A client of one core, for ``asyncio``. It belongs to one event loop.
 
-    def __init__(self, settings: ClientSettings | None = None, **given: Any) -> None:
-        """Settings are loaded as ``ClientSettings.load`` says, unless they are given."""
-        self.settings = settings or ClientSettings.load(**given)
-        credentials = calling.credentials(self.settings)
-        options = calling.options(self.settings)
-        if credentials is None:
-            self._channel = grpc.aio.insecure_channel(self.settings.address, options=options)
-        else:
-            self._channel = grpc.aio.secure_channel(self.settings.address, credentials, options)
+    Every method takes ``cluster``, which replaces the cluster of the settings, and
+    ``timeout_seconds``, which bounds the call with all its pages and retries. Every method raises
+    a subclass of ``ClientError``.
+    """
+
+    def __init__(
+        self, settings: ClientSettings | None = None, **arguments: Unpack[SettingsArguments]
+    ) -> None:
+        """Connects with these settings, or with those of ``ClientSettings.load(**arguments)``."""
+        self.settings = settings or ClientSettings.load(**arguments)
+        self._caller = Caller(self.settings)
+        channel = self._caller.channel
+        self._inspection = InspectionServiceStub(channel)
+        self._scheduling = SchedulingServiceStub(channel)
+        self._recording = RecordingServiceStub(channel)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -58,155 +61,257 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        await self._channel.close()
-
-    # What would be decided, and why.
+        """Closes the connection and ends all calls."""
+        await self._caller.close()
 
     async def schedule(
         self,
         objects: Iterable[ClusterObject] = (),
         *,
         removed: Iterable[ObjectRef] = (),
-        configuration: Configuration | None = None,
-        sessions: int = 0,
+        configuration: str | Configuration | None = None,
+        sessions: int = 1,
         request_id: str = "",
+        cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What the core would decide on the live cluster, were these objects there."""
-        return await self.run(
-            operations.schedule_on(
-                *(self.settings.cluster, objects, removed, configuration),
-                *(sessions, request_id, timeout_seconds),
-            )
-        )
+        """What the core would decide if these objects were added to the cluster. Changes nothing.
+
+        Args:
+            objects: Objects to add, such as those of ``pumice.manifests.translate_all``.
+            removed: Objects to remove, by kind and uid.
+            configuration: Another scheduler configuration; a string is the text of its file.
+            sessions: The most sessions to run. Pods that one binds are running in the next.
+            request_id: The same id with the same content gets the same answer for some minutes.
+            cluster: The cluster; None: that of the settings.
+            timeout_seconds: Longest time of the call; None: that of the settings.
+        """
+        source = requests.cluster_source(self._cluster(cluster), objects, removed)
+        return await self._schedule(source, configuration, sessions, request_id, timeout_seconds)
 
     async def schedule_inline(
         self,
         objects: Iterable[ClusterObject],
         *,
-        configuration: Configuration | None = None,
-        sessions: int = 0,
+        configuration: str | Configuration | None = None,
+        sessions: int = 1,
         request_id: str = "",
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What the core would decide on these objects and nothing else."""
-        return await self.run(
-            operations.schedule_inline(
-                objects, configuration, sessions, request_id, timeout_seconds
-            )
+        """What the core would decide for these objects alone, without a cluster."""
+        source = requests.inline_source(objects)
+        return await self._schedule(source, configuration, sessions, request_id, timeout_seconds)
+
+    async def _schedule(
+        self,
+        source: InlineSource | ClusterSource,
+        configuration: str | Configuration | None,
+        sessions: int,
+        request_id: str,
+        timeout_seconds: float | None,
+    ) -> ScheduleResult:
+        deadline = self._caller.deadline(timeout_seconds, _GRACE_SECONDS)
+        request = requests.schedule_request(
+            source, configuration, sessions, request_id, timeout_seconds
         )
+        response = await self._caller.call(self._scheduling.Schedule, request, deadline)
+        return ScheduleResult.from_proto(response)
 
     async def explain_job(
-        self, name: str, nearest: int = 0, patience_seconds: float | None = None
-    ) -> ExplanationView:
-        """Why it waits, or is where it is; with patience, nodes are looked at even during a session."""
-        return await self.run(
-            operations.explain(self.settings.cluster, "job", name, nearest, patience_seconds)
-        )
+        self,
+        name: str,
+        *,
+        nearest: int = 0,
+        wait_seconds: float | None = None,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Explanation:
+        """Why a PodGroup, or the PodGroup of a Volcano Job, waits or is where it is.
+
+        Args:
+            name: ``namespace/name``; a name without a namespace is in ``default``.
+            nearest: The number of nodes to report that almost fit; 0: five.
+            wait_seconds: How long to wait for a running session to end, so that nodes can be
+                examined. Without it the answer may come ``without_nodes``.
+            cluster: The cluster; None: that of the settings.
+            timeout_seconds: Longest time of the call; None: that of the settings.
+        """
+        job = requests.object_name(name)
+        request = requests.explain_request(self._cluster(cluster), nearest, wait_seconds, job=job)
+        return await self._explain(request, timeout_seconds)
 
     async def explain_pod(
-        self, name: str, nearest: int = 0, patience_seconds: float | None = None
-    ) -> ExplanationView:
-        """Why it waits, or is where it is."""
-        return await self.run(
-            operations.explain(self.settings.cluster, "pod", name, nearest, patience_seconds)
+        self,
+        name: str,
+        *,
+        nearest: int = 0,
+        wait_seconds: float | None = None,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Explanation:
+        """Why a pod waits or is on its node; the arguments are those of ``explain_job``."""
+        pod = requests.object_name(name)
+        request = requests.explain_request(self._cluster(cluster), nearest, wait_seconds, pod=pod)
+        return await self._explain(request, timeout_seconds)
+
+    async def _explain(self, request: ExplainRequest, timeout_seconds: float | None) -> Explanation:
+        deadline = self._caller.deadline(timeout_seconds)
+        response = await self._caller.call(self._scheduling.Explain, request, deadline)
+        return Explanation.from_proto(response)
+
+    async def list_queues(
+        self, *, cluster: str | None = None, timeout_seconds: float | None = None
+    ) -> list[Queue]:
+        """The queues by name, with their shares."""
+        found = await self._caller.list(
+            self._inspection.ListQueues,
+            inspection.ListQueuesRequest(cluster=self._cluster(cluster)),
+            lambda page: page.queues,
+            self._caller.deadline(timeout_seconds),
         )
+        return list(map(Queue.from_proto, found))
 
-    # What there is.
+    async def list_jobs(
+        self,
+        *,
+        namespace: str = "",
+        queue: str = "",
+        phases: Iterable[PodGroupPhase] = (),
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> list[Job]:
+        """The jobs by name. Namespace, queue and phases each narrow the list."""
+        enum = group_pb2.PodGroupPhase.DESCRIPTOR
+        request = inspection.ListJobsRequest(
+            cluster=self._cluster(cluster), namespace=namespace, queue=queue
+        )
+        request.phases.extend(
+            group_pb2.PodGroupPhase.ValueType(number_of(phase, enum)) for phase in phases
+        )
+        found = await self._caller.list(
+            self._inspection.ListJobs,
+            request,
+            lambda page: page.jobs,
+            self._caller.deadline(timeout_seconds),
+        )
+        return list(map(Job.from_proto, found))
 
-    async def queues(self) -> list[QueueInfo]:
-        return await self.run(operations.queues(self.settings.cluster))
+    async def list_nodes(
+        self, *, cluster: str | None = None, timeout_seconds: float | None = None
+    ) -> list[Node]:
+        """The nodes by name, with their resources."""
+        found = await self._caller.list(
+            self._inspection.ListNodes,
+            inspection.ListNodesRequest(cluster=self._cluster(cluster)),
+            lambda page: page.nodes,
+            self._caller.deadline(timeout_seconds),
+        )
+        return list(map(Node.from_proto, found))
 
-    async def jobs(
-        self, namespace: str = "", queue: str = "", phases: Iterable[str] = ()
-    ) -> list[JobInfo]:
-        """Those of the namespace, the queue and the phases (such as ``Inqueue``) that are named."""
-        return await self.run(operations.jobs(self.settings.cluster, namespace, queue, phases))
+    async def list_sessions(
+        self,
+        *,
+        decided_only: bool = False,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> list[SessionSummary]:
+        """The sessions that the core still keeps, newest first."""
+        found = await self._caller.list(
+            self._inspection.ListSessions,
+            inspection.ListSessionsRequest(
+                cluster=self._cluster(cluster), decided_only=decided_only
+            ),
+            lambda page: page.sessions,
+            self._caller.deadline(timeout_seconds),
+        )
+        return list(map(SessionSummary.from_proto, found))
 
-    async def nodes(self) -> list[NodeInfo]:
-        return await self.run(operations.nodes(self.settings.cluster))
+    async def get_session(
+        self,
+        number: int = 0,
+        *,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Session:
+        """One session with its decisions; 0: the last one."""
+        request = inspection.GetSessionRequest(cluster=self._cluster(cluster), session=number)
+        deadline = self._caller.deadline(timeout_seconds)
+        response = await self._caller.call(self._inspection.GetSession, request, deadline)
+        return Session.from_proto(response.session)
 
-    async def sessions(self, *, decided_only: bool = False) -> list[SessionSummary]:
-        """The last ones, newest first."""
-        return await self.run(operations.sessions(self.settings.cluster, decided_only=decided_only))
+    async def get_config(
+        self, *, cluster: str | None = None, timeout_seconds: float | None = None
+    ) -> ActiveConfig:
+        """The scheduler configuration in use, and the last one that was rejected."""
+        request = inspection.GetConfigRequest(cluster=self._cluster(cluster))
+        deadline = self._caller.deadline(timeout_seconds)
+        response = await self._caller.call(self._inspection.GetConfig, request, deadline)
+        return ActiveConfig.from_proto(response)
 
-    async def session(self, number: int = 0) -> SessionView:
-        """All that one session decided; 0: the last one."""
-        return await self.run(operations.session(self.settings.cluster, number))
-
-    async def config(self) -> GetConfigResponse:
-        return await self.run(operations.config(self.settings.cluster))
-
-    async def check_config(self, configuration: Configuration) -> CheckConfigResponse:
-        return await self.run(operations.check_config(configuration))
+    async def check_config(
+        self, configuration: str | Configuration, *, timeout_seconds: float | None = None
+    ) -> ConfigCheck:
+        """Whether a core of this version accepts a configuration; a string is the text of a file."""
+        request = inspection.CheckConfigRequest(
+            configuration=requests.configuration_of(configuration)
+        )
+        deadline = self._caller.deadline(timeout_seconds)
+        response = await self._caller.call(self._inspection.CheckConfig, request, deadline)
+        return ConfigCheck.from_proto(response)
 
     async def watch(
-        self, after: int = 0, *, decided_only: bool = False
-    ) -> AsyncIterator[SessionView]:
-        """Sessions as they end, until the caller stops; a core that goes away raises."""
-        call = operations.watch(self.settings.cluster, after, decided_only=decided_only)
-        stream = self._stream(call.service, call.method, call.request, WatchSessionsResponse)
-        try:
-            async for response in stream:
-                yield SessionView.of(response.session, response.skipped_count)
-        except grpc.aio.AioRpcError as failed:
-            raise error_of(failed, self.settings) from None
-        finally:
-            stream.cancel()
+        self,
+        *,
+        after: int = 0,
+        decided_only: bool = False,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> AsyncGenerator[Session, None]:
+        """Sessions as they end, until the caller stops.
 
-    async def record(self, seconds: float | None = None) -> AsyncIterator[RecordingEntry]:
-        """A recording of the cluster from its next session on, until the caller stops."""
-        stream = self._stream(
-            recording.SERVICE,
-            recording.METHOD,
-            recording.record_request(self.settings.cluster, seconds),
-            RecordResponse,
+        A lost connection is opened again, and the watch resumes after the last session it gave.
+
+        Args:
+            after: Begin after this session, if the core still keeps it; 0: with the next one.
+            decided_only: Leave out sessions without decisions.
+            cluster: The cluster; None: that of the settings.
+            timeout_seconds: How long the core may be away before this raises.
+        """
+        request = inspection.WatchSessionsRequest(
+            cluster=self._cluster(cluster), after_session=after, decided_only=decided_only
         )
-        began = False
-        try:
-            async for response in stream:
-                began = True
-                for entry in response.entries:
-                    yield entry
-        except grpc.aio.AioRpcError as failed:
-            error = error_of(failed, self.settings)
-            raise (RecordingEndedError.after(error) if began else error) from None
-        finally:
-            stream.cancel()
 
-    # How it is done.
+        def resume(response: inspection.WatchSessionsResponse) -> None:
+            request.after_session = response.session.summary.session
 
-    def _stream(self, service: str, method: str, request: Any, response: Any) -> Any:
-        open_stream = self._channel.unary_stream(
-            calling.path_of(service, method),
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=response.FromString,
+        responses = self._caller.resumed_stream(
+            self._inspection.WatchSessions, request, resume, timeout_seconds
         )
-        return open_stream(request, metadata=calling.metadata(self.settings))
+        async with aclosing(responses):
+            async for response in responses:
+                yield Session.from_proto(response.session, response.skipped_count)
 
-    async def run(self, operation: Operation[T]) -> T:
-        """Makes the calls of an operation, each with retries and a deadline."""
-        try:
-            call = next(operation)
-            while True:
-                retrying = AsyncRetrying(**calling.retries(self.settings))
-                call = operation.send(await retrying(self._call, call))
-        except StopIteration as end:
-            result: T = end.value
-            return result
+    async def record(
+        self, seconds: float | None = None, *, cluster: str | None = None
+    ) -> AsyncGenerator[RecordingEntry, None]:
+        """A recording of the cluster from its next session on, for a ``RecordingWriter``.
 
-    async def _call(self, call: Call) -> Any:
-        method = self._channel.unary_unary(
-            calling.path_of(call.service, call.method),
-            request_serializer=type(call.request).SerializeToString,
-            response_deserializer=call.response.FromString,
-        )
-        seconds = call.timeout_seconds or self.settings.timeout_seconds
-        try:
-            return await method(
-                call.request,
-                timeout=seconds,
-                metadata=calling.metadata(self.settings),
-            )
-        except grpc.aio.AioRpcError as failed:
-            raise error_of(failed, self.settings, seconds) from None
+        It ends after so many seconds, or when the caller stops. When the core ends it earlier,
+        this raises RecordingEndedError.
+        """
+        request = requests.record_request(self._cluster(cluster), seconds)
+        responses = self._caller.stream(self._recording.Record, request)
+        is_begun = False
+        async with aclosing(responses):
+            try:
+                async for response in responses:
+                    for entry in response.entries:
+                        is_begun = True
+                        yield entry
+            except CallError as error:
+                if is_begun:
+                    raise RecordingEndedError(str(error), error.details) from None
+                raise
+
+    def _cluster(self, given: str | None) -> str:
+        return self.settings.cluster if given is None else given

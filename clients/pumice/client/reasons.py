@@ -1,40 +1,134 @@
-"""Reasons as sentences: the core says why in data, people read it here."""
+"""Reasons why jobs and tasks wait: the data that a core sends, and their text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pumice.client.amounts import amount
+from pumice.client.enums import ReasonCode, word_of
+from pumice.client.values import Value
 from pumice.v1 import reason_pb2
-from pumice.v1.reason_pb2 import Reason, ReasonCode
 
 
-def reason_text(reason: Reason) -> str:
-    """What held something back, without its author: ``0/1 tasks fit``."""
-    write = _TEXTS.get(reason.code)
-    return ReasonCode.Name(reason.code) if write is None else write(reason)
+@dataclass(frozen=True, slots=True)
+class NodeCount(Value):
+    """The number of nodes that a predicate rejected with the same words."""
+
+    reason: str
+    node_count: int
 
 
-def told(reason: Reason) -> str:
-    """The same with whoever said so in front: ``gang: 0/1 tasks fit``."""
-    return f"{reason.author}: {reason_text(reason)}"
+@dataclass(frozen=True, slots=True)
+class QueueLimit(Value):
+    """A limit of a queue that a request exceeds, in the units of the protocol."""
+
+    queue: str
+    resource: str
+    asked: int
+    used: int
+    allowed: int
+
+    def __str__(self) -> str:
+        asked, used, allowed = (
+            amount(self.resource, each) for each in (self.asked, self.used, self.allowed)
+        )
+        return f"{self.resource} of queue {self.queue}: {asked} asked, {used} of {allowed} used"
 
 
-def summarized(reasons: Iterable[Reason]) -> list[Reason]:
-    """The same reasons, each said once: tasks that are held back alike share it."""
-    tasks: dict[bytes, list[str]] = {}
-    shared: dict[bytes, Reason] = {}
+@dataclass(frozen=True, slots=True)
+class Reason(Value):
+    """Why a job or a task waits. ``str`` gives the author and the text."""
+
+    # The action or plugin that gave the reason.
+    author: str
+    code: ReasonCode
+    # The pod; empty: the whole job.
+    task: str = ""
+    have: int = 0
+    need: int = 0
+    # Names of resources, roles, queues or gates.
+    subjects: tuple[str, ...] = ()
+    nodes: tuple[NodeCount, ...] = ()
+    limits: tuple[QueueLimit, ...] = ()
+
+    @staticmethod
+    def from_proto(message: reason_pb2.Reason) -> Reason:
+        return Reason(
+            author=message.author,
+            code=word_of(ReasonCode, reason_pb2.ReasonCode.DESCRIPTOR, message.code),
+            task=message.task,
+            have=message.have,
+            need=message.need,
+            subjects=tuple(message.subjects),
+            nodes=tuple(NodeCount(each.reason, each.nodes) for each in message.nodes),
+            limits=tuple(
+                QueueLimit(each.queue, each.resource, each.asked, each.used, each.allowed)
+                for each in message.limits
+            ),
+        )
+
+    @property
+    def text(self) -> str:
+        """The reason without its author: ``0/1 tasks fit``."""
+        write = _TEXTS.get(self.code)
+        return self.code.value if write is None else write(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super(Reason, self).to_dict(), "text": self.text}
+
+    def __str__(self) -> str:
+        return f"{self.author}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait(Value):
+    """A job that stays pending, with its reasons."""
+
+    # ``namespace/name``.
+    job: str
+    reasons: tuple[Reason, ...]
+
+    @staticmethod
+    def from_proto(message: reason_pb2.Wait) -> Wait:
+        return Wait(message.job, tuple(map(Reason.from_proto, message.reasons)))
+
+    @property
+    def why(self) -> str:
+        return why(self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFault(Value):
+    """A plugin or action that raised an error, and the job that the session left out for it."""
+
+    author: str
+    where: str
+    job: str
+    error: str
+
+    @staticmethod
+    def from_proto(message: reason_pb2.PluginFault) -> PluginFault:
+        return PluginFault(message.author, message.where, message.job, message.error)
+
+
+def merge_tasks(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Reasons that differ only in their task become one that names the first task and a count."""
+    tasks: dict[Reason, list[str]] = {}
     for reason in reasons:
-        alike = Reason()
-        alike.CopyFrom(reason)
-        alike.task = ""
-        key = alike.SerializeToString(deterministic=True)
-        shared[key] = alike
-        tasks.setdefault(key, []).append(reason.task)
-    for key, reason in shared.items():
-        first, *more = tasks[key]
-        reason.task = f"{first} and {len(more)} more" if first and more else first
-    return list(shared.values())
+        tasks.setdefault(replace(reason, task=""), []).append(reason.task)
+    return tuple(replace(reason, task=_first_of(names)) for reason, names in tasks.items())
+
+
+def why(reasons: Iterable[Reason], separator: str = "; ") -> str:
+    """The text of all reasons; tasks with the same reason share it."""
+    return separator.join(map(str, merge_tasks(reasons)))
+
+
+def _first_of(names: list[str]) -> str:
+    first, *more = names
+    return f"{first} and {len(more)} more" if first and more else first
 
 
 def _names(reason: Reason) -> str:
@@ -55,12 +149,7 @@ def _queue(reason: Reason) -> str:
 
 
 def _queue_quota(reason: Reason) -> str:
-    over = (
-        f"{limit.resource} of queue {limit.queue}: {amount(limit.resource, limit.asked)} asked,"
-        f" {amount(limit.resource, limit.used)} of {amount(limit.resource, limit.allowed)} used"
-        for limit in reason.limits
-    )
-    about = f" ({'; '.join(over)})" if reason.limits else _about(reason)
+    about = f" ({'; '.join(map(str, reason.limits))})" if reason.limits else _about(reason)
     return _task(reason, f"above the queue's limit{about}")
 
 
@@ -75,32 +164,28 @@ def _gang_short(reason: Reason) -> str:
 
 
 def _no_node_fits(reason: Reason) -> str:
-    counts = ", ".join(f"{count.nodes} {count.reason}" for count in reason.nodes)
+    counts = ", ".join(f"{count.node_count} {count.reason}" for count in reason.nodes)
     return _task(reason, f"no node fits: {counts}" if counts else "no node fits")
 
 
-_TEXTS: Mapping[int, Callable[[Reason], str]] = {
-    reason_pb2.REASON_CODE_NOT_ENQUEUED: lambda r: f"not let in yet{_about(r)}",
-    reason_pb2.REASON_CODE_QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
-    reason_pb2.REASON_CODE_QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open",
-    reason_pb2.REASON_CODE_QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",
-    reason_pb2.REASON_CODE_QUEUE_QUOTA: _queue_quota,
-    reason_pb2.REASON_CODE_CLUSTER_OVERCOMMITTED: lambda r: (
-        f"more is let in than the cluster holds{_about(r)}"
-    ),
-    reason_pb2.REASON_CODE_NAMESPACE_QUOTA: lambda r: f"above the namespace's quota{_about(r)}",
-    reason_pb2.REASON_CODE_GANG_INVALID: _gang_invalid,
-    reason_pb2.REASON_CODE_GANG_SHORT: _gang_short,
-    reason_pb2.REASON_CODE_NO_NODE_FITS: _no_node_fits,
-    reason_pb2.REASON_CODE_ROLE_FAILED: lambda r: _task(
-        r, f"another task of its role did not fit{_about(r)}"
-    ),
-    reason_pb2.REASON_CODE_GATED: lambda r: _task(r, f"has a scheduling gate{_about(r)}"),
-    reason_pb2.REASON_CODE_PIPELINED: lambda r: _task(r, "waits for room that is being freed"),
-    reason_pb2.REASON_CODE_NO_VICTIMS: lambda r: _task(r, f"no eviction would help{_about(r)}"),
-    reason_pb2.REASON_CODE_COOLING_DOWN: lambda _: "its binds were refused; it waits a while",
-    reason_pb2.REASON_CODE_PLUGIN_FAULT: lambda r: f"a plugin failed{_about(r)}",
-    reason_pb2.REASON_CODE_CAPABILITY_MISSING: lambda r: (
+_TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
+    ReasonCode.NOT_ENQUEUED: lambda r: f"not let in yet{_about(r)}",
+    ReasonCode.QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
+    ReasonCode.QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open",
+    ReasonCode.QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",
+    ReasonCode.QUEUE_QUOTA: _queue_quota,
+    ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: f"more is let in than the cluster holds{_about(r)}",
+    ReasonCode.NAMESPACE_QUOTA: lambda r: f"above the namespace's quota{_about(r)}",
+    ReasonCode.GANG_INVALID: _gang_invalid,
+    ReasonCode.GANG_SHORT: _gang_short,
+    ReasonCode.NO_NODE_FITS: _no_node_fits,
+    ReasonCode.ROLE_FAILED: lambda r: _task(r, f"another task of its role did not fit{_about(r)}"),
+    ReasonCode.GATED: lambda r: _task(r, f"has a scheduling gate{_about(r)}"),
+    ReasonCode.PIPELINED: lambda r: _task(r, "waits for room that is being freed"),
+    ReasonCode.NO_VICTIMS: lambda r: _task(r, f"no eviction would help{_about(r)}"),
+    ReasonCode.COOLING_DOWN: lambda _: "its binds were refused; it waits a while",
+    ReasonCode.PLUGIN_FAULT: lambda r: f"a plugin failed{_about(r)}",
+    ReasonCode.CAPABILITY_MISSING: lambda r: (
         f"the adapter cannot do what placing it needs{_about(r)}"
     ),
 }

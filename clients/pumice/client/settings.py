@@ -1,4 +1,4 @@
-"""How a core is reached: from arguments, else the environment, else a file, else this machine."""
+"""The settings of a client: from arguments, the environment and a file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import yaml
 
+from pumice.client.errors import SettingsError
+
 DEFAULT_ADDRESS = "127.0.0.1:7461"
 _PREFIX = "PUMICE_"
-# Those that gRPC reads by itself.
+# Schemes that gRPC itself reads.
 _SCHEMES = ("unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:")
 _HOST_AND_PORT = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>\d+)")
 _HIGHEST_PORT = 65_535
@@ -22,68 +24,86 @@ _TOKEN = re.compile(r"[!-~]+")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-class SettingsError(ValueError):
-    """A setting that cannot be used: names it, its source and what is allowed."""
+class SettingsArguments(TypedDict, total=False):
+    """Settings as keyword arguments; None: not given. ``ClientSettings`` says what each one is."""
+
+    address: str | None
+    cluster: str | None
+    timeout_seconds: float | None
+    retry_seconds: float | None
+    token: str | None
+    token_file: str | None
+    tls_ca: str | None
+    tls_cert: str | None
+    tls_key: str | None
+    tls_server_name: str | None
+    insecure: bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Where a core is, who we are, and how long we wait."""
+    """The address of a core, the credentials, and time limits."""
 
     # HOST:PORT or unix:/path/to/socket.
     address: str = DEFAULT_ADDRESS
-    # Empty: the only one.
+    # The cluster of calls that name none; empty: the only cluster of the core.
     cluster: str = ""
+    # Longest time of one call, with all its pages and retries.
     timeout_seconds: float = 30.0
-    # Attempts at calls that may be repeated, when the core is away.
-    attempts: int = 4
-    # A bearer token, or a file that holds one and is read anew for every call.
+    # Longest time for which a call is retried while no core answers; timeout_seconds bounds it.
+    retry_seconds: float = 30.0
+    # A bearer token, or a file with one. The file is read for every call.
     token: str = ""
     token_file: str = ""
-    # PEM files. With an authority the core must show a certificate of it.
+    # PEM files: the authority of the core's certificate, and the certificate and key of this client.
     tls_ca: str = ""
     tls_cert: str = ""
     tls_key: str = ""
-    # The name in the core's certificate, where it is not that of the address.
+    # The name in the core's certificate, where it is not the host of the address.
     tls_server_name: str = ""
-    # Sends a token to another machine without TLS, where something else protects the way.
+    # Permission to send a token to another machine without TLS.
     insecure: bool = False
 
     @staticmethod
     def load(
-        environment: Mapping[str, str] | None = None, file: Path | None = None, **given: Any
+        *,
+        environment: Mapping[str, str] | None = None,
+        file: Path | None = None,
+        defaults: ClientSettings | None = None,
+        **arguments: Unpack[SettingsArguments],
     ) -> ClientSettings:
-        """What is given counts first, then PUMICE_… variables, then the file.
+        """Settings from the arguments, else PUMICE_… variables, else a file, else the defaults.
 
         The file is the one named, else that of PUMICE_CLIENT_CONFIG, else
-        ``~/.config/pumice/client.yaml`` where there is one.
+        ``~/.config/pumice/client.yaml`` if it exists.
         """
         environment = os.environ if environment is None else environment
-        settings = ClientSettings()
+        settings = defaults or ClientSettings()
         named = file or environment.get("PUMICE_CLIENT_CONFIG")
         path = Path(named) if named else Path.home() / ".config" / "pumice" / "client.yaml"
         if named or path.is_file():
             settings = _with(settings, _read(path), str(path))
         variables = {
-            each.name: environment[_variable(each.name)]
-            for each in fields(ClientSettings)
-            if environment.get(_variable(each.name))
+            name: environment[_variable(name)]
+            for name in _DEFAULTS
+            if environment.get(_variable(name))
         }
         settings = _with(settings, variables, "the environment")
-        return _with(settings, {k: v for k, v in given.items() if v is not None}, "the arguments")
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return _with(settings, given, "the arguments")
 
     def bearer(self) -> str:
-        """The token to send; empty: none."""
+        """The bearer token; empty: none."""
         if not self.token_file:
             return _token(self.token, "token") if self.token else ""
         where = f"token_file {self.token_file}"
         try:
-            held = Path(self.token_file).read_text(encoding="utf-8").strip()
+            text = Path(self.token_file).read_text(encoding="utf-8").strip()
         except OSError as error:
             raise SettingsError(f"{where}: {error.strerror or error}") from None
         except UnicodeDecodeError:
-            raise SettingsError(f"{where}: is no text; it must hold a token") from None
-        return _token(held, where)
+            raise SettingsError(f"{where}: is not text; the file must contain a token") from None
+        return _token(text, where)
 
     @property
     def is_secure(self) -> bool:
@@ -91,7 +111,7 @@ class ClientSettings:
 
     @property
     def host(self) -> str:
-        """Of the address; empty for a socket in the file system."""
+        """The host of the address; empty for a socket in the file system."""
         found = _HOST_AND_PORT.fullmatch(self.address.rpartition("/")[2])
         return (found["v6"] or found["host"]) if found else ""
 
@@ -103,53 +123,72 @@ class ClientSettings:
         return host in {"localhost", "::1"} or host.startswith("127.")
 
 
+# Names of all settings, with their default values, which have the settings' types.
+_DEFAULTS: Mapping[str, object] = {each.name: each.default for each in fields(ClientSettings)}
+
+
 def _token(text: str, where: str) -> str:
     if not _TOKEN.fullmatch(text):
-        problem = "is empty" if not text else "is no token: it has spaces, line breaks or the like"
-        raise SettingsError(f"{where}: {problem}")
+        problem = "is empty" if not text else "contains spaces, line breaks or other characters"
+        raise SettingsError(f"{where}: {problem}; a token is one word of ASCII characters")
     return text
 
 
 def _variable(name: str) -> str:
-    names = {"timeout_seconds": "TIMEOUT"}
-    return _PREFIX + names.get(name, name.upper())
+    return _PREFIX + name.upper().removesuffix("_SECONDS")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, object]:
     try:
-        held = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: is not YAML: {str(error).splitlines()[0]}") from None
-    if held is None:
+        raise SettingsError(f"{path}: invalid YAML: {str(error).splitlines()[0]}") from None
+    if settings is None:
         return {}
-    if not isinstance(held, dict):
+    if not isinstance(settings, dict):
         raise SettingsError(f"{path}: must be a mapping of settings")
-    return held
+    return settings
 
 
-def _with(settings: ClientSettings, values: Mapping[str, Any], source: str) -> ClientSettings:
-    known = {each.name: type(getattr(settings, each.name)) for each in fields(ClientSettings)}
+def _with(settings: ClientSettings, values: Mapping[str, object], source: str) -> ClientSettings:
     read: dict[str, Any] = {}
     for name, value in values.items():
-        if name not in known:
-            raise SettingsError(f"{source}: unknown setting {name!r}; known: {', '.join(known)}")
-        read[name] = _value(source, name, known[name], value)
+        if name not in _DEFAULTS:
+            raise SettingsError(
+                f"{source}: unknown setting {name!r}; allowed: {', '.join(_DEFAULTS)}"
+            )
+        read[name] = _value(source, name, value)
     return replace(settings, **read)
 
 
-def _value(source: str, name: str, kind: type, value: Any) -> Any:
-    try:
-        read = _WORDS[str(value).lower()] if kind is bool else kind(value)
-    except (TypeError, ValueError, KeyError):
-        word = "true or false" if kind is bool else f"a {kind.__name__}"
-        raise SettingsError(f"{source}: {name} must be {word}, not {value!r}") from None
-    if kind in (int, float) and not (read > 0 and math.isfinite(read)):
-        raise SettingsError(f"{source}: {name} must be above zero, not {value!r}")
+def _value(source: str, name: str, value: object) -> str | float | bool:
+    match _DEFAULTS[name]:
+        case bool():
+            word = str(value).lower()
+            if word not in _WORDS:
+                raise SettingsError(f"{source}: {name} must be true or false, not {value!r}")
+            return _WORDS[word]
+        case float():
+            return _seconds(source, name, value)
+    if not isinstance(value, str):
+        raise SettingsError(f"{source}: {name} must be text, not {value!r}")
     if name == "address":
-        _check_address(source, str(read))
-    return read
+        _check_address(source, value)
+    return value
+
+
+def _seconds(source: str, name: str, value: object) -> float:
+    try:
+        seconds = float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        seconds = math.nan
+    # A retry time of zero means one attempt.
+    allowed = seconds > 0 or (name == "retry_seconds" and seconds == 0)
+    if not (allowed and math.isfinite(seconds)):
+        raise SettingsError(f"{source}: {name} must be a number above zero, not {value!r}")
+    return seconds
 
 
 def _check_address(source: str, address: str) -> None:
@@ -158,6 +197,6 @@ def _check_address(source: str, address: str) -> None:
     found = _HOST_AND_PORT.fullmatch(address)
     if found is None or not 0 < int(found["port"]) <= _HIGHEST_PORT:
         raise SettingsError(
-            f"{source}: address {address!r} cannot be used; "
+            f"{source}: invalid address {address!r}; "
             "allowed: HOST:PORT such as 127.0.0.1:7461, or unix:/path/to/socket"
         )

@@ -1,48 +1,40 @@
-"""The client for programs with threads."""
+"""The synchronous client: an ``AsyncClient`` on an event loop in a thread of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Unpack
 
-import grpc
-from tenacity import Retrying
-
-from pumice.client import calling, operations, recording
-from pumice.client.errors import error_of
-from pumice.client.models import ExplanationView, ScheduleResult, SessionView
-from pumice.client.operations import Call, Operation
-from pumice.client.recording import RecordingStream
-from pumice.client.settings import ClientSettings
+from pumice.client.aio import AsyncClient
+from pumice.client.background import BackgroundLoop, Stream
+from pumice.client.channels import read_credentials
+from pumice.client.configurations import ActiveConfig, ConfigCheck
+from pumice.client.enums import PodGroupPhase
+from pumice.client.explanations import Explanation
+from pumice.client.objects import Job, Node, Queue
+from pumice.client.sessions import ScheduleResult, Session, SessionSummary
+from pumice.client.settings import ClientSettings, SettingsArguments
 from pumice.v1.configuration_pb2 import Configuration
-from pumice.v1.inspection_service_pb2 import (
-    CheckConfigResponse,
-    GetConfigResponse,
-    JobInfo,
-    NodeInfo,
-    QueueInfo,
-    WatchSessionsResponse,
-)
 from pumice.v1.object_pb2 import ClusterObject, ObjectRef
-from pumice.v1.recording_service_pb2 import RecordResponse
-from pumice.v1.session_pb2 import SessionSummary
-
-T = TypeVar("T")
+from pumice.v1.recording_pb2 import RecordingEntry
 
 
 class Client:
-    """One core, and one of its clusters. Safe to share among threads; a context manager."""
+    """A client of one core. Threads can share it.
 
-    def __init__(self, settings: ClientSettings | None = None, **given: Any) -> None:
-        """Settings are loaded as ``ClientSettings.load`` says, unless they are given."""
-        self.settings = settings or ClientSettings.load(**given)
-        credentials = calling.credentials(self.settings)
-        options = calling.options(self.settings)
-        if credentials is None:
-            self._channel = grpc.insecure_channel(self.settings.address, options=options)
-        else:
-            self._channel = grpc.secure_channel(self.settings.address, credentials, options)
+    The methods are those of ``AsyncClient``, which documents their arguments.
+    """
+
+    def __init__(
+        self, settings: ClientSettings | None = None, **arguments: Unpack[SettingsArguments]
+    ) -> None:
+        """Connects with these settings, or with those of ``ClientSettings.load(**arguments)``."""
+        self.settings = settings or ClientSettings.load(**arguments)
+        # Invalid files are reported before there is a thread.
+        read_credentials(self.settings)
+        self._loop = BackgroundLoop()
+        self._client = self._loop.run(_opened(self.settings))
 
     def __enter__(self) -> Client:
         return self
@@ -56,25 +48,32 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        self._channel.close()
-
-    # What would be decided, and why.
+        """Closes the connection and ends all calls."""
+        if not self._loop.is_closed:
+            self._loop.run(self._client.close())
+            self._loop.close()
 
     def schedule(
         self,
         objects: Iterable[ClusterObject] = (),
         *,
         removed: Iterable[ObjectRef] = (),
-        configuration: Configuration | None = None,
-        sessions: int = 0,
+        configuration: str | Configuration | None = None,
+        sessions: int = 1,
         request_id: str = "",
+        cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What the core would decide on the live cluster, were these objects there."""
-        return self.run(
-            operations.schedule_on(
-                *(self.settings.cluster, objects, removed, configuration),
-                *(sessions, request_id, timeout_seconds),
+        """What the core would decide if these objects were added to the cluster. Changes nothing."""
+        return self._loop.run(
+            self._client.schedule(
+                objects,
+                removed=removed,
+                configuration=configuration,
+                sessions=sessions,
+                request_id=request_id,
+                cluster=cluster,
+                timeout_seconds=timeout_seconds,
             )
         )
 
@@ -82,116 +81,161 @@ class Client:
         self,
         objects: Iterable[ClusterObject],
         *,
-        configuration: Configuration | None = None,
-        sessions: int = 0,
+        configuration: str | Configuration | None = None,
+        sessions: int = 1,
         request_id: str = "",
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What the core would decide on these objects and nothing else."""
-        return self.run(
-            operations.schedule_inline(
-                objects, configuration, sessions, request_id, timeout_seconds
+        """What the core would decide for these objects alone, without a cluster."""
+        return self._loop.run(
+            self._client.schedule_inline(
+                objects,
+                configuration=configuration,
+                sessions=sessions,
+                request_id=request_id,
+                timeout_seconds=timeout_seconds,
             )
         )
 
     def explain_job(
-        self, name: str, nearest: int = 0, patience_seconds: float | None = None
-    ) -> ExplanationView:
-        """Why it waits, or is where it is; with patience, nodes are looked at even during a session."""
-        return self.run(
-            operations.explain(self.settings.cluster, "job", name, nearest, patience_seconds)
+        self,
+        name: str,
+        *,
+        nearest: int = 0,
+        wait_seconds: float | None = None,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Explanation:
+        """Why a PodGroup, or the PodGroup of a Volcano Job, waits or is where it is."""
+        return self._loop.run(
+            self._client.explain_job(
+                name,
+                nearest=nearest,
+                wait_seconds=wait_seconds,
+                cluster=cluster,
+                timeout_seconds=timeout_seconds,
+            )
         )
 
     def explain_pod(
-        self, name: str, nearest: int = 0, patience_seconds: float | None = None
-    ) -> ExplanationView:
-        """Why it waits, or is where it is."""
-        return self.run(
-            operations.explain(self.settings.cluster, "pod", name, nearest, patience_seconds)
-        )
-
-    # What there is.
-
-    def queues(self) -> list[QueueInfo]:
-        return self.run(operations.queues(self.settings.cluster))
-
-    def jobs(
-        self, namespace: str = "", queue: str = "", phases: Iterable[str] = ()
-    ) -> list[JobInfo]:
-        """Those of the namespace, the queue and the phases (such as ``Inqueue``) that are named."""
-        return self.run(operations.jobs(self.settings.cluster, namespace, queue, phases))
-
-    def nodes(self) -> list[NodeInfo]:
-        return self.run(operations.nodes(self.settings.cluster))
-
-    def sessions(self, *, decided_only: bool = False) -> list[SessionSummary]:
-        """The last ones, newest first."""
-        return self.run(operations.sessions(self.settings.cluster, decided_only=decided_only))
-
-    def session(self, number: int = 0) -> SessionView:
-        """All that one session decided; 0: the last one."""
-        return self.run(operations.session(self.settings.cluster, number))
-
-    def config(self) -> GetConfigResponse:
-        return self.run(operations.config(self.settings.cluster))
-
-    def check_config(self, configuration: Configuration) -> CheckConfigResponse:
-        return self.run(operations.check_config(configuration))
-
-    def watch(self, after: int = 0, *, decided_only: bool = False) -> Iterator[SessionView]:
-        """Sessions as they end, until the caller stops; a core that goes away raises."""
-        call = operations.watch(self.settings.cluster, after, decided_only=decided_only)
-        stream = self._stream(call.service, call.method, call.request, WatchSessionsResponse)
-        try:
-            for response in stream:
-                yield SessionView.of(response.session, response.skipped_count)
-        except grpc.RpcError as failed:
-            raise error_of(failed, self.settings) from None
-        finally:
-            stream.cancel()
-
-    def record(self, seconds: float | None = None) -> RecordingStream:
-        """A recording of the cluster from its next session on; close it, or let the time end it."""
-        call = self._stream(
-            recording.SERVICE,
-            recording.METHOD,
-            recording.record_request(self.settings.cluster, seconds),
-            RecordResponse,
-        )
-        return RecordingStream(call, self.settings)
-
-    # How it is done.
-
-    def _stream(self, service: str, method: str, request: Any, response: Any) -> Any:
-        open_stream = self._channel.unary_stream(
-            calling.path_of(service, method),
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=response.FromString,
-        )
-        return open_stream(request, metadata=calling.metadata(self.settings))
-
-    def run(self, operation: Operation[T]) -> T:
-        """Makes the calls of an operation, each with retries and a deadline."""
-        try:
-            call = next(operation)
-            while True:
-                call = operation.send(Retrying(**calling.retries(self.settings))(self._call, call))
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-    def _call(self, call: Call) -> Any:
-        method = self._channel.unary_unary(
-            calling.path_of(call.service, call.method),
-            request_serializer=type(call.request).SerializeToString,
-            response_deserializer=call.response.FromString,
-        )
-        seconds = call.timeout_seconds or self.settings.timeout_seconds
-        try:
-            return method(
-                call.request,
-                timeout=seconds,
-                metadata=calling.metadata(self.settings),
+        self,
+        name: str,
+        *,
+        nearest: int = 0,
+        wait_seconds: float | None = None,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Explanation:
+        """Why a pod waits or is on its node; the arguments are those of ``explain_job``."""
+        return self._loop.run(
+            self._client.explain_pod(
+                name,
+                nearest=nearest,
+                wait_seconds=wait_seconds,
+                cluster=cluster,
+                timeout_seconds=timeout_seconds,
             )
-        except grpc.RpcError as failed:
-            raise error_of(failed, self.settings, seconds) from None
+        )
+
+    def list_queues(
+        self, *, cluster: str | None = None, timeout_seconds: float | None = None
+    ) -> list[Queue]:
+        """The queues by name, with their shares."""
+        return self._loop.run(
+            self._client.list_queues(cluster=cluster, timeout_seconds=timeout_seconds)
+        )
+
+    def list_jobs(
+        self,
+        *,
+        namespace: str = "",
+        queue: str = "",
+        phases: Iterable[PodGroupPhase] = (),
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> list[Job]:
+        """The jobs by name. Namespace, queue and phases each narrow the list."""
+        return self._loop.run(
+            self._client.list_jobs(
+                namespace=namespace,
+                queue=queue,
+                phases=phases,
+                cluster=cluster,
+                timeout_seconds=timeout_seconds,
+            )
+        )
+
+    def list_nodes(
+        self, *, cluster: str | None = None, timeout_seconds: float | None = None
+    ) -> list[Node]:
+        """The nodes by name, with their resources."""
+        return self._loop.run(
+            self._client.list_nodes(cluster=cluster, timeout_seconds=timeout_seconds)
+        )
+
+    def list_sessions(
+        self,
+        *,
+        decided_only: bool = False,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> list[SessionSummary]:
+        """The sessions that the core still keeps, newest first."""
+        return self._loop.run(
+            self._client.list_sessions(
+                decided_only=decided_only, cluster=cluster, timeout_seconds=timeout_seconds
+            )
+        )
+
+    def get_session(
+        self, number: int = 0, *, cluster: str | None = None, timeout_seconds: float | None = None
+    ) -> Session:
+        """One session with its decisions; 0: the last one."""
+        return self._loop.run(
+            self._client.get_session(number, cluster=cluster, timeout_seconds=timeout_seconds)
+        )
+
+    def get_config(
+        self, *, cluster: str | None = None, timeout_seconds: float | None = None
+    ) -> ActiveConfig:
+        """The scheduler configuration in use, and the last one that was rejected."""
+        return self._loop.run(
+            self._client.get_config(cluster=cluster, timeout_seconds=timeout_seconds)
+        )
+
+    def check_config(
+        self, configuration: str | Configuration, *, timeout_seconds: float | None = None
+    ) -> ConfigCheck:
+        """Whether a core of this version accepts a configuration; a string is the text of a file."""
+        return self._loop.run(
+            self._client.check_config(configuration, timeout_seconds=timeout_seconds)
+        )
+
+    def watch(
+        self,
+        *,
+        after: int = 0,
+        decided_only: bool = False,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Stream[Session]:
+        """Sessions as they end, until the caller stops."""
+        return self._loop.stream(
+            self._client.watch(
+                after=after,
+                decided_only=decided_only,
+                cluster=cluster,
+                timeout_seconds=timeout_seconds,
+            )
+        )
+
+    def record(
+        self, seconds: float | None = None, *, cluster: str | None = None
+    ) -> Stream[RecordingEntry]:
+        """A recording of the cluster from its next session on, for a ``RecordingWriter``."""
+        return self._loop.stream(self._client.record(seconds, cluster=cluster))
+
+
+async def _opened(settings: ClientSettings) -> AsyncClient:
+    # A channel belongs to the event loop in which it is created.
+    return AsyncClient(settings)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
-from pumice.client.reasons import summarized, told
+from pumice.client.reasons import Reason, merge_tasks
 from pumice.manifests import translate, translate_all
 from pumice.server.local import ConfigurationRefusedError, LocalCore
 from pumice.testing.world import World
@@ -308,4 +308,4 @@ def _pod(order: Any) -> str:
 
 
 def _sentences(wait: Wait) -> tuple[str, ...]:
-    return tuple(told(reason) for reason in summarized(wait.reasons))
+    return tuple(map(str, merge_tasks(map(Reason.from_proto, wait.reasons))))

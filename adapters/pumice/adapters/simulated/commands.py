@@ -91,7 +91,15 @@ def _read_trouble(
 @click.option("--refuse-job", "refused", multiple=True, help="Refuse this job's binds for ever.")
 @click.option("--scheduler-conf", type=_FILE, help="Scheduler configuration; else the default.")
 @click.option("--schedule-period", default=0.0, type=click.FloatRange(0), help="Seconds.")
-@click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")
+@click.option("--keep", is_flag=True, help="Stay connected after the end of the jobs.")
+@click.option("--json", "as_json", is_flag=True, help="Reports as JSON, one a line.")
+@click.option(
+    "--report-interval",
+    default=0.0,
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Interval between reports; 0: one report at the end.",
+)
 @click.option("--verbose", is_flag=True, help="Say what happens.")
 def simulated_command(
     open_channel: ChannelFactory,
@@ -110,7 +118,9 @@ def simulated_command(
     refused: tuple[str, ...],
     scheduler_conf: Path | None,
     schedule_period: float,
+    keep: bool,
     as_json: bool,
+    report_interval: float,
     verbose: bool,
 ) -> None:
     """Runs a simulated cluster that a core schedules, until its jobs are done.
@@ -127,6 +137,7 @@ def simulated_command(
         nodes=nodes,
         jobs=jobs,
         duration=duration,
+        keep=keep,
         speed=speed,
         arrival_share=arrivals,
         load=load,
@@ -140,20 +151,29 @@ def simulated_command(
     try:
         with alone_with(state):
             report = asyncio.run(
-                _run(lambda: Simulation(open_channel, options, runtime, state=state))
+                _run(
+                    lambda: Simulation(open_channel, options, runtime, state=state),
+                    lambda report: _print(report, as_json=as_json),
+                    report_interval,
+                )
             )
     except StateError as error:
         raise click.UsageError(f"--state: {error}") from None
     except AdapterError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
-    click.echo(json.dumps(report.as_dict()) if as_json else _shown(report))
+    _print(report, as_json=as_json)
 
 
-async def _run(make: Callable[[], Simulation]) -> SimulationReport:
-    """Runs until the end, or until somebody asks the process to end."""
+async def _run(
+    make: Callable[[], Simulation],
+    print_report: Callable[[SimulationReport], None],
+    report_interval: float,
+) -> SimulationReport:
+    """Runs until the end of the cluster, or until SIGINT or SIGTERM."""
     simulation = make()
     work = asyncio.create_task(simulation.run())
+    reports = asyncio.create_task(_report_regularly(simulation, print_report, report_interval))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, work.cancel)
@@ -161,7 +181,21 @@ async def _run(make: Callable[[], Simulation]) -> SimulationReport:
         await work
     except asyncio.CancelledError:
         click.echo("interrupted", err=True)
+    finally:
+        reports.cancel()
     return simulation.world.report()
+
+
+async def _report_regularly(
+    simulation: Simulation, print_report: Callable[[SimulationReport], None], interval: float
+) -> None:
+    while interval:
+        await asyncio.sleep(interval)
+        print_report(simulation.world.report())
+
+
+def _print(report: SimulationReport, *, as_json: bool) -> None:
+    click.echo(json.dumps(report.as_dict()) if as_json else _shown(report))
 
 
 def _shown(report: SimulationReport) -> str:

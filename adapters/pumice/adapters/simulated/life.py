@@ -61,7 +61,8 @@ class ClusterLife:
 
     @property
     def is_over(self) -> bool:
-        return self._time_is_up or self._removed == len(self._plans)
+        is_done = self._time_is_up or self._removed == len(self._plans)
+        return is_done and not self._options.keep
 
     def begin(self) -> None:
         for thing in (*furniture.priority_classes(), *furniture.queues()):

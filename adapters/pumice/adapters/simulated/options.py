@@ -71,8 +71,10 @@ class SimulationOptions:
     seed: int = 1
     nodes: int = 12
     jobs: int = 30
-    # The world ends when all jobs are done, at the latest after this time. 0: when they are done.
+    # The cluster ends when all jobs are done, at the latest after this time. 0: when they are done.
     duration: float = 60.0
+    # The cluster does not end by itself.
+    keep: bool = False
     # Jobs arrive within this share of the duration.
     arrival_share: float = 0.5
     # Simulated seconds in one second.

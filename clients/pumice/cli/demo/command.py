@@ -1,4 +1,4 @@
-"""``pumice demo``: puts the parts together, shows them, and sums up."""
+"""``pumice demo``: a core and a simulated cluster, live, with a summary at the end."""
 
 from __future__ import annotations
 
@@ -7,35 +7,42 @@ from pathlib import Path
 
 import click
 
-from pumice.cli.demo.children import Child
-from pumice.cli.demo.play import Play
-from pumice.cli.demo.scene import Scene, socket
+from pumice.cli.demo.processes import ChildProcess
+from pumice.cli.demo.run import DemoRun
+from pumice.cli.demo.scenario import DemoScenario, socket_address
 from pumice.cli.demo.summary import Summary
 from pumice.cli.errors import InputProblem
-from pumice.cli.terminal import json_option, say_json
-from pumice.client.inspection import InspectionClient
+from pumice.cli.terminal import complain, json_option, say_json
+from pumice.client import Client, ClientSettings
 from pumice.recordings import SUFFIX
 
 _INTERRUPTED = 130
 
 
 @click.command("demo")
-@click.option("--seed", default=3, show_default=True, help="Decides the whole cluster.")
-@click.option("--nodes", default=8, show_default=True, type=click.IntRange(1, 200))
-@click.option("--jobs", default=90, show_default=True, type=click.IntRange(1, 500))
+@click.option("--seed", default=3, show_default=True, help="Seed of the cluster and its jobs.")
+@click.option(
+    "--nodes", default=8, show_default=True, type=click.IntRange(1, 200), help="Number of nodes."
+)
+@click.option(
+    "--jobs", default=90, show_default=True, type=click.IntRange(1, 500), help="Number of jobs."
+)
 @click.option(
     "--seconds",
     default=24.0,
     show_default=True,
     type=click.FloatRange(3, 25),
-    help="When the cluster ends at the latest.",
+    help="Longest duration.",
 )
-@click.option("--trouble", multiple=True, help="What goes wrong, as for the simulated adapter.")
+@click.option("--trouble", multiple=True, help="Fault to inject, as for the simulated adapter.")
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Records it, for 'pumice replay'; the name ends in .pumice.",
+    help="Recording for 'pumice replay'; the name ends in .pumice.",
+)
+@click.option(
+    "--keep", is_flag=True, help="Run until Ctrl-C, with more jobs; --seconds is ignored."
 )
 @json_option
 def demo_command(
@@ -45,42 +52,47 @@ def demo_command(
     seconds: float,
     trouble: tuple[str, ...],
     record: Path | None,
+    keep: bool,
     as_json: bool,
 ) -> None:
-    """Runs a core and a simulated cluster as two processes and shows what they do.
+    """Runs a core and a simulated cluster as two processes, and shows their state live.
 
-    Either process may be killed while it runs: it is started again, and every gang still ends
-    whole. Exits with 0 when that is so, with 1 when a gang was left in part.
+    While it runs, other commands can query it: it shows the address for their option --core.
+    A process that is killed is restarted, and every gang still starts whole. The exit code is 1
+    when a gang was left in part.
     """
     if record is not None:
         _check_name(record)
-    scene = Scene(seed, nodes, jobs, seconds, trouble, record)
+    scenario = DemoScenario(seed, nodes, jobs, seconds, trouble, record, keep)
     with tempfile.TemporaryDirectory(prefix="pumice-demo-") as name:
         folder = Path(name)
-        core = Child("core", scene.core_arguments(folder), folder)
-        adapter = Child("adapter", scene.adapter_arguments(folder), folder)
-        play = Play(core, adapter, InspectionClient(socket(folder)), seconds)
-        play.run(quiet=as_json)
-        if play.is_interrupted:
-            click.echo("interrupted; both processes have ended", err=True)
+        run = DemoRun(
+            ChildProcess("core", scenario.core_arguments(folder), folder),
+            ChildProcess("adapter", scenario.adapter_arguments(folder), folder),
+            Client(ClientSettings(socket_address(folder), timeout_seconds=2.0, retry_seconds=0.0)),
+            None if keep else seconds,
+        )
+        run.run(quiet=as_json)
+        if run.is_interrupted and not keep:
+            complain("interrupted; both processes have ended")
             raise click.exceptions.Exit(_INTERRUPTED)
-        summary = Summary.of(play, adapter.said())
-    if summary is None:
-        raise click.ClickException(f"the cluster left no report: {play.complaint}")
+        summary = Summary.of(run)
+        if summary is None:
+            raise click.ClickException(f"the cluster left no report: {run.adapter.last_error()}")
     if as_json:
         say_json(summary.figures)
     else:
-        click.echo(summary.shown())
+        click.echo(summary.text())
         if record is not None:
-            click.echo(f"recorded  {record}; 'pumice replay {record}' decides it all again")
+            click.echo(f"recorded  {record}; 'pumice replay {record}' repeats its decisions")
     if summary.figures["gangs_short"]:
         raise click.exceptions.Exit(1)
 
 
 def _check_name(record: Path) -> None:
     if record.suffix != SUFFIX:
-        raise InputProblem(f"--record {record}: the name of a recording ends in {SUFFIX}")
+        raise InputProblem(f"--record {record}: the name must end in {SUFFIX}")
     if not record.parent.is_dir():
-        raise InputProblem(f"--record {record}: {record.parent} is no folder")
+        raise InputProblem(f"--record {record}: {record.parent} is not a folder")
     if record.exists():
-        raise InputProblem(f"--record {record}: is there already; choose another name")
+        raise InputProblem(f"--record {record}: already exists; choose another name")

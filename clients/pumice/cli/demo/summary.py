@@ -1,43 +1,42 @@
-"""What the demo came to, in a few lines."""
+"""The figures at the end of the demo."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pumice.cli.demo.play import Play
+from pumice.cli.demo.run import DemoRun
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The simulated cluster's own counts, and what was seen of the core."""
+    """Counts of the simulated cluster, and figures of the core's sessions."""
 
     figures: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, play: Play, report_text: str) -> Summary | None:
+    @staticmethod
+    def of(run: DemoRun) -> Summary | None:
         """None when the cluster left no report."""
-        report = _last_json(report_text)
+        report = run.adapter.last_report()
         if report is None:
             return None
-        picture = play.picture
-        kept = ("jobs", "jobs_done", "jobs_waiting", "gangs_whole", "gangs_short", "pods_bound")
-        return cls(
+        state = run.state
+        names = ("jobs", "jobs_done", "jobs_waiting", "gangs_whole", "gangs_short", "pods_bound")
+        return Summary(
             {
-                **{name: report[name] for name in kept},
+                **{name: report[name] for name in names},
                 "evictions": report["pods_evicted"],
-                "sessions": picture.session_count,
-                "session_median_ms": round(picture.median_milliseconds(), 2),
-                "session_slowest_ms": round(picture.slowest_milliseconds(), 2),
+                "sessions": len(state.session_seconds),
+                "session_median_ms": round(state.median_milliseconds(), 2),
+                "session_slowest_ms": round(state.slowest_milliseconds(), 2),
                 "api_calls": report["calls"],
-                "restarts": {child.name: child.restarts for child in (play.core, play.adapter)},
-                "seconds": round(play.elapsed, 1),
+                "restarts": {process.name: process.restarts for process in (run.core, run.adapter)},
+                "seconds": round(run.elapsed, 1),
             }
         )
 
-    def shown(self) -> str:
+    def text(self) -> str:
         figures = self.figures
         calls = sorted(figures["api_calls"].items())
         lines = {
@@ -52,15 +51,3 @@ class Summary:
         if restarts:
             lines["restarts"] = ", ".join(restarts)
         return "\n".join(f"{name:<10}{text.format(**figures)}" for name, text in lines.items())
-
-
-def _last_json(text: str) -> dict[str, Any] | None:
-    """The last object in what the adapter printed; a killed one may have left half a line."""
-    for line in reversed(text.splitlines()):
-        try:
-            found = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(found, dict):
-            return found
-    return None

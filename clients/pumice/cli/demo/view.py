@@ -1,4 +1,4 @@
-"""The demo's picture on a terminal, and as plain lines where there is none."""
+"""The demo's view: a screen on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,64 +11,75 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pumice.cli.demo.feed import Picture
-from pumice.v1.inspection_service_pb2 import NodeInfo, QueueInfo
+from pumice.cli.demo.state import DemoState
+from pumice.client import Node, Queue
 
 _PROGRESS_WIDTH = 24
 _FULL = 100
 _BORDERS = 2
-_HEADER = 2
-# Nodes above queues take at most this share of the screen; what is below is more interesting.
+_HEADER = 3
+# Queues and nodes take at most this share of the screen.
 _MOST_NODES = 0.5
 
 
 def render(
-    picture: Picture, elapsed: float, total: float, screen: ConsoleDimensions
+    state: DemoState,
+    elapsed: float,
+    total: float | None,
+    address: str,
+    screen: ConsoleDimensions,
 ) -> RenderableType:
-    """Queues and nodes above, decisions and what waits below; every line has its place."""
+    """Queues and nodes above, decisions and waiting jobs below."""
     most = int(screen.height * _MOST_NODES) - _BORDERS
-    upper = min(max(len(picture.nodes), len(picture.queues), 3), most) + _BORDERS
+    upper = min(max(len(state.nodes), len(state.queues), 3), most) + _BORDERS
     rows = screen.height - _HEADER - upper - _BORDERS
     layout = Layout()
     layout.split_column(
-        Layout(_header(picture, elapsed, total), size=_HEADER),
+        Layout(_header(state, elapsed, total, address), size=_HEADER),
         Layout(name="upper", size=upper),
         Layout(name="lower"),
     )
-    layout["upper"].split_row(_queues(picture), _nodes(picture, upper - _BORDERS))
-    layout["lower"].split_row(_decisions(picture, rows), _waiting(picture, rows))
+    layout["upper"].split_row(_queues(state), _nodes(state, upper - _BORDERS))
+    layout["lower"].split_row(_decisions(state, rows), _waiting(state, rows))
     return layout
 
 
-def _header(picture: Picture, elapsed: float, total: float) -> RenderableType:
-    state = "the core is away" if picture.core_is_away else f"session {picture.session}"
-    counts = f"{picture.bound} bound  {picture.evicted} evicted"
+def _header(state: DemoState, elapsed: float, total: float | None, address: str) -> RenderableType:
+    condition = "the core is away" if state.core_is_away else f"session {state.session}"
+    counts = f"{state.bound} bound  {state.evicted} evicted"
     line = Table.grid(expand=True)
     line.add_column(no_wrap=True)
     line.add_column(justify="right", width=_PROGRESS_WIDTH)
+    progress: RenderableType = Text("Ctrl-C ends it", style="dim")
+    if total is not None:
+        progress = ProgressBar(total=total, completed=min(elapsed, total), width=_PROGRESS_WIDTH)
     line.add_row(
-        Text(f" pumice demo  {elapsed:4.1f} s  {state}  {counts}", style="bold"),
-        ProgressBar(total=total, completed=min(elapsed, total), width=_PROGRESS_WIDTH),
+        Text(f" pumice demo  {elapsed:4.1f} s  {condition}  {counts}", style="bold"), progress
     )
-    return Group(line, _line([(f" {note}", "yellow") for note in picture.notes[-1:]]))
+    query = f" pumice top --core {address}"
+    return Group(
+        line,
+        _lines([(query, "dim")]),
+        _lines([(f" {note}", "yellow") for note in state.notes[-1:]]),
+    )
 
 
-def _queues(picture: Picture) -> Layout:
+def _queues(state: DemoState) -> Layout:
     table = _bars()
-    offered = picture.cluster_cpu()
-    for queue in sorted(picture.queues, key=lambda info: info.share.name):
+    offered = state.cluster_cpu()
+    for queue in sorted(state.queues, key=lambda queue: queue.name):
         held, deserved = _held_and_deserved(queue, offered)
         waiting = queue.pending_job_count + queue.inqueue_job_count
         jobs = f"{queue.running_job_count:>2} run {waiting:>2} wait"
-        name = f"{queue.share.name} x{queue.weight}"
+        name = f"{queue.name} x{queue.weight}"
         table.add_row(name, _bar(held), f"{held:.0f}% of {deserved:.0f}%", jobs)
     return Layout(Panel(table, title="queues x weight: cpu held of deserved", title_align="left"))
 
 
-def _nodes(picture: Picture, rows: int) -> Layout:
+def _nodes(state: DemoState, rows: int) -> Layout:
     table = _bars()
-    hidden = len(picture.nodes) - rows
-    shown = picture.nodes if hidden <= 0 else picture.nodes[: rows - 1]
+    hidden = len(state.nodes) - rows
+    shown = state.nodes if hidden <= 0 else state.nodes[: rows - 1]
     for node in shown:
         used = _fill(node)
         table.add_row(node.name, _bar(used), f"{used:.0f}%", f"{node.pod_count:>3} pods")
@@ -77,16 +88,16 @@ def _nodes(picture: Picture, rows: int) -> Layout:
     return Layout(Panel(table, title="nodes: cpu in use", title_align="left"))
 
 
-def _decisions(picture: Picture, rows: int) -> Layout:
-    shown = list(picture.decisions)[-rows:]
+def _decisions(state: DemoState, rows: int) -> Layout:
+    shown = list(state.decisions)[-rows:]
     lines = [(f"{d.session:>4} {d}", "red" if d.is_eviction else "green") for d in shown]
     return Layout(
-        Panel(_line(lines or [("none yet", "dim")]), title="last decisions", title_align="left")
+        Panel(_lines(lines or [("none yet", "dim")]), title="last decisions", title_align="left")
     )
 
 
-def _waiting(picture: Picture, rows: int) -> Layout:
-    waiting = picture.waiting()
+def _waiting(state: DemoState, rows: int) -> Layout:
+    waiting = state.waiting()
     lines = [
         (f"{job.name} {job.queue}, {_pods(job.pending_count)}: {why}", "")
         for job, why in waiting[:rows]
@@ -94,7 +105,9 @@ def _waiting(picture: Picture, rows: int) -> Layout:
     if len(waiting) > rows:
         lines[-1] = (f"and {len(waiting) - rows + 1} more", "dim")
     return Layout(
-        Panel(_line(lines or [("nobody", "dim")]), title="waiting, and why", title_align="left")
+        Panel(
+            _lines(lines or [("no job", "dim")]), title="waiting jobs, and why", title_align="left"
+        )
     )
 
 
@@ -102,8 +115,8 @@ def _pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count} pods"
 
 
-def _line(lines: Iterable[tuple[str, str]]) -> Text:
-    """Lines that are cut rather than wrapped, so that nothing jumps."""
+def _lines(lines: Iterable[tuple[str, str]]) -> Text:
+    """Lines that are cut, not wrapped, so that the height stays the same."""
     text = Text(no_wrap=True, overflow="ellipsis")
     for number, (words, style) in enumerate(lines):
         text.append("\n" if number else "")
@@ -129,12 +142,12 @@ def _bar(percent: float) -> ProgressBar:
     )
 
 
-def _fill(node: NodeInfo) -> float:
+def _fill(node: Node) -> float:
     offered = node.allocatable.get("cpu", 0)
     return _FULL * node.used.get("cpu", 0) / offered if offered else 0.0
 
 
-def _held_and_deserved(queue: QueueInfo, offered: int) -> tuple[float, float]:
+def _held_and_deserved(queue: Queue, offered: int) -> tuple[float, float]:
     if not offered:
         return 0.0, 0.0
     share = queue.share
@@ -142,19 +155,18 @@ def _held_and_deserved(queue: QueueInfo, offered: int) -> tuple[float, float]:
     return _FULL * held / offered, _FULL * deserved / offered
 
 
-def plain_line(picture: Picture, elapsed: float) -> str:
-    """The same in one line, for logs."""
-    if picture.core_is_away:
+def plain_line(state: DemoState, elapsed: float) -> str:
+    """The state in one line."""
+    if state.core_is_away:
         return f"{elapsed:5.1f} s  the core is away"
-    offered = picture.cluster_cpu()
+    offered = state.cluster_cpu()
     queues = ", ".join(
-        f"{queue.share.name} {_held_and_deserved(queue, offered)[0]:.0f}%"
-        for queue in picture.queues
+        f"{queue.name} {_held_and_deserved(queue, offered)[0]:.0f}%" for queue in state.queues
     )
-    used = sum(node.used.get("cpu", 0) for node in picture.nodes)
+    used = sum(node.used.get("cpu", 0) for node in state.nodes)
     fill = _FULL * used / offered if offered else 0.0
     return (
-        f"{elapsed:5.1f} s  session {picture.session:<4} {picture.bound} bound, "
-        f"{picture.evicted} evicted, {len(picture.waiting())} waiting; "
+        f"{elapsed:5.1f} s  session {state.session:<4} {state.bound} bound, "
+        f"{state.evicted} evicted, {len(state.waiting())} waiting; "
         f"cpu {fill:.0f}% in use: {queues}"
     )

@@ -16,7 +16,7 @@ from rich.table import Table
 from pumice.cli.simulation.runs import SECOND_NS, Cycle, Run
 from pumice.cli.simulation.scenarios import Scenario
 from pumice.cli.simulation.verdicts import Difference
-from pumice.client.reasons import reason_text, summarized
+from pumice.client.reasons import Reason, merge_tasks
 from pumice.v1.decision_pb2 import Decision
 
 
@@ -100,8 +100,8 @@ def _pending(cycle: Cycle) -> Table:
     table.add_column("why", overflow="fold")
     for wait in cycle.waits:
         first = (escape(wait.job), cycle.outcome.phases.get(wait.job, ""))
-        for reason in summarized(wait.reasons):
-            table.add_row(*first, escape(reason.author), escape(reason_text(reason)))
+        for reason in merge_tasks(map(Reason.from_proto, wait.reasons)):
+            table.add_row(*first, escape(reason.author), escape(reason.text))
             first = ("", "")
     return table
 
@@ -143,7 +143,7 @@ def _cycle_json(cycle: Cycle) -> dict[str, Any]:
                 "reasons": [
                     {
                         "author": reason.author,
-                        "text": reason_text(reason),
+                        "text": Reason.from_proto(reason).text,
                         "task": reason.task,
                         "have": reason.have,
                         "need": reason.need,

@@ -1,4 +1,4 @@
-"""What the demo plays: a small cluster with more work than room, and how it is scheduled."""
+"""The demo's cluster: few nodes, more jobs than fit, and a scheduler configuration."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Simulated seconds in one: jobs of a quarter of a minute pass in a few seconds.
+# Simulated seconds in one second.
 _SPEED = 4.0
-# Jobs arrive in the first part; the rest is for those that wait or run then.
+# Jobs arrive in this share of the time.
 _ARRIVALS = 0.55
-# What jobs ask for while they arrive, as a share of the cluster: somebody always waits.
+# Requests of the jobs while they arrive, as a share of the cluster: some job always waits.
 _LOAD = 1.5
-# Gangs that are content with half their pods lend the rest of their places to others.
+# The share of gangs that need only half of their pods.
 _ELASTIC = 0.7
+# A demo that is kept lasts this many times as long, with as many times the jobs.
+_KEPT_LENGTHS = 100
+_MOST_JOBS = 5000
+_REPORT_SECONDS = 0.2
 
-# Takes back what was lent, within a queue by priority and between queues by weight, and leaves
-# every gang as many pods as it needs.
+# Preemption within a queue by priority, and between queues by weight; every gang keeps as many
+# pods as it needs.
 _CONFIGURATION = """\
 actions: "enqueue, allocate, preempt, reclaim, backfill"
 tiers:
@@ -35,8 +39,8 @@ tiers:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """Equal scenes show equal clusters."""
+class DemoScenario:
+    """The options of a demo. Equal options give equal clusters."""
 
     seed: int
     nodes: int
@@ -44,34 +48,39 @@ class Scene:
     # The cluster ends when its jobs are done, at the latest after this time.
     seconds: float
     trouble: Sequence[str]
-    # Where the core shall record; None: nowhere.
+    # File for a recording of the core; None: no recording.
     record: Path | None = None
+    # The cluster does not end by itself.
+    keep: bool = False
 
     def core_arguments(self, folder: Path) -> list[str]:
-        words = ["core", "--listen", socket(folder), "--log-level", "warning"]
+        words = ["core", "--listen", socket_address(folder), "--log-level", "warning"]
         return words if self.record is None else [*words, "--record", str(self.record.resolve())]
 
     def adapter_arguments(self, folder: Path) -> list[str]:
-        """The cluster is kept in a file, so that it outlives a process that is killed."""
+        """The cluster is kept in a file, so that it survives a process that is killed."""
         configuration = folder / "scheduler.yaml"
         configuration.write_text(_CONFIGURATION, encoding="utf-8")
+        lengths = _KEPT_LENGTHS if self.keep else 1
         options: dict[str, object] = {
-            "core": socket(folder),
+            "core": socket_address(folder),
             "cluster": "demo",
             "state": folder / "cluster",
             "scheduler-conf": configuration,
             "seed": self.seed,
             "nodes": self.nodes,
-            "jobs": self.jobs,
-            "duration": self.seconds * _SPEED,
+            "jobs": max(min(self.jobs * lengths, _MOST_JOBS), self.jobs),
+            "duration": self.seconds * _SPEED * lengths,
             "speed": _SPEED,
             "arrivals": _ARRIVALS,
             "load": _LOAD,
             "elastic": _ELASTIC,
+            "report-interval": _REPORT_SECONDS,
         }
         words = [f"--{name}={value}" for name, value in options.items()]
-        return ["adapter", "simulated", "--json", *words, *(f"--trouble={t}" for t in self.trouble)]
+        flags = ["--json", *(["--keep"] if self.keep else [])]
+        return ["adapter", "simulated", *flags, *words, *(f"--trouble={t}" for t in self.trouble)]
 
 
-def socket(folder: Path) -> str:
+def socket_address(folder: Path) -> str:
     return f"unix:{folder}/core.sock"

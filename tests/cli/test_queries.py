@@ -66,7 +66,7 @@ async def test_a_manifest_is_tried_on_the_live_cluster(
     assert ended.code == 0, ended
     assert "team/train" in ended.out
     assert "n1 x2" in ended.out
-    assert f"as of op {adapter.seq}" in ended.out
+    assert f"as of seq {adapter.seq}" in ended.out
 
 
 async def test_a_manifest_that_would_wait_says_why(
@@ -77,7 +77,7 @@ async def test_a_manifest_that_would_wait_says_why(
     assert ended.code == 1
     told = yaml.safe_load(ended.out)
     assert told["binds"] == []
-    assert told["waiting"][0]["job"] == "team/train"
+    assert told["pending"][0]["job"] == "team/train"
 
 
 def test_files_can_be_all_there_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_standard_input_is_a_manifest_too() -> None:
     [
         ("a: [", "is not YAML"),
         ("a: b", "apiVersion"),
-        ("", "nothing in it"),
+        ("", "no objects that a scheduler reads"),
         (yaml.safe_dump(job(-1)), "spec.tasks[0].replicas"),
     ],
 )
@@ -143,7 +143,7 @@ async def test_the_figures_of_the_session_are_told(
     await core.served([running.queue(), running.node("n1")])
     file = written(tmp_path, job(2))
     (figures,) = json.loads((await ask("schedule", "-f", file, "--json")).out)["sessions"]
-    assert (figures["binds"], figures["evictions"], figures["waiting"]) == (2, 0, 0)
+    assert (figures["bind_count"], figures["evict_count"], figures["wait_count"]) == (2, 0, 0)
     assert figures["work"]["tasks_tried"] == 2
     assert "1 session, " in (await ask("schedule", "-f", file)).out
 
@@ -192,9 +192,9 @@ async def test_watch_tells_what_sessions_decide(core: RunningCore, ask: Run) -> 
     await adapter.decisions()
     ended = await ask("watch", "--after", "1", "--count", "1")
     assert ended.code == 0, ended
-    assert "bind  team/two: 2 to n1 x2" in ended.out
+    assert "bind  team/two: 2 pods to n1 x2" in ended.out
     told = json.loads((await ask("watch", "--after", "1", "--count", "1", "--json")).out)
-    assert (told["session"], len(told["binds"])) == (2, 2)
+    assert (told["summary"]["number"], len(told["binds"])) == (2, 2)
 
 
 def test_without_a_core_the_line_says_what_to_do(
@@ -244,8 +244,8 @@ async def test_pods_that_no_session_looks_at_are_said_to_wait(
     lost = pod()
     lost["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "none"}
     for manifest, why in (
-        (lost, "in the PodGroup team/none, which is not in the manifest and not in the cluster"),
-        (pod(schedulerName="other"), "for the scheduler other (spec.schedulerName), not for this"),
+        (lost, "its PodGroup team/none is neither in the manifest nor in the cluster"),
+        (pod(schedulerName="other"), "belongs to the scheduler other (spec.schedulerName)"),
         (pod(schedulingGates=[{"name": "example.com/g"}]), "gate (example.com/g)"),
     ):
         file = written(tmp_path, manifest)
@@ -253,7 +253,7 @@ async def test_pods_that_no_session_looks_at_are_said_to_wait(
         assert ended.code == 1, ended
         assert f"one: {why}" in ended.out or why in ended.out
         told = json.loads((await ask("schedule", "-f", file, "--json")).out)
-        assert why in told["waiting"][0]["why"][0]
+        assert why in told["pending"][0]["why"]
 
 
 async def test_pods_of_another_scheduler_are_tried_with_a_warning(
@@ -268,7 +268,7 @@ async def test_pods_of_another_scheduler_are_tried_with_a_warning(
     }
     ended = await ask("schedule", "-f", written(tmp_path, deployment))
     assert ended.code == 0
-    assert "Deployment web: names no schedulerName" in ended.err
+    assert "Deployment web: without a schedulerName" in ended.err
     named = job(1)
     assert (await ask("schedule", "-f", written(tmp_path, named))).err == ""
 
@@ -291,11 +291,11 @@ def test_files_without_nodes_are_noticed(
 ) -> None:
     ended = pumice(capsys, "schedule", "--inline", "-f", written(tmp_path, job(1)))
     assert ended.code == 1
-    assert "there is no Node in the files" in ended.err
+    assert "the files contain no Node" in ended.err
 
 
 def test_asking_a_core_does_not_load_the_engine() -> None:
-    code = "import sys, pumice.cli.asking.schedule as s; print('pumice.core' in sys.modules)"
+    code = "import sys, pumice.cli.queries.schedule as s; print('pumice.core' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "False\n"
 
@@ -303,12 +303,12 @@ def test_asking_a_core_does_not_load_the_engine() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("team/job",), "say what it is: 'pumice explain job team/job' or 'pumice explain pod te"),
+        (("team/job",), "name its kind: 'pumice explain job team/job' or 'pumice explain pod te"),
         (("job/job",), "write 'pumice explain job NAMESPACE/job'"),
         (("jbo", "team/job"), "did you mean 'job'?"),
-        (("job", "a/b/c"), "'a/b/c' is no name; allowed: NAMESPACE/NAME"),
-        (("job", "team/"), "'team/' is no name"),
-        (("pod", ""), "'' is no name"),
+        (("job", "a/b/c"), "invalid name 'a/b/c'; allowed: NAMESPACE/NAME"),
+        (("job", "team/"), "invalid name 'team/'"),
+        (("pod", ""), "invalid name ''"),
     ],
 )
 def test_a_question_that_cannot_be_asked_comes_with_the_way_to_ask_it(
@@ -323,9 +323,9 @@ async def test_a_pod_taken_for_a_job_is_told_apart(core: RunningCore, ask: Run) 
     await core.served([running.queue(), *running.gang("train", 1)])
     await core.session(1)
     ended = await ask("explain", "job", "team/train-0")
-    assert (ended.code, "team/train-0 is a pod, no job" in ended.err) == (2, True)
+    assert (ended.code, "team/train-0 is a pod, not a job" in ended.err) == (2, True)
     ended = await ask("explain", "pod", "team/train")
-    assert "team/train is a job, no pod: 'pumice explain job team/train'" in ended.err
+    assert "team/train is a job, not a pod: 'pumice explain job team/train'" in ended.err
 
 
 async def test_a_row_is_a_line_for_pipes(core: RunningCore, ask: Run) -> None:
@@ -345,7 +345,7 @@ def test_a_file_may_be_named_without_its_option(
     assert ended.code == 0
     ended = pumice(capsys, "schedule", "--inline")
     assert ended.code == 2
-    assert "name a manifest with -f FILE" in ended.err
+    assert "name one with -f FILE" in ended.err
 
 
 async def test_a_mistake_that_many_pods_share_is_told_once(

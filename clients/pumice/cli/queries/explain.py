@@ -1,0 +1,213 @@
+"""``pumice explain``: why a job or pod waits, or why it is where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from pumice.cli.composed import WordGroup
+from pumice.cli.errors import InputProblem
+from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.suggestions import job_names, suggest
+from pumice.cli.queries.tables import Column, FittedTable, number, print_table
+from pumice.cli.terminal import console
+from pumice.client import Client, ClientError, Explanation, NotFoundError, StageResult
+from pumice.client.amounts import amount
+from pumice.client.reasons import why
+
+# Longest wait for a running session, so that nodes can be examined.
+_WAIT_SECONDS = 10.0
+_NAME_PARTS = 2
+_MOST_PERIODS = 20
+_OTHER_SCHEDULER = "a core does not know pods of other schedulers (spec.schedulerName)"
+_COLOURS = {StageResult.PASSED: "green", StageResult.HELD_BACK: "yellow"}
+_nearest_option = click.option(
+    "--nearest",
+    type=click.IntRange(1, 100),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Number of nodes to show that almost fit.",
+)
+
+
+class _Explained(WordGroup):
+    """Explains to a caller who names an object without its kind how to name the kind."""
+
+    def hint(self, word: str, known: list[str]) -> str:
+        if "/" not in word:
+            return super().hint(word, known)
+        kind, _, name = word.partition("/")
+        if kind in known:
+            return f"write 'pumice explain {kind} NAMESPACE/{name}'"
+        ways = " or ".join(f"'pumice explain {each} {word}'" for each in known)
+        return f"name its kind: {ways}"
+
+
+class _Name(click.ParamType[str]):
+    """``NAMESPACE/NAME``; without a namespace it is in ``default``."""
+
+    name = "name"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        parts = str(value).split("/")
+        if len(parts) > _NAME_PARTS or not all(parts):
+            self.fail(
+                f"invalid name {value!r}; allowed: NAMESPACE/NAME, or NAME in namespace default"
+            )
+        return str(value)
+
+
+@click.group("explain", cls=_Explained)
+def explain_group() -> None:
+    """Explains why a job or pod waits, or why it is where it is."""
+
+
+@explain_group.command("job")
+@click.argument("name", metavar="NAMESPACE/NAME", type=_Name(), shell_complete=suggest(job_names))
+@_nearest_option
+@core_options
+@output_options
+def job_command(name: str, nearest: int, output: str, **connection: Any) -> int:
+    """Explains a PodGroup, or the Volcano Job that one was made for."""
+    with core(**connection) as client, _with_other_kind(client.explain_pod, "pod", name):
+        wait_seconds = _wait_seconds(client)
+        _print(client.explain_job(name, nearest=nearest, wait_seconds=wait_seconds), output)
+    return 0
+
+
+@explain_group.command("pod")
+@click.argument("name", metavar="NAMESPACE/NAME", type=_Name())
+@_nearest_option
+@core_options
+@output_options
+def pod_command(name: str, nearest: int, output: str, **connection: Any) -> int:
+    """Explains a pod: why it waits, why it is on its node, or which job it was evicted for."""
+    with core(**connection) as client, _with_other_kind(client.explain_job, "job", name):
+        wait_seconds = _wait_seconds(client)
+        _print(client.explain_pod(name, nearest=nearest, wait_seconds=wait_seconds), output)
+    return 0
+
+
+def _wait_seconds(client: Client) -> float:
+    """At most half of the call's time, so that an answer without nodes still arrives."""
+    return min(_WAIT_SECONDS, client.settings.timeout_seconds / 2)
+
+
+@contextmanager
+def _with_other_kind(other: Callable[[str], object], kind: str, name: str) -> Iterator[None]:
+    """Where the name is not found, looks for an object of the other kind with this name."""
+    try:
+        yield
+    except NotFoundError as error:
+        try:
+            other(name)
+        except ClientError:
+            if kind == "job" and not error.nearest_names:
+                raise InputProblem(f"{error}; {_OTHER_SCHEDULER}") from None
+            raise error from None
+        asked = "job" if kind == "pod" else "pod"
+        text = f"{name} is a {kind}, not a {asked}: 'pumice explain {kind} {name}'"
+        raise InputProblem(text) from None
+
+
+def _print(explanation: Explanation, output: str) -> None:
+    if output != "table":
+        say(explanation.to_dict(), output)
+        return
+    out = console()
+    out.print(f"[bold]{escape(explanation.sentence)}[/]", soft_wrap=True)
+    out.print(f"queue {escape(explanation.queue) or '-'}, phase {explanation.phase or '-'}")
+    _print_stages(explanation)
+    _print_nearest_nodes(explanation)
+    _print_placements(explanation)
+    _print_history(explanation)
+    _print_evictions(explanation)
+    if explanation.without_nodes:
+        out.print("[yellow]nodes were not examined because a long session is running; retry[/]")
+    out.print(f"[dim]session {explanation.session}, seq {explanation.based_on_seq}[/]")
+
+
+def _print_stages(explanation: Explanation) -> None:
+    if not any(stage.reasons for stage in explanation.stages):
+        return
+    stages = FittedTable(Column("stage"), Column("result"), Column("why", wraps=True))
+    for stage in explanation.stages:
+        colour = _COLOURS.get(stage.result, "dim")
+        reasons = escape(why(stage.reasons, "\n"))
+        stages.add_row(stage.stage, f"[{colour}]{stage.result}[/]", reasons)
+    print_table(stages)
+
+
+def _print_nearest_nodes(explanation: Explanation) -> None:
+    if not explanation.nearest_nodes:
+        return
+    nearest = FittedTable(
+        Column(f"nearest nodes for {explanation.blocking_pod}", shortens=True),
+        Column("lacks", wraps=True),
+        Column("other reasons", wraps=True),
+    )
+    for node in explanation.nearest_nodes:
+        lacks = ", ".join(
+            f"{amount(s.resource, s.need - max(0, s.have))} {s.resource}" for s in node.shortages
+        )
+        reasons = escape(", ".join(node.reasons))
+        nearest.add_row(escape(node.node), escape(lacks) or "-", reasons or "-")
+    print_table(nearest)
+
+
+def _print_placements(explanation: Explanation) -> None:
+    for placement in explanation.placements:
+        if not placement.feasible_node_count:
+            # No nodes were examined; the sentence names the node.
+            continue
+        title = f"nodes for {placement.pod}"
+        if placement.session:
+            title += f", placed by {placement.action or '?'} in session {placement.session}"
+        scores = FittedTable(
+            Column(title, shortens=True), number("score"), Column("of which", wraps=True)
+        )
+        for place, scored in enumerate((placement.node, *placement.runners_up)):
+            parts = ", ".join(f"{part.plugin} {part.score:g}" for part in scored.parts)
+            mark = "  " if place else "[green]*[/] "
+            scores.add_row(f"{mark}{escape(scored.node)}", f"{scored.score:g}", parts)
+        print_table(scores)
+
+
+def _print_history(explanation: Explanation) -> None:
+    if not explanation.history:
+        return
+    history = FittedTable(
+        Column("since"), Column("until"), number("sessions", rank=1), Column("reason", wraps=True)
+    )
+    for period in explanation.history[-_MOST_PERIODS:]:
+        first, last = period.first_seen_time, period.last_seen_time
+        history.add_row(
+            f"{first:%Y-%m-%d %H:%M:%S}" if first else "-",
+            "now" if period.current or last is None else f"{last:%H:%M:%S}",
+            str(period.session_count),
+            escape(str(period.reason)),
+        )
+    print_table(history)
+
+
+def _print_evictions(explanation: Explanation) -> None:
+    if not explanation.evictions:
+        return
+    evicted = FittedTable(
+        Column("evicted", shortens=True),
+        Column("from", shortens=True),
+        Column("for", shortens=True),
+        number("session", rank=1),
+        Column("why", wraps=True),
+    )
+    for each in explanation.evictions:
+        names = map(escape, (each.pod, each.node, each.for_job))
+        evicted.add_row(*names, str(each.session), escape(each.reason))
+    print_table(evicted)

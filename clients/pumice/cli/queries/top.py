@@ -1,0 +1,188 @@
+"""``pumice top``: queues and the fullest nodes, live on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.tables import (
+    Column,
+    FittedTable,
+    number,
+    print_table,
+    resources_of,
+    used_of,
+)
+from pumice.cli.terminal import console
+from pumice.client import Client, Node, Queue, QueueState
+from pumice.client.errors import OUTAGES
+
+_WARM, _HOT = 0.7, 0.95
+_MOST_RESOURCES = 4
+# Lines of the tables' heads, of what is hidden and of the space between the tables.
+_OTHER_LINES = 8
+
+
+@click.command("top")
+@click.option(
+    "--nodes",
+    "node_count",
+    type=click.IntRange(0),
+    default=15,
+    show_default=True,
+    help="Most nodes to show.",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between updates.",
+)
+@click.option("--once", is_flag=True, help="Output of one update; the default without a terminal.")
+@core_options
+@output_options
+def top_command(
+    node_count: int, interval: float, once: bool, output: str, **connection: Any
+) -> int:
+    """Shows queues with their shares, and the fullest nodes.
+
+    On a terminal it updates until Ctrl-C.
+    """
+    with core(**connection) as client:
+        if output != "table":
+            view = _View(client, node_count)
+            say({"queues": _dicts(view.queues), "nodes": _dicts(view.nodes)}, output)
+        elif once or not sys.stdout.isatty():
+            view = _View(client, node_count)
+            print_table(queue_table(view.queues))
+            console().print()
+            print_table(node_table(view.nodes, node_count))
+        else:
+            _update_until_interrupted(client, node_count, interval)
+    return 0
+
+
+def _dicts(values: list[Queue] | list[Node]) -> list[dict[str, Any]]:
+    return [value.to_dict() for value in values]
+
+
+class _View:
+    """Queues and nodes at one moment."""
+
+    def __init__(self, client: Client, node_count: int) -> None:
+        self.queues = client.list_queues()
+        self.nodes = client.list_nodes()
+        self._node_count = node_count
+
+    def rendered(self, width: int, height: int) -> RenderableType:
+        rows = min(self._node_count, max(height - len(self.queues) - _OTHER_LINES, 1))
+        out = console()
+        return Group(
+            queue_table(self.queues).fitted(out, width),
+            "",
+            node_table(self.nodes, rows).fitted(out, width),
+        )
+
+
+def _update_until_interrupted(client: Client, node_count: int, interval: float) -> None:
+    screen = console()
+    # The first error ends the command; later ones are shown until the core answers again.
+    view = _View(client, node_count)
+    try:
+        with Live(view.rendered(*screen.size), console=screen, screen=True) as live:
+            while True:
+                time.sleep(interval)
+                outage = ""
+                try:
+                    view = _View(client, node_count)
+                except OUTAGES as error:
+                    outage = f"{error}; retrying"
+                shown = view.rendered(*screen.size)
+                live.update(Group(Text(outage, style="yellow"), shown) if outage else shown)
+    except KeyboardInterrupt:
+        return
+
+
+def queue_table(queues: list[Queue]) -> FittedTable:
+    names = resources_of(*(queue.share.allocated for queue in queues))[:_MOST_RESOURCES]
+    names = names or ["cpu", "memory"]
+    made = FittedTable(
+        Column("queue", shortens=True),
+        number("share"),
+        *_resource_columns(names),
+        number("pending", rank=1),
+        number("inqueue", rank=3),
+        number("running", rank=2),
+    )
+    for queue, depth in by_parent(queues):
+        share = queue.share
+        state = queue.state
+        mark = "" if state in {QueueState.OPEN, QueueState.UNSPECIFIED} else f" {state.lower()}"
+        made.add_row(
+            "  " * depth + escape(queue.name) + f"[yellow]{mark}[/]" * bool(mark),
+            f"[{_colour(share.share)}]{share.share:.0%}[/]",
+            *(used_of(share.allocated, share.deserved, name) for name in names),
+            str(queue.pending_job_count),
+            str(queue.inqueue_job_count),
+            str(queue.running_job_count),
+        )
+    return made
+
+
+def _resource_columns(names: list[str]) -> list[Column]:
+    """CPU is always shown; the last resource is hidden first."""
+    return [number(name, rank=10 * index) for index, name in enumerate(names)]
+
+
+def by_parent(queues: list[Queue]) -> list[tuple[Queue, int]]:
+    """Queues below their parents, with their depth. A queue with a missing parent is a root."""
+    known = {queue.name for queue in queues}
+    children: dict[str, list[Queue]] = {}
+    for queue in queues:
+        parent = queue.parent if queue.parent in known else ""
+        children.setdefault(parent, []).append(queue)
+    found: list[tuple[Queue, int]] = []
+    pending = [(queue, 0) for queue in reversed(children.get("", queues))]
+    seen = set()
+    while pending:
+        queue, depth = pending.pop()
+        if queue.name in seen:
+            continue
+        seen.add(queue.name)
+        found.append((queue, depth))
+        pending += [(child, depth + 1) for child in reversed(children.get(queue.name, []))]
+    return found
+
+
+def node_table(nodes: list[Node], count: int) -> FittedTable:
+    names = resources_of(*(node.allocatable for node in nodes))[:_MOST_RESOURCES]
+    names = names or ["cpu", "memory"]
+    made = FittedTable(
+        Column(f"node ({len(nodes)})", shortens=True),
+        number("used"),
+        *_resource_columns(names),
+        number("pods", rank=1),
+    )
+    for node in sorted(nodes, key=lambda each: (-each.used_ratio, each.name))[:count]:
+        mark = " [red]missing[/]" if node.missing else " [dim]cordoned[/]"
+        made.add_row(
+            escape(node.name) + (mark if node.missing or node.unschedulable else ""),
+            f"[{_colour(node.used_ratio)}]{node.used_ratio:.0%}[/]",
+            *(used_of(node.used, node.allocatable, name) for name in names),
+            str(node.pod_count),
+        )
+    return made
+
+
+def _colour(part: float) -> str:
+    return "red" if part >= _HOT else "yellow" if part >= _WARM else "green"

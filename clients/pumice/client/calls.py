@@ -1,0 +1,133 @@
+"""Calls of the generated stubs, with deadlines, retries and errors of the client library."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from typing import Protocol, TypeVar
+
+import grpc
+import grpc.aio
+
+from pumice.client.channels import metadata_of, open_channel, read_credentials
+from pumice.client.errors import CallError
+from pumice.client.retries import Deadline, Outage, retrying
+from pumice.client.settings import ClientSettings
+from pumice.client.statuses import error_from
+
+_PAGE_SIZE = 2000
+
+
+class PagedRequest(Protocol):
+    """A request for one page of a list."""
+
+    page_size: int
+    page_token: str
+
+
+class PagedResponse(Protocol):
+    """One page of a list."""
+
+    @property
+    def next_page_token(self) -> str: ...
+
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+Paged = TypeVar("Paged", bound=PagedRequest)
+Page = TypeVar("Page", bound=PagedResponse)
+Item = TypeVar("Item")
+
+
+class Caller:
+    """A channel to a core, and the ways to call methods over it."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self.channel = open_channel(settings, read_credentials(settings))
+
+    async def close(self) -> None:
+        await self.channel.close()
+
+    def deadline(self, timeout_seconds: float | None, grace_seconds: float = 0.0) -> Deadline:
+        """The deadline of a call; without a timeout of its own, that of the settings."""
+        seconds = self.settings.timeout_seconds if timeout_seconds is None else timeout_seconds
+        return Deadline(seconds + grace_seconds)
+
+    async def call(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Request, Response],
+        request: Request,
+        deadline: Deadline,
+    ) -> Response:
+        """The response; retried, since no method used here changes anything."""
+        return await retrying(self.settings, deadline)(self.call_once, method, request, deadline)
+
+    async def call_once(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Request, Response],
+        request: Request,
+        deadline: Deadline,
+    ) -> Response:
+        timeout, metadata = deadline.remaining_seconds, metadata_of(self.settings)
+        try:
+            return await method(request, timeout=timeout, metadata=metadata)
+        except grpc.aio.AioRpcError as failed:
+            raise error_from(failed, self.settings, deadline.seconds) from None
+
+    async def list(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Paged, Page],
+        request: Paged,
+        items: Callable[[Page], Iterable[Item]],
+        deadline: Deadline,
+    ) -> list[Item]:
+        """The items of all pages."""
+        found: list[Item] = []
+        request.page_size = _PAGE_SIZE
+        while True:
+            page = await self.call(method, request, deadline)
+            found.extend(items(page))
+            if not page.next_page_token:
+                return found
+            request.page_token = page.next_page_token
+
+    async def stream(
+        self, method: grpc.aio.UnaryStreamMultiCallable[Request, Response], request: Request
+    ) -> AsyncGenerator[Response, None]:
+        """The responses of a server stream, until the caller stops; raises CallError."""
+        call = method(request, metadata=metadata_of(self.settings))
+        try:
+            async for response in call:
+                yield response
+        except grpc.aio.AioRpcError as failed:
+            raise error_from(failed, self.settings) from None
+        finally:
+            call.cancel()
+
+    async def resumed_stream(
+        self,
+        method: grpc.aio.UnaryStreamMultiCallable[Request, Response],
+        request: Request,
+        resume: Callable[[Response], None],
+        outage_seconds: float | None,
+    ) -> AsyncGenerator[Response, None]:
+        """The responses of a stream that is opened again when it breaks.
+
+        ``resume`` sets the request to what follows a response. An outage that lasts longer than
+        ``outage_seconds`` (None: the retry time of the settings) raises the last error.
+        """
+        limit = self.settings.retry_seconds if outage_seconds is None else outage_seconds
+        outage = Outage(limit)
+        while True:
+            outage.attempt_begins()
+            responses = self.stream(method, request)
+            try:
+                async with aclosing(responses):
+                    async for response in responses:
+                        outage.ends()
+                        resume(response)
+                        yield response
+                    return
+            except CallError as error:
+                await outage.wait_after(error)

@@ -1,0 +1,79 @@
+"""gRPC channels to a core: options, credentials and the metadata of calls."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from pumice.client.errors import SettingsError
+from pumice.client.settings import ClientSettings
+
+# A restarted core is found within a second; answers can be as large as a core sends them.
+_OPTIONS = (
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+)
+_SERVER_NAME = "grpc.ssl_target_name_override"
+
+
+def open_channel(
+    settings: ClientSettings, credentials: grpc.ChannelCredentials | None
+) -> grpc.aio.Channel:
+    """A channel of the running event loop; without credentials it has no TLS."""
+    name = settings.tls_server_name
+    options = [*_OPTIONS, *([(_SERVER_NAME, name)] if name else [])]
+    if credentials is None:
+        return grpc.aio.insecure_channel(settings.address, options=options)
+    return grpc.aio.secure_channel(settings.address, credentials, options=options)
+
+
+def metadata_of(settings: ClientSettings) -> tuple[tuple[str, str], ...]:
+    token = settings.bearer()
+    return (("authorization", f"Bearer {token}"),) if token else ()
+
+
+def read_credentials(settings: ClientSettings) -> grpc.ChannelCredentials | None:
+    """None: a channel without TLS. Raises SettingsError, which names the setting."""
+    if not settings.is_secure:
+        if (settings.token or settings.token_file) and not (settings.is_local or settings.insecure):
+            raise SettingsError(
+                f"{settings.address} is another machine, and a token sent there without TLS can be "
+                "read on its way; set tls_ca, or insecure to send the token nevertheless"
+            )
+        return None
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise SettingsError("tls_cert and tls_key go together; set both")
+    authority, key, certificate = map(_file, (settings.tls_ca, settings.tls_key, settings.tls_cert))
+    _check(settings)
+    return grpc.ssl_channel_credentials(authority, key, certificate)
+
+
+def _check(settings: ClientSettings) -> None:
+    """Names the file that is wrong; gRPC would only say that there is no connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if settings.tls_ca:
+            context.load_verify_locations(settings.tls_ca)
+    except ssl.SSLError:
+        raise SettingsError(f"tls_ca {settings.tls_ca}: no certificate in PEM format") from None
+    try:
+        if settings.tls_cert:
+            # Without the empty password, OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except ssl.SSLError as error:
+        pair = f"tls_cert {settings.tls_cert} and tls_key {settings.tls_key}"
+        mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        problem = "do not belong together" if mismatch else "no certificate and key in PEM format"
+        raise SettingsError(f"{pair}: {problem}") from None
+
+
+def _file(name: str) -> bytes | None:
+    try:
+        return Path(name).read_bytes() if name else None
+    except OSError as error:
+        raise SettingsError(f"{name}: {error.strerror or error}") from None

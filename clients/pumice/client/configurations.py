@@ -1,0 +1,109 @@
+"""Scheduler configurations: the one in use, and the check of another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pumice.client.values import Value, seconds_from, time_from
+from pumice.v1 import configuration_pb2, inspection_service_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem(Value):
+    """A line of a configuration with an error or a warning."""
+
+    # From 1; 0: not about one line.
+    line: int
+    path: str
+    problem: str
+    # The nearest valid name; empty: none.
+    suggestion: str
+    # The configuration can be used all the same.
+    warning: bool
+
+    @staticmethod
+    def from_proto(message: configuration_pb2.ConfigurationProblem) -> ConfigProblem:
+        return ConfigProblem(
+            message.line, message.path, message.problem, message.suggestion, message.warning
+        )
+
+    def __str__(self) -> str:
+        parts = (f"line {self.line}" if self.line else "", self.path, self.problem)
+        return ": ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Config(Value):
+    """A configuration."""
+
+    # The text of Volcano's scheduler configuration file.
+    scheduler_conf: str
+    schedule_period_seconds: float
+    default_queue: str
+    scheduler_names: tuple[str, ...]
+    # Sessions start early after a change.
+    eager: bool
+
+    @staticmethod
+    def from_proto(message: configuration_pb2.Configuration) -> Config:
+        return Config(
+            scheduler_conf=message.scheduler_conf,
+            schedule_period_seconds=seconds_from(message.schedule_period),
+            default_queue=message.default_queue,
+            scheduler_names=tuple(message.scheduler_names),
+            eager=message.eager,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveConfig(Value):
+    """The configuration in use, and the last one that was rejected since."""
+
+    config: Config
+    hash: str
+    # Since when; None: there is no valid configuration.
+    accepted_time: datetime | None
+    # None: none was rejected.
+    rejected: Config | None
+    problems: tuple[ConfigProblem, ...]
+
+    @staticmethod
+    def from_proto(message: inspection_service_pb2.GetConfigResponse) -> ActiveConfig:
+        rejected = Config.from_proto(message.rejected) if message.HasField("rejected") else None
+        return ActiveConfig(
+            config=Config.from_proto(message.configuration),
+            hash=message.effective_config_hash,
+            accepted_time=time_from(message.accepted_time),
+            rejected=rejected,
+            problems=tuple(map(ConfigProblem.from_proto, message.problems)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigNote(Value):
+    """What a line of a configuration does."""
+
+    line: int
+    path: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigCheck(Value):
+    """The result of checking a configuration."""
+
+    valid: bool
+    problems: tuple[ConfigProblem, ...]
+    notes: tuple[ConfigNote, ...]
+    # Empty unless the configuration is valid.
+    hash: str
+
+    @staticmethod
+    def from_proto(message: inspection_service_pb2.CheckConfigResponse) -> ConfigCheck:
+        return ConfigCheck(
+            valid=message.valid,
+            problems=tuple(map(ConfigProblem.from_proto, message.problems)),
+            notes=tuple(ConfigNote(note.line, note.path, note.meaning) for note in message.notes),
+            hash=message.config_hash,
+        )

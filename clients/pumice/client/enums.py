@@ -1,0 +1,111 @@
+"""Closed sets of words: the enums of the protocol, in the spelling that users know."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cache
+from typing import TypeVar
+
+from google.protobuf.descriptor import EnumDescriptor
+
+
+class PodGroupPhase(StrEnum):
+    """The phase of a PodGroup, as Volcano spells it."""
+
+    UNSPECIFIED = ""
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    UNKNOWN = "Unknown"
+    COMPLETED = "Completed"
+
+
+class QueueState(StrEnum):
+    """The state of a Queue, as Volcano spells it."""
+
+    UNSPECIFIED = ""
+    OPEN = "Open"
+    CLOSED = "Closed"
+    CLOSING = "Closing"
+    UNKNOWN = "Unknown"
+
+
+class Stage(StrEnum):
+    """The stages that a job passes before it runs, in their order."""
+
+    UNSPECIFIED = ""
+    QUEUE = "queue"
+    QUOTA = "quota"
+    ENQUEUE = "enqueue"
+    SHARE = "share"
+    GANG = "gang"
+    NODES = "nodes"
+    PREEMPTION = "preemption"
+    BINDING = "binding"
+
+
+class StageResult(StrEnum):
+    """The result of a stage."""
+
+    UNSPECIFIED = ""
+    PASSED = "passed"
+    HELD_BACK = "held back"
+    NOT_REACHED = "not reached"
+    NOT_CONFIGURED = "not configured"
+
+
+class ReasonCode(StrEnum):
+    """The kind of a reason. UNSPECIFIED stands for one that is newer than this client."""
+
+    UNSPECIFIED = "unspecified"
+    NOT_ENQUEUED = "not enqueued"
+    QUEUE_MISSING = "queue missing"
+    QUEUE_NOT_OPEN = "queue not open"
+    QUEUE_OVERUSED = "queue overused"
+    QUEUE_QUOTA = "queue quota"
+    CLUSTER_OVERCOMMITTED = "cluster overcommitted"
+    NAMESPACE_QUOTA = "namespace quota"
+    GANG_INVALID = "gang invalid"
+    GANG_SHORT = "gang short"
+    NO_NODE_FITS = "no node fits"
+    ROLE_FAILED = "role failed"
+    GATED = "gated"
+    PIPELINED = "pipelined"
+    NO_VICTIMS = "no victims"
+    COOLING_DOWN = "cooling down"
+    PLUGIN_FAULT = "plugin fault"
+    CAPABILITY_MISSING = "capability missing"
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def word_of(words: type[E], protocol: EnumDescriptor, number: int) -> E:
+    """The member for a number of the protocol's enum; UNSPECIFIED for a number it does not have."""
+    found: E = _members(words, protocol).get(number, words["UNSPECIFIED"])
+    return found
+
+
+def number_of(word: StrEnum, protocol: EnumDescriptor) -> int:
+    return protocol.values_by_name[f"{_prefix(protocol)}{word.name}"].number
+
+
+@cache
+def _members(words: type[E], protocol: EnumDescriptor) -> dict[int, E]:
+    names = words.__members__
+    prefix = _prefix(protocol)
+    known = {number: each.name[len(prefix) :] for number, each in protocol.values_by_number.items()}
+    return {number: names[name] for number, name in known.items() if name in names}
+
+
+def _prefix(protocol: EnumDescriptor) -> str:
+    return protocol.values_by_number[0].name.removesuffix("UNSPECIFIED")
+
+
+def phase_named(word: str) -> PodGroupPhase:
+    """The phase with this name, in upper or lower case; raises ValueError for other words."""
+    known = {phase.lower(): phase for phase in PodGroupPhase if phase}
+    if word.lower() not in known:
+        allowed = ", ".join(known.values())
+        raise ValueError(f"unknown phase {word!r}; allowed: {allowed}")
+    return known[word.lower()]

@@ -1,0 +1,177 @@
+"""Sessions and their decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from pumice.client.reasons import PluginFault, Wait
+from pumice.client.values import Value, seconds_from, time_from
+from pumice.v1 import decision_pb2, session_pb2
+from pumice.v1.scheduling_service_pb2 import ScheduleResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Bind(Value):
+    """The decision to put a pod on a node. Pod and job are ``namespace/name``."""
+
+    pod: str
+    node: str
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict(Value):
+    """The decision to evict a pod. Pod and job are ``namespace/name``."""
+
+    pod: str
+    node: str
+    # The action: ``preempt``, ``reclaim`` …
+    reason: str
+    # The job that gets the room; empty: none.
+    for_job: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare(Value):
+    """The share of a queue, in the units of the protocol: thousandths of a CPU, bytes."""
+
+    name: str
+    deserved: Mapping[str, int]
+    allocated: Mapping[str, int]
+    # The requests of all jobs of the queue, running and pending.
+    requested: Mapping[str, int]
+    # The minimum requests of its Inqueue jobs.
+    inqueue: Mapping[str, int]
+    # The largest ratio of allocated to deserved over the resources.
+    share: float
+    overused: bool
+
+    @staticmethod
+    def from_proto(message: session_pb2.QueueShare) -> QueueShare:
+        return QueueShare(
+            name=message.name,
+            deserved=dict(message.deserved),
+            allocated=dict(message.allocated),
+            requested=dict(message.requested),
+            inqueue=dict(message.inqueue),
+            share=message.share,
+            overused=message.overused,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary(Value):
+    """A session in figures."""
+
+    number: int
+    start_time: datetime | None
+    duration_seconds: float
+    # The last change of the cluster that the session saw.
+    based_on_seq: int
+    config_hash: str
+    bind_count: int
+    evict_count: int
+    # Jobs that stayed pending.
+    wait_count: int
+    fault_count: int
+    # Counts of work, such as nodes that were examined.
+    work: Mapping[str, int]
+
+    @staticmethod
+    def from_proto(message: session_pb2.SessionSummary) -> SessionSummary:
+        return SessionSummary(
+            number=message.session,
+            start_time=time_from(message.start_time),
+            duration_seconds=seconds_from(message.duration),
+            based_on_seq=message.based_on_seq,
+            config_hash=message.config_hash,
+            bind_count=message.bind_count,
+            evict_count=message.evict_count,
+            wait_count=message.wait_count,
+            fault_count=message.fault_count,
+            work=dict(message.work),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Decisions of the protocol, binds and evictions apart."""
+
+    binds: tuple[Bind, ...]
+    evictions: tuple[Evict, ...]
+
+    @staticmethod
+    def from_proto(
+        decisions: Iterable[decision_pb2.Decision], gangs: Iterable[decision_pb2.Gang]
+    ) -> Decisions:
+        jobs = {gang.id: gang.job for gang in gangs}
+        binds, evictions = [], []
+        for each in decisions:
+            if each.HasField("bind"):
+                job = jobs.get(each.gang_id, "")
+                binds.append(Bind(f"{each.bind.namespace}/{each.bind.name}", each.bind.node, job))
+            elif each.HasField("evict"):
+                evict = each.evict
+                pod = f"{evict.namespace}/{evict.name}"
+                evictions.append(Evict(pod, evict.node, evict.reason, evict.for_job))
+        return Decisions(tuple(binds), tuple(evictions))
+
+
+@dataclass(frozen=True, slots=True)
+class Session(Value):
+    """A session with its decisions."""
+
+    summary: SessionSummary
+    binds: tuple[Bind, ...]
+    evictions: tuple[Evict, ...]
+    waits: tuple[Wait, ...]
+    faults: tuple[PluginFault, ...]
+    # Sessions between the previous one of a watch and this one that were left out.
+    skipped_count: int
+
+    @staticmethod
+    def from_proto(message: session_pb2.SessionDetail, skipped_count: int = 0) -> Session:
+        decisions = Decisions.from_proto(message.decisions, message.gangs)
+        return Session(
+            summary=SessionSummary.from_proto(message.summary),
+            binds=decisions.binds,
+            evictions=decisions.evictions,
+            waits=tuple(map(Wait.from_proto, message.waits)),
+            faults=tuple(map(PluginFault.from_proto, message.faults)),
+            skipped_count=skipped_count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleResult(Value):
+    """The decisions that a core would take."""
+
+    binds: tuple[Bind, ...]
+    evictions: tuple[Evict, ...]
+    waits: tuple[Wait, ...]
+    faults: tuple[PluginFault, ...]
+    queues_before: tuple[QueueShare, ...]
+    queues_after: tuple[QueueShare, ...]
+    sessions: tuple[SessionSummary, ...]
+    # The last change of the live cluster that the result includes; 0 without a cluster.
+    based_on_seq: int
+    config_hash: str
+    request_id: str
+
+    @staticmethod
+    def from_proto(message: ScheduleResponse) -> ScheduleResult:
+        decisions = Decisions.from_proto(message.decisions, message.gangs)
+        return ScheduleResult(
+            binds=decisions.binds,
+            evictions=decisions.evictions,
+            waits=tuple(map(Wait.from_proto, message.waits)),
+            faults=tuple(map(PluginFault.from_proto, message.faults)),
+            queues_before=tuple(map(QueueShare.from_proto, message.queues_before)),
+            queues_after=tuple(map(QueueShare.from_proto, message.queues_after)),
+            sessions=tuple(map(SessionSummary.from_proto, message.sessions)),
+            based_on_seq=message.based_on_seq,
+            config_hash=message.config_hash,
+            request_id=message.request_id,
+        )

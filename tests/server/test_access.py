@@ -11,7 +11,7 @@ import pytest
 import yaml
 from google.protobuf.message_factory import GetMessageClass
 
-from pumice.client import AsyncClient, ClientSettings, AccessDeniedError
+from pumice.client import AccessDeniedError, AsyncClient, ClientSettings
 from pumice.server import errors
 from pumice.server.access import AccessFile, AccessFileError, Caller, Role, roles_for
 from pumice.server.audit import MAX_LINES_PER_SECOND, AuditLog

@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from pumice.client import AsyncClient, ClientError, ClientSettings, AccessDeniedError
+from pumice.client import AccessDeniedError, AsyncClient, ClientError, ClientSettings
 from pumice.server.addresses import AddressError, check_address
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.server.status import read_detail
@@ -120,21 +120,21 @@ async def test_a_certificate_of_another_cluster_reads_nothing(guarded: Guarded) 
     await adapter.snapshot([queue(), node("n1"), *gang("job", 1)])
     await adapter.decisions()
     async with client_of(guarded, "c1", asks="") as own:
-        assert [held.name for held in await own.nodes()] == ["n1"]
+        assert [held.name for held in await own.list_nodes()] == ["n1"]
     async with client_of(guarded, "c2") as other:
         for call in (
-            other.jobs(),
-            other.nodes(),
-            other.queues(),
+            other.list_jobs(),
+            other.list_nodes(),
+            other.list_queues(),
             other.explain_job("team/job"),
             other.schedule([]),
-            other.config(),
+            other.get_config(),
         ):
             with pytest.raises(AccessDeniedError, match="does not name cluster 'c1'"):
                 await call
     async with client_of(guarded, "c2", asks="") as silent:
         with pytest.raises(ClientError, match="no cluster 'c2'"):
-            await silent.nodes()
+            await silent.list_nodes()
 
 
 async def test_no_certificate_is_not_enough(guarded: Guarded) -> None:

@@ -6,7 +6,7 @@ import atexit
 import os
 import subprocess
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 # Reads "start PID" and "end PID"; at the end of its input it kills what was started and not ended.
 # Its input ends when the process that writes to it ends, in whatever way.
@@ -27,17 +27,21 @@ class Guard:
 
     def __init__(self) -> None:
         self._watcher: subprocess.Popen[bytes] | None = None
-        self._started: list[subprocess.Popen[bytes]] = []
+        self._started: list[subprocess.Popen[Any]] = []
         self._owner = 0
 
     def start(
         self, command: list[str], log: IO[bytes], folder: Path | None = None
     ) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        self.watch(process)
+        return process
+
+    def watch(self, process: subprocess.Popen[Any]) -> None:
+        """Kills a process that somebody else started, when this process is gone."""
         self._forget_ended()
         self._started.append(process)
         self._tell(f"start {process.pid}")
-        return process
 
     def close(self) -> None:
         """Kills what is left, at once."""

@@ -14,6 +14,7 @@ import yaml
 
 from pumice.client.settings import DEFAULT_ADDRESS
 from tests.architecture.tree import REPOSITORY
+from tests.controlplane.guard import GUARD
 from tests.controlplane.processes import free_ports
 
 COMPOSE: dict[str, Any] = yaml.safe_load(
@@ -64,7 +65,7 @@ def service(name: str, folder: Path, port: int) -> Iterator[subprocess.Popen[byt
         for word in SERVICES[name]["command"]
     ]
     with (folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(pumice(*words), stdout=log, stderr=log)
+        process = GUARD.start(pumice(*words), log)
     try:
         yield process
     finally:

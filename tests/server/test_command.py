@@ -11,6 +11,7 @@ import grpc.aio
 import pytest
 
 from pumice.v1 import cluster_service_pb2
+from tests.controlplane.guard import GUARD
 from tests.server.running import ScriptedAdapter, gang, node, queue
 
 RUN = (sys.executable, "-c", "from pumice.cli.main import main; main()")
@@ -33,6 +34,7 @@ def start(socket_folder: Path) -> Iterator[Start]:
             [*RUN, "core", *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         started.append(process)
+        GUARD.watch(process)
         assert process.stdout is not None
         process.first_line = process.stdout.readline()  # type: ignore[attr-defined]
         return process

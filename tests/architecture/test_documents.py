@@ -92,3 +92,12 @@ def test_a_page_names_targets_of_make_that_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
     named = set(re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert named - targets == set()
+
+
+def test_the_glossary_is_short_and_in_order() -> None:
+    text = (REPOSITORY / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+    tables = [re.findall(r"^\| ([\w ]+) \| ", part, re.MULTILINE) for part in text.split("## ")]
+    terms = [term for table in tables for term in table if term != "term"]
+    assert len(terms) == len(set(terms)) <= 30
+    for table in tables:
+        assert table[1:] == sorted(table[1:])

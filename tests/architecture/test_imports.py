@@ -22,9 +22,9 @@ sys.exit(lint_imports(config_filename="pyproject.toml", no_cache=True))
 
 # Contract, a module that does not exist, and what it imports against the rules.
 OFFENCES = [
-    ("Rooms are layered", "server/pumice/server/offence.py", "import pumice.client"),
-    ("Rooms are layered", "clients/pumice/manifests/offence.py", "import pumice.client"),
-    ("Rooms are layered", "clients/pumice/client/offence.py", "import pumice.adapters"),
+    ("Packages are layered", "server/pumice/server/offence.py", "import pumice.client"),
+    ("Packages are layered", "clients/pumice/manifests/offence.py", "import pumice.client"),
+    ("Packages are layered", "clients/pumice/client/offence.py", "import pumice.adapters"),
     ("only over the wire", "clients/pumice/client/offence.py", "import pumice.core"),
     ("only over the wire", "adapters/pumice/adapters/runtime/offence.py", "import pumice.server"),
     ("knows no Kubernetes", "server/pumice/server/offence.py", "import kubernetes"),
@@ -33,8 +33,8 @@ OFFENCES = [
     ("The core is sans-IO", "server/pumice/core/offence.py", "import time"),
     ("The core is sans-IO", "server/pumice/core/model/offence.py", "import pumice.v1"),
     ("The core is layered", "server/pumice/core/model/offence.py", "import pumice.core.actions"),
-    ("are strangers", "server/pumice/core/plugins/offence.py", "import pumice.core.plugins.other"),
-    ("are strangers", "server/pumice/core/actions/offence.py", "import pumice.core.plugins.other"),
+    ("do not import each other", "server/pumice/core/plugins/offence.py", "import pumice.core.plugins.other"),
+    ("do not import each other", "server/pumice/core/actions/offence.py", "import pumice.core.plugins.other"),
     ("One file knows", "adapters/pumice/adapters/simulated/offence.py", "import kubernetes"),
 ]
 

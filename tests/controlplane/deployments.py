@@ -1,7 +1,7 @@
 """Deployments of one namespace, as far as a person with kubectl can tell.
 
 Containers of the image pumice run for real, as processes with the manifest's own arguments; a pod
-is there when the readiness probe of the manifest is answered. Other containers only seem to run.
+is there when the probes of the manifest are answered. Other containers only seem to run.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tests.controlplane.scheduler import Child
 
 _AGAIN_SECONDS = 0.2
 _SOCKETS = "/run/pumice"
+_PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
 @dataclass(slots=True)
@@ -74,11 +75,12 @@ class RunningPod:
         return word
 
     def is_ready(self) -> bool:
-        """Whether every readiness probe is answered with success."""
+        """Whether every probe of every container is answered with success."""
         return all(
-            self._answers(container, container["readinessProbe"]["httpGet"])
+            self._answers(container, container[probe]["httpGet"])
             for container in self._containers()
-            if "readinessProbe" in container and self.processes
+            for probe in _PROBES
+            if probe in container and self.processes
         )
 
     def _answers(self, container: Object, probe: Mapping[str, str]) -> bool:

@@ -33,8 +33,16 @@ OFFENCES = [
     ("The core is sans-IO", "server/pumice/core/offence.py", "import time"),
     ("The core is sans-IO", "server/pumice/core/model/offence.py", "import pumice.v1"),
     ("The core is layered", "server/pumice/core/model/offence.py", "import pumice.core.actions"),
-    ("do not import each other", "server/pumice/core/plugins/offence.py", "import pumice.core.plugins.other"),
-    ("do not import each other", "server/pumice/core/actions/offence.py", "import pumice.core.plugins.other"),
+    (
+        "do not import each other",
+        "server/pumice/core/plugins/offence.py",
+        "import pumice.core.plugins.other",
+    ),
+    (
+        "do not import each other",
+        "server/pumice/core/actions/offence.py",
+        "import pumice.core.plugins.other",
+    ),
     ("One file knows", "adapters/pumice/adapters/simulated/offence.py", "import kubernetes"),
 ]
 

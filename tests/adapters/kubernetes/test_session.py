@@ -123,7 +123,7 @@ async def test_new_certificates_take_new_connections(
     assert b"items" in await session.page("/api/v1/nodes", {})
 
 
-async def test_cancelled_calls_leave_the_lane_usable(
+async def test_cancelled_calls_leave_the_pool_usable(
     fake_api: FakeApi, session: ApiSession
 ) -> None:
     fake_api.trouble.append(Trouble("GET", "/version", times=6, seconds=0.2))

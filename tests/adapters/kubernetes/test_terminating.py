@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pumice.adapters.kubernetes.errors import MissingRightsError, NamespaceTerminatingError
-from pumice.adapters.kubernetes.session import failure
+from pumice.adapters.kubernetes.refusals import failure
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.world import ApplyCode
 from pumice.v1 import status_pb2

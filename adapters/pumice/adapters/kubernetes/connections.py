@@ -1,10 +1,12 @@
-"""Short calls over kept-alive HTTP/1.1 connections, with as little between them as can be.
+"""A connection pool for short HTTP/1.1 calls.
 
-A general client spends more on a binding than the API server's answer is worth. This one writes
-prepared bytes, reads one answer of known or chunked length, and hands the connection on.
+A general client needs more time for a binding than the API server does. This one writes prepared
+bytes and reads one response of known or chunked length. Idle connections are closed before the server
+closes them, and TCP keepalive finds those that were dropped silently.
 """
 
 import asyncio
+import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -20,14 +22,32 @@ from pumice.adapters.kubernetes.errors import (
     one_line,
 )
 
+# The API server closes connections that are idle for 90 s.
+_IDLE_SECONDS: Final = 60.0
+# A connection whose other side does not answer is closed after about 25 s, used or not.
+_KEEPALIVE: Final = (
+    ("TCP_KEEPIDLE", 10),
+    ("TCP_KEEPINTVL", 5),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 25_000),
+)
 _MOST_BYTES: Final = 64 << 20
 _WITHOUT_BODY: Final = (204, 304)
 _HEAD_END: Final = b"\r\n\r\n"
 
 
+def keep_alive(connection: socket.socket) -> None:
+    """Lets the kernel find out that the other side is gone. Platforms lack some of the options."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        option = getattr(socket, name, None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer."""
+    """One response."""
 
     status: int
     body: bytes
@@ -35,13 +55,14 @@ class Reply:
 
 
 class BrokenReplyError(Exception):
-    """What came is not HTTP as an API server speaks it."""
+    """The response is not HTTP as an API server speaks it."""
 
 
 class _Connection(asyncio.Protocol):
     """One connection; one exchange at a time."""
 
     def __init__(self) -> None:
+        self.idle_since = 0.0
         self.is_open = False
         self.must_close = False
         self._transport: asyncio.Transport | None = None
@@ -51,6 +72,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        keep_alive(transport.get_extra_info("socket"))
         self.is_open = True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -73,14 +95,17 @@ class _Connection(asyncio.Protocol):
         try:
             reply = self._parsed()
         except (ValueError, BrokenReplyError) as error:
-            self._fail(LostAnswerError(f"an answer that is not HTTP: {error}"))
+            self._fail(LostAnswerError(f"the response is not HTTP: {error}"))
             self.close()
             return
         if reply is None:
             return
+        if self._buffer:
+            # More than was asked for: the next call would take it for its own response.
+            self.must_close = True
         waiter, self._waiter = self._waiter, None
         if waiter is None:
-            # Nobody asked: what would follow is out of step.
+            # Nobody asked for it, so the next response would be taken for another one.
             self.close()
         elif not waiter.done():
             waiter.set_result(reply)
@@ -91,7 +116,7 @@ class _Connection(asyncio.Protocol):
             waiter.set_exception(error)
 
     def _parsed(self) -> Reply | None:
-        """The answer, once it is whole; takes it out of the buffer."""
+        """Takes the response out of the buffer, once it is complete."""
         if len(self._buffer) > _MOST_BYTES:
             raise BrokenReplyError("too large")
         end = self._buffer.find(_HEAD_END)
@@ -129,7 +154,7 @@ def _headers(lines: list[bytes]) -> dict[bytes, bytes]:
 
 
 def _chunked(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
-    """Body and end of a chunked answer; None: not whole yet."""
+    """Body and end of a chunked response; None: not complete yet."""
     parts: list[bytes] = []
     at = start
     while True:
@@ -139,7 +164,7 @@ def _chunked(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
         size = int(bytes(buffer[at:end]).partition(b";")[0], 16)
         at = end + 2
         if size == 0:
-            # Trailers are not asked for and not sent; the empty line is.
+            # The server sends no trailers, because none were asked for; only the empty line.
             return (b"".join(parts), at + 2) if len(buffer) >= at + 2 else None
         if len(buffer) < at + size + 2:
             return None
@@ -150,7 +175,15 @@ def _chunked(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
 class ConnectionPool:
     """A pool of connections to one API server."""
 
-    def __init__(self, access: Access, connections: int, user_agent: str) -> None:
+    def __init__(
+        self,
+        access: Access,
+        connections: int,
+        user_agent: str,
+        idle_seconds: float = _IDLE_SECONDS,
+    ) -> None:
+        self._idle_seconds = idle_seconds
+        self._expiry: asyncio.TimerHandle | None = None
         parts = urlsplit(access.server)
         self._access, self._most = access, connections
         self._host = parts.hostname or ""
@@ -176,7 +209,7 @@ class ConnectionPool:
     ) -> Reply:
         """Raises UnreachableError before anything was sent, LostAnswerError after that.
 
-        An urgent call waits for no other: it gets a connection beyond the limit if need be.
+        An urgent call does not wait for a free connection; it may open one beyond the limit.
         """
         connection = await self._connection(seconds, urgent)
         head = (
@@ -184,12 +217,12 @@ class ConnectionPool:
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         data = head.encode("latin-1") + body
-        # From here to the write nothing waits, so that an old leader cannot slip through.
+        # Nothing waits between the fence and the write, so that no call of a former leader leaves.
         if fence is not None and not fence():
             self._give_back(connection)
             raise NotLeadingError
         answer = connection.send(data)
-        # From here, so that a call that waited long for its connection still ends soon enough.
+        # The time limit does not count the wait for a connection.
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, _expire, answer, seconds)
         try:
@@ -203,9 +236,11 @@ class ConnectionPool:
 
     async def close(self) -> None:
         self._is_closed = True
+        if self._expiry is not None:
+            self._expiry.cancel()
         for connection in list(self._all):
             connection.close()
-        # Transports say goodbye in the next turns of the loop.
+        # Transports close in the next iteration of the loop.
         await asyncio.sleep(0)
 
     async def _connection(self, seconds: float, urgent: bool) -> _Connection:
@@ -247,10 +282,28 @@ class ConnectionPool:
         if connection.must_close or self._is_closed:
             connection.close()
         if connection.is_open:
+            connection.idle_since = asyncio.get_running_loop().time()
             self._idle.append(connection)
+            if self._expiry is None:
+                self._expire_later(self._idle_seconds)
         else:
             self._all.discard(connection)
         self._next()
+
+    def _expire_later(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._expiry = loop.call_later(seconds, self._expire_idle)
+
+    def _expire_idle(self) -> None:
+        """Closes connections that nobody used for a while; the oldest are in front."""
+        now = asyncio.get_running_loop().time()
+        while self._idle and now - self._idle[0].idle_since >= self._idle_seconds:
+            connection = self._idle.pop(0)
+            connection.close()
+            self._all.discard(connection)
+        self._expiry = None
+        if self._idle:
+            self._expire_later(self._idle[0].idle_since + self._idle_seconds - now)
 
     def _next(self) -> None:
         while self._queue:

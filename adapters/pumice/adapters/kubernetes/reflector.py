@@ -23,6 +23,7 @@ from pumice.adapters.kubernetes.errors import (
     MissingRightsError,
     one_line,
 )
+from pumice.adapters.kubernetes.refusals import failure
 from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.selection import Source
@@ -31,7 +32,6 @@ from pumice.adapters.kubernetes.session import (
     METADATA_LIST,
     METADATA_ONLY,
     ApiSession,
-    failure,
 )
 from pumice.adapters.runtime.clock import Backoff, Clock
 from pumice.adapters.runtime.metrics import Metrics

@@ -2,30 +2,27 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlencode
 
 import aiohttp
-import msgspec
 
 from pumice.adapters.kubernetes.api import Access
-from pumice.adapters.kubernetes.connections import ConnectionPool, Reply
+from pumice.adapters.kubernetes.connections import ConnectionPool, Reply, keep_alive
 from pumice.adapters.kubernetes.errors import (
-    FORBIDDEN,
     UNAUTHORIZED,
-    ApiError,
     BadCredentialsError,
     LostAnswerError,
-    MissingRightsError,
-    NamespaceTerminatingError,
     NotLeadingError,
     ReadOnlyError,
     UnreachableError,
     one_line,
 )
 from pumice.adapters.kubernetes.rate_limit import TokenBucket
+from pumice.adapters.kubernetes.refusals import failure
 from pumice.adapters.kubernetes.resources import resource_label
 from pumice.adapters.runtime.clock import Clock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
@@ -51,11 +48,8 @@ _PAGE_SECONDS: Final = 120.0
 _LONGEST_WATCH_SECONDS: Final = 700.0
 _CONNECT_SECONDS: Final = 10.0
 _FIRST_REFUSAL: Final = 400
-# The reason of the cause that a refusal in a terminating namespace carries.
-_NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
-# A server may ask to be left alone for so long at most.
-_LONGEST_RETRY_AFTER_SECONDS: Final = 120.0
-_LONGEST_REFUSAL: Final = 2000
+# A list in one piece can be large; nothing else comes near.
+_LONGEST_PAGE: Final = 1 << 30
 
 Fence = Callable[[], bool]
 
@@ -68,48 +62,26 @@ class Credentials(Protocol):
     def refresh(self) -> Access: ...
 
 
-class _Cause(msgspec.Struct):
-    """One cause in a metav1.Status."""
-
-    reason: str | None = None
-
-
-class _Details(msgspec.Struct, rename="camel"):
-    """The details of a metav1.Status."""
-
-    causes: list[_Cause] | None = None
-    retry_after_seconds: float | None = None
+def _socket(address: Any) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    keep_alive(made)
+    return made
 
 
-class _Status(msgspec.Struct):
-    """A metav1.Status, the body of a refusal."""
-
-    reason: str | None = None
-    message: str | None = None
-    details: _Details | None = None
-
-
-_STATUS: Final = msgspec.json.Decoder(_Status)
-
-
-def failure(status: int, body: bytes, retry_after: str = "") -> ApiError:
-    """The error that a refusal stands for."""
-    try:
-        said = _STATUS.decode(body)
-    except msgspec.MsgspecError:
-        said = _Status(message=body[:_LONGEST_REFUSAL].decode("utf-8", "replace"))
-    details = said.details or _Details()
-    reason, message = said.reason or "", (said.message or "")[:_LONGEST_REFUSAL]
-    if any(cause.reason == _NAMESPACE_TERMINATING for cause in details.causes or ()):
-        return NamespaceTerminatingError(status, reason, message)
-    if status == FORBIDDEN:
-        return MissingRightsError(message)
-    seconds = float(retry_after) if retry_after.isdigit() else details.retry_after_seconds or 0.0
-    return ApiError(status, reason, message, min(max(seconds, 0.0), _LONGEST_RETRY_AFTER_SECONDS))
+async def _read_all(content: aiohttp.StreamReader) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for part in content.iter_any():
+        size += len(part)
+        if size > _LONGEST_PAGE:
+            raise LostAnswerError(f"the answer is longer than {_LONGEST_PAGE >> 20} MiB")
+        parts.append(part)
+    return b"".join(parts)
 
 
 class ApiSession:
-    """Speaks to one API server. Open before use, close after."""
+    """Calls, pages and streams of one API server. Open it before use, close it after."""
 
     def __init__(
         self,
@@ -245,10 +217,10 @@ class ApiSession:
     # Pages and streams: large or long.
 
     async def page(self, path: str, query: Mapping[str, str], accept: str = JSON) -> bytes:
-        """A large body in one piece."""
+        """A large body in one piece, such as a page of a list."""
         async with self.stream(path, query, _PAGE_SECONDS, _PAGE_SECONDS, accept) as content:
             try:
-                return await content.read()
+                return await _read_all(content)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise LostAnswerError(f"the answer broke off: {one_line(error)}") from error
 
@@ -365,7 +337,10 @@ class ApiSession:
             if user is not None:
                 self._retire(user)
         connector = aiohttp.TCPConnector(
-            ssl=access.tls if access.tls is not None else True, limit=0, keepalive_timeout=75
+            ssl=access.tls if access.tls is not None else True,
+            limit=0,
+            keepalive_timeout=60,
+            socket_factory=_socket,
         )
         self._http = aiohttp.ClientSession(
             connector=connector,

@@ -222,15 +222,15 @@ async def test_a_job_that_goes_on_says_that_pods_were_taken_from_it(core: Runnin
         ([queue("kid", parent="up"), queue("up")], "there is no queue root"),
         (
             [queue("root"), queue("kid", parent="lost")],
-            "queue kid is below lost, which does not exist",
+            "queue kid: its parent lost does not exist, so nothing is scheduled",
         ),
         (
             [queue("root"), queue("kid", parent="root"), queue("baby", parent="kid")],
-            "team/job is in queue kid, which has queues below it",
+            "queue kid: it has jobs and a child queue (baby)",
         ),
         (
             [queue("root"), queue("kid", parent="up"), queue("up", parent="kid")],
-            "queues are above each other in a circle (kid below up below kid)",
+            "queues are parents of each other (kid below up below kid)",
         ),
     ],
 )

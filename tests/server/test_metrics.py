@@ -131,6 +131,8 @@ async def test_two_clusters_have_their_own_series(core: RunningCore) -> None:
     await first.decisions()
     second = await core.served([queue(), node("n1"), node("n2"), *gang("a", 3)], cluster="c2")
     await second.decisions()
+    for name in ("c1", "c2"):
+        await core.session(1, name)
     found = await scraped(core)
     assert found[at("volcano_unschedule_job_count", cluster="c1")] == 1
     assert found[at("volcano_unschedule_job_count", cluster="c2")] == 0
@@ -157,6 +159,7 @@ async def test_latencies_count_from_the_creation_of_pods_and_groups(core: Runnin
     ]
     adapter = await core.served([queue(), node("n1"), *objects])
     await adapter.decisions()
+    await core.session(1)
     found = await scraped(core)
     task = "volcano_task_scheduling_latency_milliseconds_sum"
     assert found[at(task, stage="Assumed", cluster="c1")] == 4000
@@ -201,6 +204,7 @@ async def test_jobs_beyond_the_limit_are_counted(
     waiting = [one for number in range(5) for one in gang(f"w{number}", 9)]
     adapter = await core.served([queue(), node("n1"), *waiting])
     await adapter.next("status_batch")
+    await core.session(1)
     found = await scraped(core)
     assert found[at("pumice_jobs_without_series", cluster="c1")] == 3
     assert len([key for key in found if key[0] == "volcano_unschedule_task_count"]) == 2

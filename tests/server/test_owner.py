@@ -39,6 +39,9 @@ class Cluster:
     def next_due_ns(self) -> int | None:
         return self._due_ns
 
+    def update_pause(self) -> bool:
+        return False
+
     def wake(self) -> None:
         self.ran_at_ns, self._due_ns = self._clock.ticks, None
         self.ran.set()
@@ -52,6 +55,7 @@ async def test_a_flood_of_calls_puts_a_session_off_for_a_tenth_of_a_second() -> 
         cast(Any, SimpleNamespace(clock=clock)),
         asyncio.get_running_loop(),
         lambda _record: None,
+        lambda: None,
     )
 
     def call() -> None:
@@ -76,6 +80,7 @@ async def test_what_has_come_before_a_session_is_due_is_taken_in_first() -> None
         cast(Any, SimpleNamespace(clock=clock)),
         asyncio.get_running_loop(),
         lambda _record: None,
+        lambda: None,
     )
     taken: list[int] = []
 

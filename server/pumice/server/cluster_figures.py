@@ -11,7 +11,6 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from pumice.core.cache.cluster import ClusterCache
 from pumice.core.cache.jobs import Job
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
@@ -63,14 +62,14 @@ def figures_of(served: ServedCluster) -> list[Sample]:
     engine = served.state.engine
     samples = [sample for each in engine.accounts.values() for sample in _queue(each)]
     cache = engine.cache
-    total = _total(cache)
+    total = cache.session_total()
     waiting = {wait.job for wait in engine.waits}
-    placed = [id_ for id_ in served.bind_times.last_ns if id_ in cache.jobs]
+    placed = [id_ for id_ in served.reporter.bind_times.last_ns if id_ in cache.jobs]
     shown = list(dict.fromkeys((*placed, *sorted(waiting))))
     for id_ in shown[:MAX_JOB_SERIES]:
         job = cache.jobs.get(id_)
         if job is not None and job.group is not None:
-            last_ns = served.bind_times.last_ns.get(id_, 0)
+            last_ns = served.reporter.bind_times.last_ns.get(id_, 0)
             samples += _job(job, total, last_ns, is_waiting=id_ in waiting)
     samples.append(("pumice_jobs_without_series", (), float(max(0, len(shown) - MAX_JOB_SERIES))))
     return samples
@@ -100,13 +99,6 @@ def _queue(account: QueueAccount) -> Iterator[Sample]:
 def _finite(amount: float) -> float:
     """Without a limit: as Prometheus writes it."""
     return float(amount) if math.isfinite(amount) else math.inf
-
-
-def _total(cache: ClusterCache) -> Resources:
-    table = cache.table
-    table.settle()
-    sums = table.allocatable.sum(axis=1)
-    return Resources.of(zip(table.columns, map(int, sums), strict=True))
 
 
 def _job(job: Job, total: Resources, last_ns: int, *, is_waiting: bool) -> Iterator[Sample]:

@@ -27,7 +27,11 @@ class Cluster:
     """One cluster as the loop sees it: its owner, its stream, and the sessions that ran."""
 
     def __init__(
-        self, name: str, around: Surroundings, on_session: Callable[[Cluster], None]
+        self,
+        name: str,
+        around: Surroundings,
+        on_session: Callable[[Cluster], None],
+        on_pause: Callable[[Cluster], None],
     ) -> None:
         self.name = name
         self._on_session = on_session
@@ -39,7 +43,7 @@ class Cluster:
         self.recorder.start(self.served.state, around.clock.now_ns())
         self.served.tap = self.recorder
         loop = asyncio.get_running_loop()
-        self.owner = Owner(self.served, around, loop, self._publish)
+        self.owner = Owner(self.served, around, loop, self._publish, lambda: on_pause(self))
         self.stream: AdapterStream | None = None
         self._epoch = 0
         self.owner.start()
@@ -96,10 +100,16 @@ class Clusters:
         self._by_name: dict[str, Cluster] = {}
         # Told on the loop of every session that ended.
         self.on_session: Callable[[Cluster], None] | None = None
+        # Told on the loop when a cluster begins or ceases to be scheduled.
+        self.on_pause: Callable[[Cluster], None] | None = None
 
     def _session_ended(self, cluster: Cluster) -> None:
         if self.on_session is not None:
             self.on_session(cluster)
+
+    def _pause_changed(self, cluster: Cluster) -> None:
+        if self.on_pause is not None:
+            self.on_pause(cluster)
 
     def of(self, name: str) -> Cluster:
         """The cluster of that name, made if there is none."""
@@ -108,7 +118,9 @@ class Clusters:
             limit = self._around.limits.max_clusters
             if len(self._by_name) >= limit:
                 raise errors.LimitError("clusters", limit, len(self._by_name) + 1)
-            cluster = self._by_name[name] = Cluster(name, self._around, self._session_ended)
+            cluster = self._by_name[name] = Cluster(
+                name, self._around, self._session_ended, self._pause_changed
+            )
         return cluster
 
     def find(self, name: str) -> Cluster:

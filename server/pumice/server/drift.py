@@ -26,6 +26,12 @@ class Drift:
         """Nothing may be decided: healing failed, or a whole snapshot is not right yet."""
         return self.alarm or bool(self._blocking)
 
+    @property
+    def paused_kinds(self) -> list[int]:
+        """The kinds because of which nothing may be decided."""
+        failed = {k for k, n in self._failures.items() if n >= _FAILURES_BEFORE_ALARM}
+        return sorted(failed | self._blocking)
+
     def reconnected(self) -> None:
         """What was asked for on another stream may never have been heard."""
         self._asked.clear()

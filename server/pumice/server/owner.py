@@ -31,11 +31,13 @@ class Owner:
         around: Surroundings,
         loop: asyncio.AbstractEventLoop,
         publish: Callable[[SessionRecord], None],
+        on_pause: Callable[[], None],
     ) -> None:
         self._served = served
         self._around = around
         self._loop = loop
         self._publish = publish
+        self._on_pause = on_pause
         self._calls: deque[Callable[[], None]] = deque()
         self._condition = threading.Condition()
         self._stopping = False
@@ -134,6 +136,8 @@ class Owner:
     def _guarded(self, call: Callable[[], None]) -> None:
         try:
             call()
+            if self._served.update_pause():
+                self._on_loop(self._on_pause)
         except Exception:
             # The engine may be in any state: a new snapshot is the only way back.
             log.exception("%s: state dropped after an error", self._served.name)

@@ -5,19 +5,18 @@ Everything here runs on the owner's thread, one call at a time.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 
-from pumice.core.decisions import Bind, SessionResult
+from pumice.core.decisions import Event, SessionResult
 from pumice.server.board import Board
 from pumice.server.drift import Drift
 from pumice.server.echoes import Unechoed
 from pumice.server.limits import HIGHEST_PROTOCOL
-from pumice.server.messages import log_configuration, log_rejected
-from pumice.server.metrics import BindTimes
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.pacing import Pacer
+from pumice.server.pause import Pause, PauseReason
 from pumice.server.records import SessionRecord, record
+from pumice.server.reporting import ClusterReporter
 from pumice.server.state import ClusterState
 from pumice.server.stream import AdapterStream
 from pumice.server.surroundings import Surroundings
@@ -25,9 +24,9 @@ from pumice.server.tap import NoTap, Tap
 from pumice.server.wire import decision_batches, kind_word, status_batches
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
-log = logging.getLogger("pumice.server")
 _POD = object_pb2.KIND_POD
 _Response = cluster_service_pb2.ConnectResponse
+_NO_ADAPTER = (PauseReason.NO_ADAPTER, "no adapter is connected: nothing is scheduled")
 
 
 @dataclass(slots=True)
@@ -67,7 +66,9 @@ class ServedCluster:
         self._had_snapshot = False
         self.tap: Tap = NoTap()
         self.board = Board()
-        self.bind_times = BindTimes()
+        self.reporter = ClusterReporter(name, around.metrics)
+        # None: the cluster is scheduled. Read on the loop, replaced whole.
+        self.pause: Pause | None = Pause(*_NO_ADAPTER, around.clock.now_ns())
 
     # The stream comes and goes.
 
@@ -158,7 +159,7 @@ class ServedCluster:
         self._acknowledge(last_seq, rejected)
 
     def _apply(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
-        metrics, cache = self._around.metrics, self.state.engine.cache
+        cache = self.state.engine.cache
         before = cache.stirred
         self._unechoed.seen((one.kind, one.uid) for op in ops for one in op.each())
         rejected, results = self.state.apply(ops, now_ns)
@@ -166,23 +167,16 @@ class ServedCluster:
             self._configured(result)
         if self.state.engine.cache is not cache or cache.stirred != before:
             self._pacer.stirred(self._around.clock.ticks_ns())
-        metrics.ops.labels(self.name).inc(sum(op.last_seq - op.seq + 1 for op in ops))
-        if rejected:
-            metrics.rejected.labels(self.name).inc(len(rejected))
-            log_rejected(self.name, rejected)
-        metrics.quarantined.labels(self.name).set(len(self.state.quarantined))
+        count = sum(op.last_seq - op.seq + 1 for op in ops)
+        self.reporter.applied(count, rejected, len(self.state.quarantined))
         return rejected
 
     def _configured(self, result: cluster_service_pb2.ConfigurationResult) -> None:
-        metrics, now_ns = self._around.metrics, self._around.clock.now_ns()
-        metrics.configuration_refused.labels(self.name).set(int(not result.accepted))
-        log_configuration(self.name, result)
-        if not result.accepted:
-            metrics.refused_configurations.labels(self.name).inc()
-        elif self._configured_hash != result.effective_config_hash:
+        self.reporter.configured(result)
+        if result.accepted and self._configured_hash != result.effective_config_hash:
             self._configured_hash = result.effective_config_hash
-            self.configured_ns = now_ns
-            metrics.configured.labels(self.name).set(now_ns / 1e9)
+            self.configured_ns = self._around.clock.now_ns()
+            self.reporter.changed_configuration(self.configured_ns)
         self._send(_Response(configuration_result=result))
         self._answers.append(result)
 
@@ -234,7 +228,7 @@ class ServedCluster:
         self._told_drift(differing, ask, f"after a snapshot at op {seq}")
         self._acknowledge(seq, rejected)
         if not snapshot.kinds:
-            self._around.metrics.snapshots.labels(self.name).inc()
+            self.reporter.completed_snapshot()
             self._around.garbage.after_snapshot(replaced=self._had_snapshot)
             self._had_snapshot = True
             self.complete = True
@@ -250,18 +244,45 @@ class ServedCluster:
             self._told_drift(ask, ask, f"at op {seq}")
 
     def _told_drift(self, differing: list[int], ask: list[int], where: str) -> None:
-        metrics, alarm = self._around.metrics, self._drift.alarm
-        metrics.alarm.labels(self.name).set(int(alarm))
-        if differing:
-            metrics.drift.labels(self.name).inc(len(differing))
-            words = ", ".join(kind_word(kind) for kind in differing)
-            log.warning("%s: adapter and core differ %s in: %s", self.name, where, words)
-        if alarm and differing:
-            log.error("%s: healing failed twice; nothing is decided until it helps", self.name)
+        self.reporter.compared(differing, where, alarm=self._drift.alarm)
         if ask:
             kinds = [object_pb2.Kind.ValueType(kind) for kind in ask]
             resync = cluster_service_pb2.Resync(kinds=kinds, reason=f"digests differ {where}")
             self._send(_Response(resync=resync))
+
+    # Why nothing is scheduled.
+
+    def update_pause(self) -> bool:
+        """Notes whether the cluster is scheduled; true where that changed."""
+        reason, message, kinds = self._pause_reason()
+        old = self.pause
+        if (reason, kinds) == ((None, ()) if old is None else (old.reason, old.kinds)):
+            return False
+        now_ns = self._around.clock.now_ns()
+        self.pause = None if reason is None else Pause(reason, message, now_ns, kinds)
+        self._send_events(self.reporter.paused(old, self.pause, self.state.engine))
+        return True
+
+    def _pause_reason(self) -> tuple[PauseReason | None, str, tuple[int, ...]]:
+        if self._stream is None:
+            return *_NO_ADAPTER, ()
+        if not self.complete:
+            message = "the snapshot is not complete: nothing is scheduled yet"
+            return PauseReason.SNAPSHOT_INCOMPLETE, message, ()
+        if self.state.effective is None:
+            message = "no valid configuration: nothing is scheduled"
+            return PauseReason.NO_CONFIGURATION, message, ()
+        if self._drift.paused:
+            kinds = tuple(self._drift.paused_kinds)
+            words = ", ".join(kind_word(kind) for kind in kinds)
+            message = f"adapter and core hold different objects ({words}): nothing is scheduled"
+            return PauseReason.DRIFT, message, kinds
+        return None, "", ()
+
+    def _send_events(self, events: tuple[Event, ...]) -> None:
+        if events:
+            result = SessionResult(self.state.engine.session, 0, events=events)
+            self._send(*self._statuses(result))
 
     # Sessions.
 
@@ -306,8 +327,7 @@ class ServedCluster:
         if self.state.engine.can_skip(now_ns):
             if any(freed):
                 self.tap.skipped(now_ns)
-            self._around.metrics.skipped.labels(self.name).inc()
-            self._around.metrics.last_session.labels(self.name).set(now_ns / 1e9)
+            self.reporter.skipped_session(now_ns)
             self._pacer.ran(ticks_ns)
             return None
         self._pacer.ran(ticks_ns)
@@ -322,14 +342,13 @@ class ServedCluster:
             return False
         lost = self.state.engine.forget_lost(self._held, now_ns)
         self._held = None
-        self._around.metrics.lost.labels(self.name).inc(lost)
+        self.reporter.lost_decisions(lost)
         return True
 
     def _expire(self, now_ns: int) -> bool:
         uids = self.state.expire(now_ns)
         if uids:
-            self._around.metrics.expired.labels(self.name).inc(len(uids))
-            log.warning("%s: %d decisions had no outcome in time", self.name, len(uids))
+            self.reporter.expired_decisions(len(uids))
             resync = cluster_service_pb2.Resync(
                 objects=[_ref(_POD, uid) for uid in uids],
                 reason="decided on, and no outcome came in time",
@@ -351,21 +370,13 @@ class ServedCluster:
         self._send(*responses)
         self.tap.ran(self.state, result, responses, duration_ns)
         self._unechoed.told(result.statuses)
-        for fault in result.faults:
-            log.error(
-                "%s: plugin %s raised in %s: %s",
-                *(self.name, fault.author, fault.where, fault.error),
-            )
         made = record(
             result,
             duration_ns=duration_ns,
             based_on_seq=seq,
             config_hash=self.state.config_hash,
         )
-        cache = self.state.engine.cache
-        self._around.metrics.session(self.name, result, duration_ns, cache.jobs, cache.tasks)
-        bound = {d.gang.job for d in result.decisions if isinstance(d, Bind) and d.gang}
-        self.bind_times.bound(sorted(bound), result.now_ns)
+        self._send_events(self.reporter.ran_session(result, duration_ns, self.state.engine))
         self._around.garbage.after_session()
         return made
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from pumice.core import kernel
@@ -19,6 +19,7 @@ from pumice.server.addresses import DEFAULT_ADDRESS, AddressError, check_address
 from pumice.server.audit import AuditLog
 from pumice.server.authorization import CallInterceptor
 from pumice.server.cluster_figures import ClusterCollector
+from pumice.server.cluster_health import ClusterHealth
 from pumice.server.clusters import Clusters
 from pumice.server.http_pages import HttpPages
 from pumice.server.inspection import InspectionServicer
@@ -42,7 +43,6 @@ from pumice.v1 import (
 log = logging.getLogger("pumice.server")
 # A session holds the interpreter; the loop must get it back soon enough for health checks.
 _SWITCH_SECONDS = 0.0005
-_SERVING = health_pb2.HealthCheckResponse.SERVING
 _GRACE_SECONDS = 2.0
 SERVICES = (
     cluster_service_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
@@ -84,7 +84,8 @@ class CoreServer:
             policy = AccessFile(options.access, self._around.clock)
         audit = AuditLog(self._around.metrics, self._around.clock)
         self._interceptor = CallInterceptor(policy, audit)
-        self._health = health.aio.HealthServicer()
+        self._health = ClusterHealth()
+        self._clusters.on_pause = self._health.update
         self._server: grpc.aio.Server | None = None
         self._pages: HttpPages | None = None
         self.http_address = ""
@@ -117,7 +118,7 @@ class CoreServer:
         recording_service_pb2_grpc.add_RecordingServiceServicer_to_server(
             RecordingServicer(self._clusters, self._around), server
         )
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
         reflection.enable_server_reflection(
             (*SERVICES, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name), server
         )
@@ -129,8 +130,7 @@ class CoreServer:
         self._serve_pages()
         used = "is in use" if kernel.rows is not None else "is not available, sessions are slower"
         log.info("compiled kernel %s", used)
-        for name in ("", *SERVICES):
-            await self._health.set(name, _SERVING)
+        await self._health.start(SERVICES)
         if self._pages is not None:
             self._pages.is_ready = True
         return self.address
@@ -148,13 +148,20 @@ class CoreServer:
             return address
         return f"{address.rpartition(':')[0]}:{port}"
 
+    def _report(self) -> list[str]:
+        """A line for every cluster: whether it is scheduled, or why not."""
+        return [
+            f"cluster {each.name}: {each.served.pause.message if each.served.pause else 'scheduled'}"
+            for each in self._clusters.all()
+        ]
+
     def _serve_pages(self) -> None:
         address = self._options.http_address
         if not address:
             return
         host, _, port = address.rpartition(":")
         registry = self._around.metrics.registry
-        pages = HttpPages(registry, asyncio.get_running_loop(), lambda: ())
+        pages = HttpPages(registry, asyncio.get_running_loop(), self._report)
         try:
             used = pages.start(host or "127.0.0.1", int(port))
         except (OSError, ValueError, OverflowError) as error:
@@ -165,7 +172,7 @@ class CoreServer:
 
     async def stop(self) -> None:
         """Says goodbye to adapters, lets sessions finish, and ends."""
-        await self._health.enter_graceful_shutdown()
+        await self._health.stop()
         if self._pages is not None:
             self._pages.is_ready = False
         await self._adapters.drain()

@@ -178,6 +178,10 @@ def _explained(
         explanation.evictions.append(_eviction(evicted))
     _tell_placements(explanation, sight, story, records)
     explanation.sentence = sentence_of(sight, explanation)
+    pause = cluster.served.pause
+    if pause is not None:
+        message = f"{pause.message[0].upper()}{pause.message[1:]}"
+        explanation.sentence = f"{message}. {explanation.sentence}"
     return ExplainResponse(
         explanation=explanation,
         based_on_seq=sight.based_on_seq,

@@ -18,7 +18,7 @@ from pumice.server.board import View
 from pumice.server.explaining.ahead import place_those_ahead
 from pumice.server.explaining.limits import LimitsMet, limits_met
 from pumice.server.explaining.nearest import nearest_nodes, placement_of, too_large
-from pumice.server.explaining.trees import why_no_tree
+from pumice.server.queue_tree import why_no_tree
 from pumice.server.state import ClusterState
 from pumice.server.wire.groups import write_pod_group_status
 from pumice.v1 import explanation_pb2, group_pb2

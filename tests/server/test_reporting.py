@@ -2,7 +2,8 @@
 
 import pytest
 
-from pumice.server.messages import MAX_LINES, log_configuration, log_rejected
+from pumice.server.metrics import Metrics
+from pumice.server.reporting import MAX_LINES, ClusterReporter
 from pumice.v1 import cluster_service_pb2, configuration_pb2, object_pb2
 from tests.server.running import RunningCore, configuration, node, queue
 
@@ -31,7 +32,7 @@ async def test_without_any_configuration_the_log_does_not_speak_of_a_last_good_o
 ) -> None:
     caplog.set_level("INFO")
     adapter = await core.served([queue(), node("n1")], configuration("actions: [\n"))
-    assert ("ERROR", "c1: no valid configuration: nothing is scheduled") in said(caplog)
+    assert ("ERROR", "c1: configuration refused, and no other is in use") in said(caplog)
     assert core.metric("pumice_configuration_refused") == 1
     await adapter.configure(configuration(GOOD))
     assert core.metric("pumice_configuration_refused") == 0
@@ -39,20 +40,20 @@ async def test_without_any_configuration_the_log_does_not_speak_of_a_last_good_o
     core.clock.advance(10)
     caplog.clear()
     await adapter.configure(configuration("actions: [\n"))
-    assert "configuration refused" in said(caplog)[0][1]
-    assert said(caplog)[0][1].endswith("stays in use")
+    (refused,) = [text for _, text in said(caplog) if "refused" in text]
+    assert refused.endswith("stays in use")
     # The same configuration again is in use since it was first accepted.
     await adapter.configure(configuration(GOOD))
     assert core.metric("pumice_configuration_timestamp_seconds") == 1_800_000_000
 
 
 def test_lines_are_limited(caplog: pytest.LogCaptureFixture) -> None:
+    reporter = ClusterReporter("c1", Metrics())
     rejected = [object_pb2.RejectedObject(uid=str(n)) for n in range(MAX_LINES + 3)]
-    log_rejected("c1", rejected)
+    reporter.applied(100, rejected, 100)
     assert len(caplog.records) == MAX_LINES + 1
-    assert caplog.records[-1].getMessage() == "c1: 3 more objects that cannot be used"
+    assert caplog.records[-1].getMessage() == "c1: cannot use ... and 3 more"
     caplog.clear()
     problems = [Problem(problem=str(number)) for number in range(MAX_LINES + 1)]
-    told = cluster_service_pb2.ConfigurationResult(problems=problems)
-    log_configuration("c1", told)
+    reporter.configured(cluster_service_pb2.ConfigurationResult(problems=problems))
     assert len(caplog.records) == MAX_LINES + 2

@@ -32,6 +32,8 @@ class Limits:
     outgoing_bytes: int = 64 * 1024 * 1024
     # How long a stream that is told to go may take to read the news.
     farewell_ns: int = 2 * _SECOND_NS
+    # How long the end of the core waits for a session, and for a recording to be written.
+    stop_ns: int = 5 * _SECOND_NS
     watchers: int = 100
     watcher_sessions: int = 100
     kept_sessions: int = 500

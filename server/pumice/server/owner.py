@@ -18,6 +18,7 @@ from pumice.server.surroundings import Surroundings
 
 log = logging.getLogger("pumice.server")
 T = TypeVar("T")
+_SECOND_NS = 1_000_000_000
 # A session that is due waits so long at most for what has come by then to be taken in.
 _LONGEST_PUT_OFF_NS = 100_000_000
 
@@ -76,11 +77,15 @@ class Owner:
         return await future
 
     async def stop(self) -> None:
+        """Waits for a session that is running, up to a limit; its decisions are not sent."""
         with self._condition:
             self._stopping = True
             self._condition.notify()
         if self._thread.is_alive():
-            await asyncio.to_thread(self._thread.join)
+            seconds = self._around.limits.stop_ns / _SECOND_NS
+            await asyncio.to_thread(self._thread.join, seconds)
+        if self._thread.is_alive():
+            log.warning("%s: its session did not end in time and is given up", self._served.name)
 
     # On the owner's thread.
 

@@ -24,6 +24,8 @@ from pumice.v1.recording_pb2 import RecordingEntry
 log = logging.getLogger("pumice.server")
 _FLUSH_SECONDS = 1.0
 _BREATH_SECONDS = 0.001
+# The end of a core waits so long for what is left to be written.
+_CLOSE_SECONDS = 10.0
 # A disk that failed is tried again after so long.
 _RETRY_SECONDS = 60.0
 # So many notes may wait; beyond, the file ends, and another begins with a checkpoint.
@@ -161,7 +163,9 @@ class Recorder:
         self._active = False
         if self._thread is not None:
             self._notes.put(None)
-            self._thread.join()
+            self._thread.join(_CLOSE_SECONDS)
+            if self._thread.is_alive():
+                log.error("%s: the end of the recording was not written in time", self._name)
             self._thread = None
 
     # On the recorder's thread.

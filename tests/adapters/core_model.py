@@ -16,6 +16,7 @@ class CoreModel:
         self.objects: dict[ObjectKey, tuple[int, ClusterObject]] = {}
         self.outcomes: list[Outcome] = []
         self.configurations: list[Configuration] = []
+        self.configuration_seqs: list[int] = []
         self.applied_seq = applied_seq or 0
         self.digests: list[tuple[int, list[KindDigest]]] = []
         self.snapshots = 0
@@ -58,6 +59,8 @@ class CoreModel:
         assert 1 <= first_seq <= self.applied_seq + 1, f"gap: {first_seq} {self.applied_seq}"
         for seq, op in enumerate(ops, first_seq):
             if seq > self.applied_seq:
+                # The numbers of a snapshot may begin anywhere.
+                self.applied_seq = seq - 1
                 self._apply(op)
                 self.applied_seq = seq
 
@@ -74,6 +77,7 @@ class CoreModel:
                 self.outcomes.append(op.outcome)
             case "configuration":
                 self.configurations.append(op.configuration)
+                self.configuration_seqs.append(self.applied_seq + 1)
 
     def _begin(self, marker: SnapshotBegin) -> None:
         assert self._snapshot is None

@@ -19,6 +19,7 @@ from tests.e2e.objects import NAMESPACE, node_body, pod_body, pod_group_body, qu
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases/volcano"
+KEPT_CONFIGURATION = "/api/v1/namespaces/volcano-system/configmaps/volcano-last-good-configuration"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
 _KEPT = {"root", "default", "system-cluster-critical", "system-node-critical"}
@@ -75,6 +76,7 @@ class Cluster:
                 if found["metadata"]["name"] not in _KEPT:
                     await self.client.delete(f"{path}/{found['metadata']['name']}")
         await self.client.delete(LEASE)
+        await self.client.delete(KEPT_CONFIGURATION)
 
     # Making things.
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pumice.adapters.kubernetes.options import KubernetesOptions, LeaseOptions
+from pumice.adapters.kubernetes.options import ConfigMapKey, KubernetesOptions, LeaseOptions
 from pumice.adapters.kubernetes.process import run_adapter
 from pumice.adapters.kubernetes.settings import AdapterSettings
 from pumice.adapters.kubernetes.shutdown import Shutdown
@@ -30,6 +30,8 @@ class Adapters:
         lease_seconds: tuple[float, float, float] = (2.0, 1.0, 0.1),
         core_seconds: float = 10.0,
         shutdown: Shutdown | None = None,
+        config_map: ConfigMapKey | None = None,
+        default_configuration: bool = True,
     ) -> "asyncio.Task[None]":
         # Seconds as short as a test can bear; they keep the order that is asked of them.
         lease = LeaseOptions(name, "volcano-system", "volcano", *lease_seconds)
@@ -39,8 +41,11 @@ class Adapters:
             master=self.api.server,
             qps=0,
             burst=1,
-            world=KubernetesOptions(make_queues=False),
-            runtime=RuntimeOptions("cluster", name, flush_seconds=0.0),
+            world=KubernetesOptions(make_queues=False, config_map=config_map),
+            runtime=RuntimeOptions(
+                "cluster", name, flush_seconds=0.0, default_configuration=default_configuration
+            ),
+            kept_configuration=("volcano-system", "volcano"),
             lease=lease,
             health_address=health,
             metrics_address=health,

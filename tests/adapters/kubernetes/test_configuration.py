@@ -87,13 +87,3 @@ async def test_a_config_map_is_watched(fake_api: FakeApi, watched: Watched) -> N
     await until(lambda: texts(cluster) == ["one", "two", "three"])
     (call,) = {call[2]["fieldSelector"] for call in fake_api.made("GET", "/configmaps$")}
     assert call == "metadata.name=conf"
-
-
-async def test_a_config_map_that_is_missing_means_the_default(
-    fake_api: FakeApi, watched: Watched
-) -> None:
-    cluster = watched(config_map=ConfigMapKey.parse("volcano-system/conf/key"))
-    await until(lambda: cluster.synced)
-    assert texts(cluster) == [""]
-    with pytest.raises(ValueError, match="namespace/name"):
-        ConfigMapKey.parse("conf")

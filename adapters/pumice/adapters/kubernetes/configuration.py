@@ -1,4 +1,4 @@
-"""The scheduler's configuration, from a file or a ConfigMap, told anew whenever it changes."""
+"""The scheduler configuration, read from a file or a ConfigMap whenever it changes."""
 
 import asyncio
 import logging
@@ -15,40 +15,51 @@ from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.objects import KindNumber
-from pumice.adapters.runtime.world import ConfigurationSeen
+from pumice.adapters.runtime.world import (
+    ConfigurationMissing,
+    ConfigurationSeen,
+    WorldEvent,
+)
 from pumice.v1.configuration_pb2 import Configuration
 
 log = logging.getLogger(__name__)
 
-_CONFIG_MAPS: Final = Resource(KindNumber(0), "ConfigMap", "configmaps", namespaced=True)
+CONFIG_MAPS: Final = Resource(KindNumber(0), "ConfigMap", "configmaps", namespaced=True)
 
-Tell = Callable[[ConfigurationSeen], None]
+Publish = Callable[[WorldEvent], None]
 
 
-class Teller:
-    """Puts a text into the rest of the configuration and tells it, if it is another one."""
+class ConfigurationFeed:
+    """Publishes each new scheduler configuration, together with what flags say."""
 
-    def __init__(self, rest: Configuration, tell: Tell) -> None:
-        self.told = asyncio.Event()
-        self._rest, self._tell = rest, tell
+    def __init__(self, base: Configuration, publish: Publish) -> None:
+        # Set once there is something to begin with.
+        self.is_known = asyncio.Event()
+        self._base, self._publish = base, publish
         self._last: str | None = None
 
-    def say(self, text: str) -> None:
-        if text == self._last:
-            return
-        self._last = text
-        configuration = Configuration()
-        configuration.CopyFrom(self._rest)
-        configuration.scheduler_conf = text
-        self._tell(ConfigurationSeen(configuration))
-        self.told.set()
+    def put(self, text: str, source: str) -> None:
+        if text != self._last:
+            self._last = text
+            configuration = Configuration()
+            configuration.CopyFrom(self._base)
+            configuration.scheduler_conf = text
+            self._publish(ConfigurationSeen(configuration, source))
+        self.is_known.set()
+
+    def put_missing(self, source: str, problem: str) -> None:
+        self._last = None
+        self._publish(ConfigurationMissing(self._base, source, problem))
+        self.is_known.set()
 
 
 class ConfigurationFile:
     """A file, looked at now and then; through symbolic links, as ConfigMaps are mounted."""
 
-    def __init__(self, path: Path, teller: Teller, clock: Clock, poll_seconds: float) -> None:
-        self._path, self._teller = path, teller
+    def __init__(
+        self, path: Path, feed: ConfigurationFeed, clock: Clock, poll_seconds: float
+    ) -> None:
+        self._path, self._feed = path, feed
         self._clock, self._poll_seconds = clock, poll_seconds
         self._mark: tuple[int, int, int] | None = None
 
@@ -56,7 +67,7 @@ class ConfigurationFile:
         """The first time. Raises NoAccessError."""
         try:
             self._mark = self._marked()
-            self._teller.say(self._path.read_text(encoding="utf-8"))
+            self._feed.put(self._path.read_text(encoding="utf-8"), self._source)
         except (OSError, UnicodeDecodeError) as error:
             raise NoAccessError(f"the scheduler configuration cannot be read: {error}") from error
 
@@ -74,8 +85,11 @@ class ConfigurationFile:
                 self._mark = None
                 continue
             self._mark = mark
-            log.info("the configuration was read from %s again", self._path)
-            self._teller.say(text)
+            self._feed.put(text, self._source)
+
+    @property
+    def _source(self) -> str:
+        return f"file {self._path}"
 
     def _marked(self) -> tuple[int, int, int]:
         stat = self._path.stat()
@@ -89,16 +103,21 @@ class _Data(msgspec.Struct):
 _DATA: Final = msgspec.json.Decoder(_Data)
 
 
-class ConfigMapSink:
-    """Takes one ConfigMap from a watch."""
+class ConfigMapStore:
+    """Receives one ConfigMap from a reflector."""
 
-    def __init__(self, key: ConfigMapKey, teller: Teller) -> None:
-        self._key, self._teller = key, teller
+    def __init__(
+        self,
+        key: ConfigMapKey,
+        feed: ConfigurationFeed,
+        on_seen: Callable[[Head], None] = lambda _: None,
+    ) -> None:
+        self._key, self._feed, self._on_seen = key, feed, on_seen
         self._is_there = False
 
     @property
     def source(self) -> Source:
-        return Source(_CONFIG_MAPS, f"metadata.name={self._key.name}")
+        return Source(CONFIG_MAPS, f"metadata.name={self._key.name}")
 
     def begin_list(self) -> None:
         self._is_there = False
@@ -107,15 +126,16 @@ class ConfigMapSink:
         if head.metadata.name != self._key.name:
             return
         self._is_there = True
+        self._on_seen(head)
         try:
             text = _DATA.decode(raw).data.get(self._key.key)
         except msgspec.MsgspecError as error:
-            log.error("the ConfigMap %s cannot be read: %s", self._key.name, error)
+            self._feed.put_missing(str(self._key), f"{self._key} cannot be read: {error}")
             return
         if text is None:
-            log.error("the ConfigMap %s has no key %s", self._key.name, self._key.key)
+            self._feed.put_missing(str(self._key), f"there is no {self._key}")
             return
-        self._teller.say(text)
+        self._feed.put(text, str(self._key))
 
     def end_list(self) -> None:
         if not self._is_there:
@@ -130,7 +150,4 @@ class ConfigMapSink:
 
     def _miss(self) -> None:
         where = f"{self._key.namespace}/{self._key.name}"
-        log.warning("there is no ConfigMap %s; the last configuration stays", where)
-        if not self._teller.told.is_set():
-            # A cluster without one is scheduled by the built-in default.
-            self._teller.say("")
+        self._feed.put_missing(str(self._key), f"there is no ConfigMap {where}")

@@ -59,6 +59,9 @@ class ConfigMapKey:
             raise ValueError(f"{text!r} is not namespace/name or namespace/name/key")
         return cls(*parts)
 
+    def __str__(self) -> str:
+        return f"key {self.key} of ConfigMap {self.namespace}/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class KubernetesOptions:

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from pumice.adapters.kubernetes.api import AccessSource
+from pumice.adapters.kubernetes.configuration_store import ConfigMapConfigurationStore
 from pumice.adapters.kubernetes.errors import (
     ApiError,
     BadCredentialsError,
@@ -112,9 +113,22 @@ async def _serve(
         lease = LeaseEpochs(api, settings.lease, clock, metrics)
     may_act = lease.may_act if lease is not None else lambda: True
     world = KubernetesWorld(api, settings.world, clock, metrics, may_act=may_act, health=health)
+    store = None
+    if settings.kept_configuration is not None:
+        retries, report = RetryPolicy(clock, metrics), world.report_refused_configuration
+        store = ConfigMapConfigurationStore(
+            api, *settings.kept_configuration, retries, clock, may_act, report
+        )
     runtime = AdapterRuntime(
-        world, open_channel, settings.runtime, epochs=lease, clock=clock, metrics=metrics
+        world,
+        open_channel,
+        settings.runtime,
+        epochs=lease,
+        clock=clock,
+        metrics=metrics,
+        configurations=store,
     )
+    health.add("configuration", runtime.configurations.why_none)
     leads = (lambda: lease.leads) if lease is not None else (lambda: True)
     monitor = CoreMonitor(open_channel, runtime, leads, clock, metrics)
     health.add("core", lambda: monitor.why_silent(settings.core_timeout_seconds))

@@ -47,6 +47,8 @@ class AdapterSettings:
     health_address: str = ""
     # Sentences about flags that have no effect.
     remarks: tuple[str, ...] = ()
+    # Namespace and lease name that the kept configuration is named for; None: not kept.
+    kept_configuration: tuple[str, str] | None = None
     # Time without an answer from the core until the lease is released.
     core_timeout_seconds: float = 10.0
     connections: int = _CONNECTIONS
@@ -98,11 +100,13 @@ def settings_from(
             calls_in_flight=_CONNECTIONS,
             apply_timeout_seconds=apply_seconds,
             shutdown_timeout_seconds=values["drain_timeout"],
+            default_configuration=not values["disable_default_scheduler_config"],
         ),
         lease=lease,
         metrics_address=values["listen_address"] if values["enable_metrics"] else "",
         health_address=values["healthz_address"] if values["enable_healthz"] else "",
         remarks=_remarks(values, gates, environment),
+        kept_configuration=None if shadow is not None else _lease_key(values),
         core_timeout_seconds=values["core_timeout"],
         shadow=shadow,
     )
@@ -139,14 +143,19 @@ def _config_map(values: Mapping[str, Any]) -> ConfigMapKey | None:
     return ConfigMapKey.parse(text)
 
 
+def _lease_key(values: Mapping[str, Any]) -> tuple[str, str]:
+    namespace = values["lock_object_namespace"] or values["leader_elect_resource_namespace"]
+    return namespace, values["leader_elect_resource_name"]
+
+
 def _lease(values: Mapping[str, Any]) -> LeaseOptions | None:
     if not values["leader_elect"]:
         return None
-    namespace = values["lock_object_namespace"] or values["leader_elect_resource_namespace"]
+    namespace, name = _lease_key(values)
     return LeaseOptions(
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
         namespace=namespace,
-        name=values["leader_elect_resource_name"],
+        name=name,
         duration_seconds=values["leader_elect_lease_duration"],
         renew_deadline_seconds=values["leader_elect_renew_deadline"],
         retry_period_seconds=values["leader_elect_retry_period"],

@@ -4,10 +4,15 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from pumice.adapters.kubernetes.binder import KubernetesBinder
-from pumice.adapters.kubernetes.configuration import ConfigMapSink, ConfigurationFile, Teller
+from pumice.adapters.kubernetes.configuration import (
+    CONFIG_MAPS,
+    ConfigMapStore,
+    ConfigurationFeed,
+    ConfigurationFile,
+)
 from pumice.adapters.kubernetes.definitions import DEFINITIONS, Definitions
 from pumice.adapters.kubernetes.errors import (
     CONFLICT,
@@ -28,7 +33,7 @@ from pumice.adapters.kubernetes.object_store import (
 from pumice.adapters.kubernetes.options import KubernetesOptions
 from pumice.adapters.kubernetes.queues import QueueMaker
 from pumice.adapters.kubernetes.reading import ObjectReader
-from pumice.adapters.kubernetes.reflector import Reflector, Store
+from pumice.adapters.kubernetes.reflector import Head, HeadMetadata, Reflector, Store
 from pumice.adapters.kubernetes.reservations import ReservationWriter
 from pumice.adapters.kubernetes.resources import QUEUES, Resource
 from pumice.adapters.kubernetes.retries import RetryPolicy
@@ -50,6 +55,19 @@ _BAD_OBJECT = "InvalidObject"
 _NOT_LEADING_SECONDS = 1.0
 # So many events about objects that cannot be read may wait.
 _MOST_BAD_EVENTS = 1000
+
+
+class Named(Protocol):
+    """What an event is about."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def uid(self) -> str: ...
 
 
 class KubernetesWorld:
@@ -76,6 +94,7 @@ class KubernetesWorld:
         self._definitions = Definitions(clock, self._rng)
         # Events of objects that cannot be read, by uid, until they are written.
         self._bad: dict[str, Event] = {}
+        self._config_map: HeadMetadata | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
         self._compose_hands()
@@ -201,20 +220,31 @@ class KubernetesWorld:
 
     def _start_configuration(self) -> asyncio.Event:
         options = self._options
-        teller = Teller(options.configuration, self._queue.put)
+        feed = ConfigurationFeed(options.configuration, self._queue.put)
         if options.scheduler_conf is not None:
             file = ConfigurationFile(
-                options.scheduler_conf, teller, self._clock, options.file_poll_seconds
+                options.scheduler_conf, feed, self._clock, options.file_poll_seconds
             )
             file.read()
             self._start(file.run())
         elif options.config_map is not None:
-            sink = ConfigMapSink(options.config_map, teller)
-            reflector = self._reflector(sink.source, sink, namespace=options.config_map.namespace)
+            store = ConfigMapStore(options.config_map, feed, self._see_config_map)
+            reflector = self._reflector(store.source, store, namespace=options.config_map.namespace)
             self._start(reflector.run())
         else:
-            teller.say("")
-        return teller.told
+            feed.put("", "")
+        return feed.is_known
+
+    def _see_config_map(self, head: Head) -> None:
+        self._config_map = head.metadata
+        self._index.resources[head.metadata.uid] = CONFIG_MAPS
+
+    async def report_refused_configuration(self, problem: str) -> None:
+        """A warning event on the ConfigMap that the configuration was read from."""
+        if self._config_map is not None:
+            where = self._config_map
+            message = f"the scheduler configuration is refused: {problem}"
+            self._report(CONFIG_MAPS.kind, where, "InvalidConfiguration", message)
 
     async def _tell_synced(self, read: Sequence[asyncio.Event]) -> None:
         began = self._clock.now()
@@ -250,21 +280,26 @@ class KubernetesWorld:
     # What goes wrong.
 
     def _report_bad(self, bad: InvalidObject) -> None:
+        message = f"the scheduler cannot read this object: {bad.problem}"
+        self._report(bad.resource.kind, bad, _BAD_OBJECT, message)
+
+    def _report(self, kind: KindNumber, about: Named, reason: str, message: str) -> None:
+        """Queues a warning event, the last one for each object."""
         if self._options.read_only:
             return
         event = Event(
-            kind=bad.resource.kind,
-            namespace=bad.namespace,
-            name=bad.name,
-            uid=bad.uid,
+            kind=kind,
+            namespace=about.namespace,
+            name=about.name,
+            uid=about.uid,
             warning=True,
-            reason=_BAD_OBJECT,
-            message=f"the scheduler cannot read this object: {bad.problem}",
+            reason=reason,
+            message=message,
         )
-        if len(self._bad) >= _MOST_BAD_EVENTS and bad.uid not in self._bad:
+        if len(self._bad) >= _MOST_BAD_EVENTS and about.uid not in self._bad:
             self._metrics.count("dropped_events", cause="queue full")
             return
-        self._bad[bad.uid] = event
+        self._bad[about.uid] = event
         if len(self._bad) == 1:
             self._start(self._tell_people())
 

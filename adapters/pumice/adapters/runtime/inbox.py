@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from pumice.adapters.runtime.apply import ApplyPool
 from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.configurations import ConfigurationKeeper
 from pumice.adapters.runtime.ledger import Ledger, Order, Refusal
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
@@ -13,7 +14,6 @@ from pumice.adapters.runtime.resync import ResyncQueue
 from pumice.adapters.runtime.status import StatusWriter
 from pumice.v1.cluster_service_pb2 import (
     Ack,
-    ConfigurationResult,
     ConnectResponse,
     DecisionBatch,
     Resync,
@@ -36,16 +36,17 @@ class Inbox:
         pool: ApplyPool,
         statuses: StatusWriter,
         resync: ResyncQueue,
+        configurations: ConfigurationKeeper,
         metrics: Metrics,
     ) -> None:
         self._epoch = epoch
         self._buffer, self._outbox, self._ledger = buffer, outbox, ledger
         self._pool, self._statuses, self._resync = pool, statuses, resync
+        self._configurations = configurations
         self._metrics = metrics
         # Decisions of sessions that saw less are stale; None: all of them are.
         self._decisions_from: int | None = None
         self._wanted_kinds: set[KindNumber] = set()
-        self.configuration_result: ConfigurationResult | None = None
 
     # The gate for decisions.
 
@@ -81,7 +82,7 @@ class Inbox:
             case "resync":
                 self._take_resync(message.resync)
             case "configuration_result":
-                self._take_configuration_result(message.configuration_result)
+                self._configurations.take_result(message.configuration_result)
             case _:
                 # Newer than this adapter.
                 self._metrics.count("unknown_messages")
@@ -145,13 +146,3 @@ class Inbox:
                 self._outbox.tombstone(ref.kind, ref.uid, asked=True)
             else:
                 self._resync.add(held.identity, "the core asked for it")
-
-    def _take_configuration_result(self, result: ConfigurationResult) -> None:
-        self.configuration_result = result
-        self._metrics.count("configurations", accepted=str(result.accepted).lower())
-        if not result.accepted:
-            log.error("the core rejected the configuration and keeps the last good one")
-        for problem in result.problems:
-            log.warning(
-                "configuration, line %d %s: %s", problem.line, problem.path, problem.problem
-            )

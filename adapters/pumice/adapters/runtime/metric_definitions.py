@@ -61,6 +61,8 @@ GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "apply_queue_length": ("Decisions that wait for their first or next attempt.", ()),
     "check_ok": ("1: the health check passes, 0: it fails.", ("check",)),
     "cleanup_queue_length": ("Deleted jobs that still have pods.", ()),
+    "configuration_refused": ("1: the core refused the configuration that is asked for.", ()),
+    "configuration_since_seconds": ("Unix time since when the configuration is in use.", ()),
     "core_silence_seconds": ("Seconds since the core last worked for this adapter.", ()),
     "event_queue_length": ("Kubernetes events that wait to be written.", ()),
     "leads": ("1: this adapter is the leader.", ()),

@@ -45,3 +45,5 @@ class RuntimeOptions:
     # When the process is asked to end: time for gangs that have begun, then for reports of them.
     shutdown_timeout_seconds: float = 15.0
     report_timeout_seconds: float = 1.0
+    # Without any configuration that the core accepts: schedule by the built-in default.
+    default_configuration: bool = True

@@ -21,10 +21,13 @@ from pumice.adapters.runtime.encoding import (
 )
 from pumice.adapters.runtime.objects import KindNumber, ObjectKey
 from pumice.v1.cluster_service_pb2 import SnapshotBegin, SnapshotEnd
+from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.decision_pb2 import OUTCOME_CODE_RETRYING, Outcome
 from pumice.v1.delta_pb2 import KindDigest
 
 _NO_KIND = KindNumber(0)
+# So many configurations may wait for their result.
+_MOST_CONFIGURATIONS = 16
 _CONFIGURATION: ObjectKey = (_NO_KIND, "configuration")
 
 
@@ -78,6 +81,8 @@ class Outbox:
         self._queue: OrderedDict[int, _Waiting] = OrderedDict()
         self._tokens: dict[ObjectKey, int] = {}
         self._token = 0
+        # The configurations that were sent last, by number.
+        self.sent_configurations: OrderedDict[int, Configuration] = OrderedDict()
         self.waiting_bytes = 0
         self.coalesced = 0
         self._oversized: list[HeldObject] = []
@@ -89,6 +94,7 @@ class Outbox:
         self.acknowledged_seq = 0
         # No stream can be resumed before its first snapshot.
         self._resumable_seq = 1
+        self.sent_configurations.clear()
         self._snapshot_left = 0
         self._snapshot_kinds: list[KindNumber] | None = None
         self._sent: deque[_Sent] = deque()
@@ -261,6 +267,8 @@ class Outbox:
         held, key = waiting.held, waiting.key
         op = waiting.op if held is None else upsert_op(held.revision, held.body)
         sent = _Sent(self.last_seq, op, waiting.decision_id)
+        if key == _CONFIGURATION and self._buffer.configuration is not None:
+            self._note_configuration(self._buffer.configuration)
         if key is not None and key != _CONFIGURATION:
             before = self._numbered.pop(key, None)
             sent.kind = key[0]
@@ -271,6 +279,11 @@ class Outbox:
             self._numbered_digests.add(sent.kind, sent.count, sent.hash_sum)
         self._sent.append(sent)
         return op
+
+    def _note_configuration(self, configuration: Configuration) -> None:
+        self.sent_configurations[self.last_seq] = configuration
+        while len(self.sent_configurations) > _MOST_CONFIGURATIONS:
+            self.sent_configurations.popitem(last=False)
 
     def _forget_numbered(self, kinds: list[KindNumber]) -> None:
         """The core will hold nothing of these kinds but what the snapshot says."""

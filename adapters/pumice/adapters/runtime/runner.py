@@ -14,6 +14,7 @@ from pumice.adapters.runtime.attempt import Hands
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.clock import Clock, SystemClock, end_tasks, within
+from pumice.adapters.runtime.configurations import ConfigurationKeeper, ConfigurationStore
 from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.endings import Ending, Next
 from pumice.adapters.runtime.epochs import Epochs, ProcessEpochs
@@ -29,7 +30,7 @@ from pumice.adapters.runtime.status import StatusWriter
 from pumice.adapters.runtime.stream import CoreStream
 from pumice.adapters.runtime.teller import Teller
 from pumice.adapters.runtime.world import World, WorldEvent
-from pumice.v1.cluster_service_pb2 import ConfigurationResult, Hello
+from pumice.v1.cluster_service_pb2 import Hello
 from pumice.v1.object_pb2 import KIND_POD_GROUP
 
 log = logging.getLogger(__name__)
@@ -56,10 +57,10 @@ class AdapterRuntime:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         metrics: Metrics | None = None,
+        configurations: ConfigurationStore | None = None,
         new_incarnation: Callable[[], str] = random_incarnation,
     ) -> None:
         self.metrics = metrics or Metrics()
-        self.configuration_result: ConfigurationResult | None = None
         self._world, self._open_channel, self._options = world, open_channel, options
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random()
@@ -71,14 +72,22 @@ class AdapterRuntime:
         # Whether a core has ever let us in.
         self._is_known = False
         self._drain_requested = asyncio.Event()
-        self._compose()
+        self._compose(configurations)
 
-    def _compose(self) -> None:
+    def _compose(self, configurations: ConfigurationStore | None) -> None:
         options, clock, rng, metrics = self._options, self._clock, self._rng, self.metrics
         self._buffer = ResumeBuffer()
         self._outbox = Outbox(self._buffer, self._wake)
         self._ledger = Ledger(self._buffer.group)
-        self._teller = Teller(self._buffer, self._outbox, metrics)
+        self.configurations = ConfigurationKeeper(
+            self._buffer,
+            self._outbox,
+            configurations,
+            clock,
+            metrics,
+            use_default=options.default_configuration,
+        )
+        self._teller = Teller(self._buffer, self._outbox, self.configurations, metrics)
         self._resync = ResyncQueue(
             self._world, self._teller, options.resync_backoff, clock, rng, metrics
         )
@@ -172,6 +181,7 @@ class AdapterRuntime:
             await end_tasks(watch, drain, *keepers)
             await self._pool.stop()
             await self._statuses.stop()
+            await self.configurations.stop()
 
     # The world's side.
 
@@ -246,6 +256,7 @@ class AdapterRuntime:
             self._pool,
             self._statuses,
             self._resync,
+            self.configurations,
             self.metrics,
         )
         stream = CoreStream(
@@ -257,8 +268,6 @@ class AdapterRuntime:
         finally:
             self._stream = None
             self._is_known = self._is_known or stream.welcomed
-            if inbox.configuration_result is not None:
-                self.configuration_result = inbox.configuration_result
             self._ledger.forget_incomplete()
             await channel.close()
 

@@ -6,11 +6,13 @@ import logging
 from pumice.adapters.runtime.apply import ApplyPool
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
+from pumice.adapters.runtime.configurations import ConfigurationKeeper
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.outbox import Outbox
 from pumice.adapters.runtime.status import StatusWriter
 from pumice.adapters.runtime.world import (
+    ConfigurationMissing,
     ConfigurationSeen,
     ObjectGone,
     ObjectSeen,
@@ -26,8 +28,15 @@ log = logging.getLogger(__name__)
 class Teller:
     """Takes events of the watch and fresh readings alike."""
 
-    def __init__(self, buffer: ResumeBuffer, outbox: Outbox, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        buffer: ResumeBuffer,
+        outbox: Outbox,
+        configurations: ConfigurationKeeper,
+        metrics: Metrics,
+    ) -> None:
         self.synced = asyncio.Event()
+        self._configurations = configurations
         self._buffer, self._outbox, self._metrics = buffer, outbox, metrics
         self._pool: ApplyPool | None = None
         self._statuses: StatusWriter | None = None
@@ -44,7 +53,11 @@ class Teller:
             case ObjectGone():
                 self.tell_gone(event.kind, event.uid)
             case ConfigurationSeen():
-                self._configure(event.configuration)
+                self._configurations.take(event)
+                self._note_apply_timeout(event.configuration)
+            case ConfigurationMissing():
+                self._configurations.take_missing(event)
+                self._note_apply_timeout(event.configuration)
             case Synced():
                 self.synced.set()
 
@@ -78,9 +91,7 @@ class Teller:
         self._metrics.count("events", kind=shown_kind(held.identity.kind))
         self._outbox.upsert(held)
 
-    def _configure(self, configuration: Configuration) -> None:
-        self._buffer.configuration = configuration
-        self._outbox.configure()
+    def _note_apply_timeout(self, configuration: Configuration) -> None:
         seconds = configuration.apply_timeout.ToTimedelta().total_seconds()
         if self._pool is not None and seconds > 0:
             self._pool.apply_timeout_seconds = seconds

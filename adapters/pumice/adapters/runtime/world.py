@@ -37,6 +37,18 @@ class ConfigurationSeen:
     """How the cluster is to be scheduled from now on."""
 
     configuration: Configuration
+    # Where it was read, for people.
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationMissing:
+    """There is no scheduler configuration where one was expected."""
+
+    # All of the configuration but the scheduler's own text.
+    configuration: Configuration
+    source: str
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +56,7 @@ class Synced:
     """Everything that was there when the watch began has been told."""
 
 
-WorldEvent: TypeAlias = ObjectSeen | ObjectGone | ConfigurationSeen | Synced
+WorldEvent: TypeAlias = ObjectSeen | ObjectGone | ConfigurationSeen | ConfigurationMissing | Synced
 
 
 class ApplyCode(Enum):

@@ -77,7 +77,7 @@ async def test_a_pool_that_was_stopped_calls_nobody_any_more() -> None:
 
 
 async def test_a_deposed_leader_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="pumice.adapters.runtime.apply")
     bench = Bench()
     announced: list[Event] = []
     bench.pool.announce = announced.append

@@ -1,4 +1,4 @@
-"""The page about installing, command by command: kubectl, a real API server, Volcano's objects."""
+"""The pages about clusters, command by command: kubectl, a real API server, Volcano's objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from tests.controlplane import binaries
 from tests.controlplane.client import Client, Object, path_of
-from tests.controlplane.credentials import ADAPTER, ADMIN
+from tests.controlplane.credentials import ADAPTER, ADMIN, NOBODY
 from tests.controlplane.deployments import Deployments
 from tests.controlplane.kubelet import Kubelets
 from tests.controlplane.manifests import CRDS, DEPLOY, documents, served
@@ -26,6 +26,7 @@ from tests.e2e.console import Step, scripts, steps
 from tests.e2e.objects import node_body, queue_body
 
 PAGE = DEPLOY.parent / "docs" / "how-to" / "run-on-a-cluster.md"
+SHADOW_PAGE = PAGE.with_name("try-it-beside-volcano.md")
 NAMESPACE = "volcano-system"
 # Volcano 1.10 does not have these yet.
 NEWER = ("hypernodes", "nodeshards")
@@ -205,6 +206,21 @@ async def test_the_page_can_be_followed_beside_volcano(volcano: Shell, admin: Cl
         "volcano-controllers": 1,
         "volcano-scheduler": 1,
     }
+
+
+async def test_a_shadow_gets_its_rights_and_its_configuration(
+    plane: ControlPlane, volcano: Shell
+) -> None:
+    """The commands of the page about shadows, up to the one that starts it."""
+    typed = [step for step in steps(SHADOW_PAGE) if step.command.startswith("kubectl ")]
+    assert len(typed) == 3
+    for step in typed:
+        await volcano.type(Step(step.command.replace("YOU", NOBODY)))
+    assert (volcano.folder / "volcano-scheduler.conf").read_text() == CONF
+    kubeconfig = str(plane.credentials.kubeconfig(plane.server, NOBODY))
+    for question, code in (("list pods", 0), ("watch podgroups", 0), ("create pods/binding", 1)):
+        asked = f"kubectl auth can-i {question} --all-namespaces"
+        assert (await volcano.run(asked, KUBECONFIG=kubeconfig))[0] == code, question
 
 
 async def test_on_an_empty_cluster_all_that_is_missing_is_created(

@@ -69,7 +69,7 @@ def settings_from(
     apply_seconds = values["apply_timeout"]
     world = KubernetesOptions(
         selection=Selection(
-            scheduler_names=tuple(values["scheduler_name"]) or ("volcano",),
+            scheduler_names=_scheduler_names(values),
             node_labels=parse_node_labels(values["node_selector"]),
             share=share,
         ),
@@ -100,6 +100,8 @@ def settings_from(
             calls_in_flight=_CONNECTIONS,
             apply_timeout_seconds=apply_seconds,
             shutdown_timeout_seconds=values["drain_timeout"],
+            scheduler_names=_scheduler_names(values) if shadow is None else (),
+            other_scheduler_check_seconds=values["other_scheduler_check"],
             default_configuration=not values["disable_default_scheduler_config"],
         ),
         lease=lease,
@@ -110,6 +112,10 @@ def settings_from(
         core_timeout_seconds=values["core_timeout"],
         shadow=shadow,
     )
+
+
+def _scheduler_names(values: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(values["scheduler_name"]) or ("volcano",)
 
 
 def _shadow(values: Mapping[str, Any]) -> ShadowOptions | None:

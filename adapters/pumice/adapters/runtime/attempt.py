@@ -76,10 +76,13 @@ class Hands:
         clock: Clock,
         metrics: Metrics,
         may_act: Callable[[], bool],
+        on_bind: Callable[[Bind], None] = lambda _: None,
     ) -> None:
         self._world, self._ledger, self._slots = world, ledger, slots
         self._call_timeout_seconds = call_timeout_seconds
         self._clock, self._metrics, self._may_act = clock, metrics, may_act
+        # Called before each bind.
+        self._on_bind = on_bind
 
     async def attempt(self, work: Work) -> Verdict:
         """What one try comes to."""
@@ -132,6 +135,7 @@ class Hands:
     async def _call(self, order: Bind | Evict) -> ApplyResult:
         try:
             if isinstance(order, Bind):
+                self._on_bind(order)
                 return await self._limited(self._world.binder.bind(order))
             return await self._limited(self._world.evictor.evict(order))
         except TimeoutError as error:

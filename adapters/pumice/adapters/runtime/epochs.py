@@ -1,9 +1,13 @@
 """Where an adapter's epoch comes from: the fence between an old leader and a new one."""
 
+import logging
 from typing import Protocol
 
 from pumice.adapters.runtime.clock import Clock
-from pumice.adapters.runtime.errors import FencedError
+from pumice.adapters.runtime.errors import FencedError, OtherSchedulerError
+from pumice.adapters.runtime.foreign_binds import ForeignBinds
+
+log = logging.getLogger(__name__)
 
 
 class Epochs(Protocol):
@@ -36,3 +40,31 @@ class ProcessEpochs:
 
     def may_act(self) -> bool:
         return True
+
+
+class ExclusiveEpochs:
+    """Lets an adapter lead only after a time in which no other scheduler bound its pods."""
+
+    def __init__(self, epochs: Epochs, seconds: float, clock: Clock) -> None:
+        self._epochs, self._seconds, self._clock = epochs, seconds, clock
+        self._is_checked = seconds <= 0
+        self.foreign: ForeignBinds | None = None
+
+    async def current(self) -> int:
+        while True:
+            epoch = await self._epochs.current()
+            if self._is_checked or self.foreign is None:
+                return epoch
+            log.info("watching for another scheduler for %g s", self._seconds)
+            before = self.foreign.count
+            await self._clock.sleep(self._seconds)
+            found = self.foreign.count - before
+            if found:
+                raise OtherSchedulerError(found, self._seconds, self.foreign.last)
+            self._is_checked = True
+
+    async def renew(self, above: int) -> int:
+        return await self._epochs.renew(above)
+
+    def may_act(self) -> bool:
+        return self._epochs.may_act()

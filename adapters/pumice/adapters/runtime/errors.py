@@ -32,3 +32,15 @@ class RefusedError(AdapterError):
     def __init__(self, code: str, details: str) -> None:
         super().__init__(f"the core refuses this adapter ({code}): {details}")
         self.code = code
+
+
+class OtherSchedulerError(AdapterError):
+    """Another scheduler binds the pods that this adapter is to schedule."""
+
+    def __init__(self, count: int, seconds: float, last: str) -> None:
+        super().__init__(
+            f"another scheduler bound {count} pods within {seconds:g} s, such as {last}; stop it"
+            " (for Volcano: kubectl -n volcano-system scale deployment volcano-scheduler"
+            " --replicas=0), or start without --other-scheduler-check"
+        )
+        self.count = count

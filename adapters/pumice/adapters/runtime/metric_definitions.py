@@ -26,6 +26,7 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "event_writes": ("Attempts to write a Kubernetes event, by result.", ("kind", "result")),
     "events": ("Changes of objects passed to the core.", ("kind",)),
     "expired_lists": ("Lists begun again because a page token expired.", ("resource",)),
+    "foreign_binds": ("Binds of our pods by another scheduler while this adapter leads.", ()),
     "ignored_batches": ("Decision batches ignored because they were stale.", ()),
     "jobs_cleaned_up": ("Deleted jobs that were forgotten.", ()),
     "lease_failures": ("Failed attempts to get or renew the lease.", ()),

@@ -47,3 +47,7 @@ class RuntimeOptions:
     report_timeout_seconds: float = 1.0
     # Without any configuration that the core accepts: schedule by the built-in default.
     default_configuration: bool = True
+    # Pods of these schedulers are ours; binds of them by others are noticed.
+    scheduler_names: tuple[str, ...] = ()
+    # Time to watch for such binds before this adapter leads for the first time; 0: none.
+    other_scheduler_check_seconds: float = 0.0

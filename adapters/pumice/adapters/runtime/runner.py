@@ -17,8 +17,9 @@ from pumice.adapters.runtime.clock import Clock, SystemClock, end_tasks, within
 from pumice.adapters.runtime.configurations import ConfigurationKeeper, ConfigurationStore
 from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.endings import Ending, Next
-from pumice.adapters.runtime.epochs import Epochs, ProcessEpochs
+from pumice.adapters.runtime.epochs import Epochs, ExclusiveEpochs, ProcessEpochs
 from pumice.adapters.runtime.errors import RefusedError, ReplacedError
+from pumice.adapters.runtime.foreign_binds import ForeignBinds
 from pumice.adapters.runtime.inbox import Inbox
 from pumice.adapters.runtime.ledger import Ledger
 from pumice.adapters.runtime.metrics import Metrics
@@ -64,7 +65,9 @@ class AdapterRuntime:
         self._world, self._open_channel, self._options = world, open_channel, options
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random()
-        self._epochs: Epochs = epochs or ProcessEpochs(self._clock)
+        self._epochs = ExclusiveEpochs(
+            epochs or ProcessEpochs(self._clock), options.other_scheduler_check_seconds, self._clock
+        )
         self._new_incarnation = new_incarnation
         self._incarnation = ""
         self._epoch = 0
@@ -87,11 +90,24 @@ class AdapterRuntime:
             metrics,
             use_default=options.default_configuration,
         )
-        self._teller = Teller(self._buffer, self._outbox, self.configurations, metrics)
+        slots = CallSlots(options.calls_in_flight)
+        self._statuses = StatusWriter(
+            self._world.status_updater, self._buffer, slots, options, clock, rng, metrics
+        )
+        self._foreign = ForeignBinds(
+            options.scheduler_names,
+            self._epochs.may_act,
+            self._statuses.take_event,
+            clock,
+            metrics,
+        )
+        self._epochs.foreign = self._foreign
+        self._teller = Teller(
+            self._buffer, self._outbox, self.configurations, self._foreign, metrics
+        )
         self._resync = ResyncQueue(
             self._world, self._teller, options.resync_backoff, clock, rng, metrics
         )
-        slots = CallSlots(options.calls_in_flight)
         hands = Hands(
             self._world,
             self._ledger,
@@ -100,12 +116,10 @@ class AdapterRuntime:
             clock,
             metrics,
             self._epochs.may_act,
+            self._foreign.note_bind,
         )
         self._pool = ApplyPool(
             hands, self._ledger, self._resync, self._outbox.report, options, clock, rng, metrics
-        )
-        self._statuses = StatusWriter(
-            self._world.status_updater, self._buffer, slots, options, clock, rng, metrics
         )
         self._pool.announce = self._statuses.take_event
         self._cleanup = CleanupQueue(

@@ -7,6 +7,7 @@ from pumice.adapters.runtime.apply import ApplyPool
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.configurations import ConfigurationKeeper
+from pumice.adapters.runtime.foreign_binds import ForeignBinds
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.outbox import Outbox
@@ -20,7 +21,7 @@ from pumice.adapters.runtime.world import (
     WorldEvent,
 )
 from pumice.v1.configuration_pb2 import Configuration
-from pumice.v1.object_pb2 import KIND_POD_GROUP, ClusterObject
+from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +34,11 @@ class Teller:
         buffer: ResumeBuffer,
         outbox: Outbox,
         configurations: ConfigurationKeeper,
+        foreign: ForeignBinds,
         metrics: Metrics,
     ) -> None:
         self.synced = asyncio.Event()
-        self._configurations = configurations
+        self._configurations, self._foreign = configurations, foreign
         self._buffer, self._outbox, self._metrics = buffer, outbox, metrics
         self._pool: ApplyPool | None = None
         self._statuses: StatusWriter | None = None
@@ -70,6 +72,8 @@ class Teller:
 
     def tell_gone(self, kind: KindNumber, uid: str) -> None:
         held = self._buffer.drop(kind, uid)
+        if kind == KIND_POD:
+            self._foreign.forget_pod(uid)
         self._outbox.tombstone(kind, uid)
         if self._statuses is not None:
             self._statuses.forget(kind, uid)
@@ -89,6 +93,8 @@ class Teller:
             self._metrics.count("unchanged_objects")
             return
         self._metrics.count("events", kind=shown_kind(held.identity.kind))
+        if held.identity.kind == KIND_POD:
+            self._foreign.note_pod(cluster_object.pod)
         self._outbox.upsert(held)
 
     def _note_apply_timeout(self, configuration: Configuration) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from google.rpc import error_details_pb2, status_pb2
 
 from pumice.v1.cluster_service_pb2 import (
     WELCOME_MODE_RESUME,
@@ -38,6 +39,15 @@ from tests.adapters.fake_clock import until
 class _End:
     code: grpc.StatusCode | None = None
     details: str = ""
+    reason: str = ""
+
+    def metadata(self) -> tuple[tuple[str, bytes], ...]:
+        if self.code is None or not self.reason:
+            return ()
+        status = status_pb2.Status(code=self.code.value[0], message=self.details)
+        info = error_details_pb2.ErrorInfo(reason=self.reason, domain="pumice.v1")
+        status.details.add().Pack(info)
+        return (("grpc-status-details-bin", status.SerializeToString()),)
 
 
 class FakeStream:
@@ -55,8 +65,8 @@ class FakeStream:
     def send(self, **message: Any) -> None:
         self.outgoing.put_nowait(ConnectResponse(**message))
 
-    def end(self, code: grpc.StatusCode | None = None, details: str = "") -> None:
-        self.outgoing.put_nowait(_End(code, details))
+    def end(self, code: grpc.StatusCode | None = None, details: str = "", reason: str = "") -> None:
+        self.outgoing.put_nowait(_End(code, details, reason))
 
     def go_away(self, reason: GoAwayReason.ValueType) -> None:
         self.send(go_away=GoAway(reason=reason))
@@ -115,7 +125,7 @@ class FakeCore(ClusterServiceServicer):
                 elif message.code is None:
                     return
                 else:
-                    await context.abort(message.code, message.details)
+                    await context.abort(message.code, message.details, message.metadata())
         finally:
             stream.is_over = True
             reader.cancel()

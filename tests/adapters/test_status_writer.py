@@ -13,6 +13,7 @@ from pumice.adapters.runtime.slots import CallSlots, Rank
 from pumice.adapters.runtime.status import StatusWriter
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 from pumice.v1.cluster_service_pb2 import StatusBatch
+from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.group_pb2 import PodGroupStatus
 from pumice.v1.object_pb2 import KIND_POD_GROUP, ClusterObject
 from pumice.v1.status_pb2 import (
@@ -213,7 +214,9 @@ async def test_statuses_of_queues_and_pods_are_written_on_change_only() -> None:
     await settle()
     assert sorted(bench.world.called("status")) == ["a", "q"]
     seen = pod("a")
-    seen.pod.conditions.add(type="PodScheduled", status="False", reason="Unschedulable")
+    seen.pod.conditions.add(
+        type="PodScheduled", status=CONDITION_STATUS_FALSE, reason="Unschedulable"
+    )
     bench.hold(seen)
     shown = ClusterObject()
     shown.queue.uid, shown.queue.name = "uid-q", "q"

@@ -111,7 +111,7 @@ async def test_a_resume_that_cannot_be_served_makes_a_new_incarnation(stage: Sta
 async def test_a_gap_that_the_core_sees_makes_a_new_incarnation(stage: Stage) -> None:
     first = await first_stream(stage)
     await first.close()
-    first.stream.end(grpc.StatusCode.FAILED_PRECONDITION, "gap")
+    first.stream.end(grpc.StatusCode.ABORTED, "gap", "SEQUENCE_GAP")
     stream = await stage.core.accept()
     assert stream.hello.incarnation == "life-2"
     served = serve(stream)
@@ -313,7 +313,7 @@ async def test_a_fenced_adapter_needs_a_higher_epoch(stage: Stage) -> None:
     first.stream.go_away(GO_AWAY_REASON_FENCED)
     second = await stage.core.accept()
     assert (second.hello.epoch, second.hello.incarnation) == (6, "life-2")
-    second.end(grpc.StatusCode.FAILED_PRECONDITION, "epoch 6 is below 9")
+    second.end(grpc.StatusCode.FAILED_PRECONDITION, "epoch 6 is below 9", "EPOCH_STALE")
     third = await stage.core.accept()
     assert third.hello.epoch == 7
     third.end(grpc.StatusCode.ALREADY_EXISTS, "taken")
@@ -322,7 +322,7 @@ async def test_a_fenced_adapter_needs_a_higher_epoch(stage: Stage) -> None:
 
 async def test_a_process_that_is_fenced_ends(stage: Stage) -> None:
     task = stage.start(stage.adapter())
-    (await stage.core.accept()).end(grpc.StatusCode.FAILED_PRECONDITION, "old epoch")
+    (await stage.core.accept()).end(grpc.StatusCode.FAILED_PRECONDITION, "old epoch", "EPOCH_STALE")
     with pytest.raises(FencedError):
         await task
 

@@ -22,15 +22,15 @@ from tests.adapters.fake_world import node, pod
 def test_a_batch_of_encoded_ops_reads_as_it_was_meant() -> None:
     long = pod("x" * 20_000)
     ops = [
-        Op(upsert=Upsert(revision=7, object=node("n1"))),
-        Op(upsert=Upsert(revision=300, object=long)),
+        Op(upsert=Upsert(kind=KIND_NODE, uid="n1", revision=7, object=node("n1"))),
+        Op(upsert=Upsert(kind=KIND_POD, uid="x", revision=300, object=long)),
         Op(tombstone=ObjectRef(kind=KIND_POD, uid="u")),
         Op(outcome=Outcome(decision_id="d")),
         Op(configuration=Configuration(default_queue="q")),
     ]
     encoded = [
-        upsert_op(7, object_body(node("n1"))),
-        upsert_op(300, object_body(long)),
+        upsert_op(KIND_NODE, "n1", 7, object_body(node("n1"))),
+        upsert_op(KIND_POD, "x", 300, object_body(long)),
         tombstone_op(KIND_POD, "u"),
         outcome_op(Outcome(decision_id="d")),
         configuration_op(Configuration(default_queue="q")),

@@ -186,7 +186,12 @@ def test_tolerations() -> None:
         }
     )  # fmt: skip
     assert [
-        (one.key, one.value, one.exists, selector_pb2.TaintEffect.Name(one.effect)[13:])
+        (
+            one.key,
+            one.value,
+            one.operator == selector_pb2.TOLERATION_OPERATOR_EXISTS,
+            selector_pb2.TaintEffect.Name(one.effect)[13:],
+        )
         for one in found.tolerations
     ] == [
         ("", "", True, "UNSPECIFIED"),

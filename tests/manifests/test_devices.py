@@ -51,13 +51,15 @@ def test_a_claim_with_an_exact_request_and_alternatives() -> None:
     )
     exact, choice = found.requests
     assert (exact.name, exact.exactly.name) == ("gpu", "")
-    assert exact.exactly == devices_pb2.DeviceWish(
+    assert exact.exactly == devices_pb2.DeviceSubRequest(
         device_class_name="gpu",
         selectors=["device.driver == 'd'"],
         allocation_mode=devices_pb2.DEVICE_ALLOCATION_MODE_EXACT_COUNT,
         count=2,
         admin_access=True,
-        tolerations=[selector_pb2.Toleration(key="t", exists=True)],
+        tolerations=[
+            selector_pb2.Toleration(key="t", operator=selector_pb2.TOLERATION_OPERATOR_EXISTS)
+        ],
         capacity_milli={"memory": 10 * 2**30 * 1000},
     )
     assert not choice.HasField("exactly")
@@ -76,7 +78,9 @@ def test_a_claim_with_an_exact_request_and_alternatives() -> None:
 def test_the_first_beta_had_the_wish_in_the_request_itself() -> None:
     request = {"name": "gpu", "deviceClassName": "gpu", "count": 3}
     found = claim({"requests": [request]}, version="resource.k8s.io/v1beta1")
-    assert found.requests[0].exactly == devices_pb2.DeviceWish(device_class_name="gpu", count=3)
+    assert found.requests[0].exactly == devices_pb2.DeviceSubRequest(
+        device_class_name="gpu", count=3
+    )
 
 
 def test_an_allocation() -> None:
@@ -109,7 +113,7 @@ def test_an_allocation() -> None:
     assert dict(device.consumed_capacity_milli) == {"d/memory": 1000, "other/x": 2000}
     (term,) = found.allocation.node_selector.terms
     assert requirements_said(list(term.field_requirements)) == ["metadata.name in n"]
-    assert found.allocation.allocation_time_ns == 10**9
+    assert found.allocation.allocation_time.ToNanoseconds() == 10**9
     (consumer,) = found.reserved_for
     assert (consumer.resource, consumer.name, consumer.uid) == ("pods", "p", "u")
 
@@ -183,7 +187,7 @@ def test_a_slice() -> None:
     (shared,) = found.shared_counters
     assert (shared.name, dict(shared.counters_milli)) == ("c", {"slots": 7000})
     (taint,) = device.taints
-    assert (taint.taint.key, taint.added_time_ns) == ("t", 10**9)
+    assert (taint.taint.key, taint.added_time.ToNanoseconds()) == ("t", 10**9)
     assert device.allow_multiple_allocations
     assert device.binds_to_node
     assert list(device.binding_conditions) == ["ready"]

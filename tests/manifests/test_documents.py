@@ -263,7 +263,7 @@ def test_times_and_sixties_in_yaml_are_text() -> None:
         """
     )
     node = found.objects[0].node
-    assert node.creation_time_ns == 1767225600 * 10**9
+    assert node.creation_time.ToNanoseconds() == 1767225600 * 10**9
     assert dict(node.labels) == {"time": "12:30:45", "date": "2026-01-01"}
 
 

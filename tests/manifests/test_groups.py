@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from pumice.v1 import group_pb2
+from pumice.v1 import condition_pb2, group_pb2
 from tests.manifests.manifest import VOLCANO, manifest, problem_of, said, to_group
 
 HOUR = 3600 * 10**9
@@ -64,7 +65,7 @@ def test_a_group_with_everything_said() -> None:
         )
     )
     assert (found.uid, found.namespace, found.name) == ("u", "a", "x")
-    assert found.creation_time_ns == 10**9
+    assert found.creation_time.ToNanoseconds() == 10**9
     assert (found.min_member, found.queue, found.priority_class_name) == (3, "q", "high")
     assert dict(found.min_task_member) == {"ps": 1, "worker": 2}
     assert dict(found.min_resources.amounts) == {"cpu": 2500, "memory": 2**30}
@@ -88,11 +89,11 @@ def test_a_group_with_everything_said() -> None:
         conditions=[
             group_pb2.PodGroupCondition(
                 type="Unschedulable",
-                status="True",
+                status=condition_pb2.CONDITION_STATUS_TRUE,
                 reason="NotEnoughResources",
                 message="no",
                 transition_id="s-1",
-                transition_time_ns=2 * 10**9,
+                transition_time=Timestamp(seconds=2),
             )
         ],
     )
@@ -103,7 +104,7 @@ def test_a_group_with_everything_said() -> None:
 def test_a_group_with_nothing_said() -> None:
     found = to_group(group())
     assert (found.queue, found.min_member, found.preemptable) == ("", 0, False)
-    for field in ("min_resources", "network_topology", "sla_waiting_time_ns"):
+    for field in ("min_resources", "network_topology", "sla_waiting_time"):
         assert not found.HasField(field)
     assert found.status.phase == group_pb2.POD_GROUP_PHASE_UNSPECIFIED
 
@@ -160,7 +161,7 @@ def test_preemptable_and_revocable_zone(
 )
 def test_waiting_time(annotations: dict[str, str], nanoseconds: int | None) -> None:
     found = to_group(group(annotations=annotations))
-    read = found.sla_waiting_time_ns if found.HasField("sla_waiting_time_ns") else None
+    read = found.sla_waiting_time.ToNanoseconds() if found.HasField("sla_waiting_time") else None
     assert read == nanoseconds
 
 

@@ -42,7 +42,7 @@ def test_a_node_publishes_what_it_has() -> None:
             creationTimestamp="1970-01-01T00:00:01Z",
         )
     )
-    assert (found.uid, found.name, found.creation_time_ns) == ("u", "n1", 10**9)
+    assert (found.uid, found.name, found.creation_time.ToNanoseconds()) == ("u", "n1", 10**9)
     assert dict(found.allocatable) == {
         "cpu": 3920,
         "memory": 8 * 2**30,

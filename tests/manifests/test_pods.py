@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from pumice.v1 import pod_pb2
+from pumice.v1 import condition_pb2, pod_pb2, topology_pb2
+from pumice.v1.pod_pb2 import PortProtocol
 from tests.manifests.manifest import container, pod, problem_of, to_pod, to_spec
 
 
@@ -50,8 +52,8 @@ def test_a_pod_says_who_and_where_it_is() -> None:
     )
     second = 1767225600 * 10**9
     assert (found.uid, found.namespace, found.name) == ("abc", "shop", "web-0")
-    assert found.creation_time_ns == second + 8 * 10**9
-    assert found.start_time_ns == second + 10 * 10**9
+    assert found.creation_time.ToNanoseconds() == second + 8 * 10**9
+    assert found.start_time.ToNanoseconds() == second + 10 * 10**9
     assert found.terminating
     assert (found.node_name, found.nominated_node_name) == ("n1", "n2")
     assert dict(found.labels) == {"app": "x"}
@@ -63,10 +65,10 @@ def test_a_pod_says_who_and_where_it_is() -> None:
     assert list(found.conditions) == [
         pod_pb2.PodCondition(
             type="PodScheduled",
-            status="False",
+            status=condition_pb2.CONDITION_STATUS_FALSE,
             reason="Unschedulable",
             message="no",
-            transition_time_ns=second + 9 * 10**9,
+            transition_time=Timestamp(seconds=1767225609),
         )
     ]
     assert found.priority == 10
@@ -81,7 +83,7 @@ def test_a_pod_that_was_never_in_a_cluster_is_known_by_its_name() -> None:
                     "spec": {"containers": [{"name": "c"}]}})  # fmt: skip
     assert (found.namespace, found.name, found.uid) == ("default", "p", "Pod/default/p")
     assert not found.terminating
-    assert found.creation_time_ns == 0
+    assert not found.HasField("creation_time")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,10 @@ def test_images_of_init_containers_containers_and_volumes() -> None:
 
 
 def ports_of(spec: dict[str, Any]) -> list[tuple[str, str, int]]:
-    return [(port.protocol, port.ip, port.port) for port in to_spec(spec).host_ports]
+    return [
+        (PortProtocol.Name(port.protocol)[14:], port.ip, port.port)
+        for port in to_spec(spec).host_ports
+    ]
 
 
 def test_host_ports_of_containers_and_sidecars() -> None:
@@ -287,7 +292,7 @@ def test_numa_policy_and_node_selector() -> None:
         {"nodeSelector": {"disk": "ssd"}},
         annotations={"volcano.sh/numa-topology-policy": "restricted"},
     )
-    assert found.numa_policy == "restricted"
+    assert found.numa_policy == topology_pb2.TOPOLOGY_POLICY_RESTRICTED
     assert dict(found.node_selector) == {"disk": "ssd"}
 
 

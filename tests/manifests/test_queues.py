@@ -46,7 +46,7 @@ def test_a_queue_with_everything_said() -> None:
             annotations={"volcano.sh/hierarchy": "root/a"},
         )
     )
-    assert (found.uid, found.name, found.creation_time_ns) == ("u", "x", 10**9)
+    assert (found.uid, found.name, found.creation_time.ToNanoseconds()) == ("u", "x", 10**9)
     assert (found.weight, found.priority, found.parent) == (3, 7, "root")
     assert found.HasField("reclaimable")
     assert not found.reclaimable

@@ -35,7 +35,7 @@ def test_a_volume() -> None:
     assert found.phase == storage_pb2.VOLUME_PHASE_BOUND
     assert (found.storage_class_name, found.attributes_class_name) == ("fast", "gold")
     assert found.capacity_bytes == 10 * 2**30
-    assert list(found.access_modes) == ["ReadWriteOnce"]
+    assert list(found.access_modes) == [storage_pb2.ACCESS_MODE_READ_WRITE_ONCE]
     assert found.block_mode
     (term,) = found.node_terms.terms
     assert requirements_said(list(term.label_requirements)) == ["zone in a"]
@@ -80,7 +80,7 @@ def test_a_claim() -> None:
     assert found.phase == storage_pb2.VOLUME_PHASE_LOST
     assert found.storage_class_name == "fast"
     assert found.request_bytes == 3 * 2**29
-    assert list(found.access_modes) == ["ReadWriteMany"]
+    assert list(found.access_modes) == [storage_pb2.ACCESS_MODE_READ_WRITE_MANY]
     assert said(found.selector) == ["a in 1"]
     assert found.bind_completed
     assert (found.selected_node, found.owner_uid) == ("n1", "pod-uid")

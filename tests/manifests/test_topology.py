@@ -108,7 +108,8 @@ def test_a_numa_layout() -> None:
     document = manifest("nodeinfo.volcano.sh/v1alpha1", "Numatopology", body, name="n1")
     found = translated(document).numa_topology
     assert found.name == "n1"
-    assert dict(found.policies) == body["spec"]["policies"]
+    assert found.cpu_manager_policy == topology_pb2.CPU_MANAGER_POLICY_STATIC
+    assert found.topology_manager_policy == topology_pb2.TOPOLOGY_POLICY_RESTRICTED
     assert dict(found.reserved) == {"cpu": 500, "memory": 2**30}
     assert (found.resources["cpu"].allocatable, found.resources["cpu"].capacity) == ("0-3", 4)
     assert [(one.cpu, one.numa, one.socket, one.core) for one in found.cpus] == [

@@ -15,8 +15,8 @@ from tests.controlplane.binaries import cache_folder
 CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 # What the command line takes to replay; without the Kubernetes client, which takes a minute.
 NEEDED = (
-    *("PyYAML", "click", "grpcio", "msgspec", "numpy", "protobuf", "rich", "tenacity"),
-    "zstandard",
+    *("PyYAML", "click", "grpcio", "grpcio-status", "msgspec", "numpy", "protobuf", "rich"),
+    *("tenacity", "zstandard"),
 )
 _VERSION = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
 

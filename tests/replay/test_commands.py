@@ -55,7 +55,7 @@ def test_one_session_alone_is_compared(walk_file: Path, capsys: pytest.CaptureFi
 
 def test_until_stops_early(walk_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Recording(walk_file) as held:
-        ticks = [e.tick.now_ns for e in held.entries() if e.HasField("tick")]
+        ticks = [e.tick.session_time.ToNanoseconds() for e in held.entries() if e.HasField("tick")]
     moment = f"@{ticks[9]}"
     assert run(["replay", str(walk_file), "--until", moment]) == 2
     capsys.readouterr()

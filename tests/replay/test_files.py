@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from pumice.recordings import Recording, RecordingError, RecordingWriter
+from pumice.recordings import FORMAT_VERSION, Recording, RecordingError, RecordingWriter
 from pumice.recordings.frames import MAGIC
 from pumice.v1.recording_pb2 import (
     RecordingEntry,
@@ -17,10 +18,12 @@ from pumice.v1.recording_pb2 import (
 
 
 def entry(session: int) -> RecordingEntry:
-    return RecordingEntry(tick=RecordingTick(session=session, now_ns=session * 10))
+    return RecordingEntry(
+        tick=RecordingTick(session=session, session_time=Timestamp(nanos=session * 10))
+    )
 
 
-def header(first_session: int = 1, version: int = 1) -> RecordingEntry:
+def header(first_session: int = 1, version: int = FORMAT_VERSION) -> RecordingEntry:
     held = RecordingHeader(format_version=version, cluster="c", first_session=first_session)
     return RecordingEntry(header=held)
 
@@ -109,10 +112,11 @@ def test_what_is_no_recording_is_refused_with_the_reason(
         Recording(path)
 
 
-def test_a_newer_header_is_refused(path: Path) -> None:
+@pytest.mark.parametrize(("version", "age"), [(3, "a newer"), (1, "an older")])
+def test_a_header_of_another_format_is_refused(path: Path, version: int, age: str) -> None:
     with RecordingWriter(path) as writer:
-        writer.write(header(version=2))
-    with pytest.raises(RecordingError, match="format 2, made by a newer pumice"):
+        writer.write(header(version=version))
+    with pytest.raises(RecordingError, match=f"format {version}, made by {age} pumice"):
         Recording(path)
 
 

@@ -13,6 +13,7 @@ from pumice.recordings import Recording
 from pumice.recordings.figures import ALL
 from pumice.recordings.history import History
 from pumice.recordings.lives import BY_CLEANUP, BY_USER
+from pumice.server.wire.times import timestamp
 from pumice.testing import recordings_in
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2
 from tests.replay.troubled_walks import TroubledWalk
@@ -59,8 +60,8 @@ class Story(Walk):
             self.now_ns += SECOND // 2
 
     def job(self, name: str, size: int, cpu: int = 1000, minimum: int = 0) -> list[delta_pb2.Op]:
-        made = pod_group(name, minimum or size, queue="a", creation_time_ns=self.now_ns)
-        members = [pod(name, n, cpu, creation_time_ns=self.now_ns) for n in range(size)]
+        made = pod_group(name, minimum or size, queue="a", creation_time=timestamp(self.now_ns))
+        members = [pod(name, n, cpu, creation_time=timestamp(self.now_ns)) for n in range(size)]
         for held in members:
             held.pod.spec.non_zero_milli_cpu = cpu
         return self._upserts([made, *members])

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pumice.server.wire import write_upsert
+from pumice.server.wire.times import timestamp
 from pumice.v1 import cluster_service_pb2, decision_pb2, delta_pb2, group_pb2, object_pb2
 from tests.replay.walks import Walk
 from tests.server.running import SECOND, START, configuration, node, queue
@@ -167,7 +169,7 @@ class TroubledWalk(Walk):
 
     def _again(self, wanted: Callable[[int], bool]) -> list[delta_pb2.Op]:
         return [
-            delta_pb2.Op(upsert=delta_pb2.Upsert(revision=2, object=held))
+            delta_pb2.Op(upsert=write_upsert(held, 2))
             for (kind, _), held in sorted(self._told.items())
             if wanted(kind)
         ]
@@ -221,7 +223,7 @@ class TroubledWalk(Walk):
             held.pod_group.status.phase = self.rng.choice(phases)
             held.pod_group.priority_class_name = self.rng.choice(["", "low", "high"])
             if self.rng.random() < 0.3:
-                held.pod_group.sla_waiting_time_ns = 3 * SECOND
+                held.pod_group.sla_waiting_time.FromNanoseconds(3 * SECOND)
         return self._upserts(chosen)
 
     def _pods_echo(self) -> list[delta_pb2.Op]:
@@ -250,7 +252,7 @@ class TroubledWalk(Walk):
             held.queue.weight = -5
         else:
             held.node.allocatable["cpu"] = -1
-        return [delta_pb2.Op(upsert=delta_pb2.Upsert(revision=9, object=held))]
+        return [delta_pb2.Op(upsert=write_upsert(held, 9))]
 
     def _other_configuration(self) -> list[delta_pb2.Op]:
         text = self.rng.choice([*CONFS, "actions: fly"])
@@ -294,6 +296,6 @@ def _budget(name: str, allowed: int) -> object_pb2.ClusterObject:
         namespace="team",
         name=name,
         disruptions_allowed=allowed,
-        creation_time_ns=START,
+        creation_time=timestamp(START),
     )
     return object_pb2.ClusterObject(pod_disruption_budget=held)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pumice.server.wire.times import timestamp
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2, selector_pb2, storage_pb2
 from tests.replay.walks import Walk
 from tests.server.running import GIB, SECOND, START, group, pod
@@ -94,7 +95,7 @@ class VolumeWalk(Walk):
             phase=storage_pb2.VOLUME_PHASE_AVAILABLE,
             storage_class_name=class_,
             capacity_bytes=size * GIB,
-            access_modes=["ReadWriteOnce"],
+            access_modes=[storage_pb2.ACCESS_MODE_READ_WRITE_ONCE],
             node_terms=selector_pb2.NodeSelector(terms=terms),
             csi_driver=_DRIVER if class_ == "made" else "",
             csi_handle=name if class_ == "made" else "",
@@ -117,14 +118,16 @@ class VolumeWalk(Walk):
                 phase=storage_pb2.VOLUME_PHASE_PENDING,
                 storage_class_name=class_,
                 request_bytes=self.rng.choice([5, 15]) * GIB,
-                access_modes=["ReadWriteOnce"],
+                access_modes=[storage_pb2.ACCESS_MODE_READ_WRITE_ONCE],
             )
             made.append(_object(persistent_volume_claim=claim))
-        members = [pod(name, number, 500, creation_time_ns=created) for number in range(size)]
+        members = [
+            pod(name, number, 500, creation_time=timestamp(created)) for number in range(size)
+        ]
         for member in members:
             member.pod.spec.volumes.append(pod_pb2.PodVolume(claim_name=member.pod.name))
         minimum = self.rng.choice([size, 1])
-        gang = group(name, minimum, queue=self.rng.choice("ab"), creation_time_ns=created)
+        gang = group(name, minimum, queue=self.rng.choice("ab"), creation_time=timestamp(created))
         return self._upserts([*made, gang, *members])
 
     def _carry_out(self, decision: decision_pb2.Decision) -> list[delta_pb2.Op]:

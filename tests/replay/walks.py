@@ -14,7 +14,8 @@ from pumice.server.recording.entries import origin
 from pumice.server.recording.files import FileSink, RecordingOptions
 from pumice.server.recording.recorder import Recorder
 from pumice.server.state import ClusterState
-from pumice.server.wire import decision_batches, status_batches
+from pumice.server.wire import decision_batches, status_batches, write_upsert
+from pumice.server.wire.times import timestamp
 from pumice.v1 import cluster_service_pb2, decision_pb2, delta_pb2, object_pb2, pod_pb2
 from tests.server.running import SECOND, START, configuration, group, node, outcome, pod, queue
 
@@ -123,10 +124,7 @@ class Walk:
         for item in objects:
             if item.HasField("pod"):
                 self._pods[item.pod.uid] = item
-        return [
-            delta_pb2.Op(upsert=delta_pb2.Upsert(revision=1, object=_copied(item)))
-            for item in objects
-        ]
+        return [delta_pb2.Op(upsert=write_upsert(_copied(item), 1)) for item in objects]
 
     def _happenings(self) -> list[delta_pb2.Op]:
         ops: list[delta_pb2.Op] = []
@@ -179,10 +177,10 @@ class Walk:
         where = self.rng.choice("ab")
         cpu, created = self.rng.choice([500, 1000, 2500]), START + self._jobs * SECOND
         members = [
-            pod(name, number, cpu, creation_time_ns=created, priority=self._jobs % 3)
+            pod(name, number, cpu, creation_time=timestamp(created), priority=self._jobs % 3)
             for number in range(size)
         ]
-        made = group(name, minimum, queue=where, creation_time_ns=created)
+        made = group(name, minimum, queue=where, creation_time=timestamp(created))
         return self._upserts([made, *members])
 
     def _node_changes(self) -> delta_pb2.Op:

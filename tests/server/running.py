@@ -14,7 +14,7 @@ from pumice.server.digests import KindSums
 from pumice.server.limits import Limits
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.server.surroundings import Surroundings
-from pumice.server.wire import object_ref
+from pumice.server.wire import object_ref, write_upsert
 from pumice.v1 import (
     cluster_service_pb2,
     cluster_service_pb2_grpc,
@@ -182,7 +182,7 @@ class ScriptedAdapter:
             self._revision += 1
             kind, uid, _ = object_ref(item)
             self.sums.put(kind, uid, self._revision)
-            upsert = delta_pb2.Upsert(revision=self._revision, object=item)
+            upsert = write_upsert(item, self._revision)
             ops.append(delta_pb2.Op(upsert=upsert))
         return ops
 

@@ -5,9 +5,9 @@ from typing import Any
 import grpc
 import pytest
 
+from pumice.client.details import read_status_details
 from pumice.core.model.reasons import ReasonCode
 from pumice.server.explaining.stages import STAGE_OF
-from pumice.server.status import read_detail
 from pumice.v1 import explanation_pb2, group_pb2, object_pb2, pod_pb2, reason_pb2
 from pumice.v1.scheduling_service_pb2 import (
     ClusterSource,
@@ -80,7 +80,7 @@ async def test_a_gang_that_does_not_fit_names_its_blocking_pod(core: RunningCore
         for reason in stage.reasons
         if stage.stage == explanation_pb2.STAGE_NODES
     ]
-    assert [(count.reason, count.nodes) for count in counted] == [("Insufficient cpu", 3)]
+    assert [(count.reason, count.node_count) for count in counted] == [("Insufficient cpu", 3)]
 
 
 async def test_the_nearest_nodes_come_with_what_they_lack(core: RunningCore) -> None:
@@ -305,8 +305,7 @@ async def test_unknown_names_are_answered_with_near_ones(
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await core.scheduling().Explain(request)
     assert caught.value.code() is Code.NOT_FOUND
-    detail = read_detail(caught.value.trailing_metadata())
-    assert detail is not None
+    detail = read_status_details(caught.value.trailing_metadata())
     assert list(detail.nearest_names) == [near]
 
 

@@ -23,6 +23,7 @@ from pumice.server.explaining.words import counted, of_one_node
 from pumice.server.ops import OpReader
 from pumice.server.state import ClusterState
 from pumice.server.surroundings import Surroundings
+from pumice.server.wire import write_upsert
 from pumice.v1 import (
     delta_pb2,
     explanation_pb2,
@@ -110,7 +111,7 @@ async def test_what_nodes_lack_is_what_is_left_by_those_of_the_gang_that_fit(
 def test_a_gang_too_large_to_be_imagined_in_passing_has_no_nearest_nodes() -> None:
     state = ClusterState(Surroundings().registry)
     state.configure(Configuration())
-    upserts = [delta_pb2.Op(upsert=delta_pb2.Upsert(revision=1, object=held)) for held in SHORT]
+    upserts = [delta_pb2.Op(upsert=write_upsert(held, 1)) for held in SHORT]
     state.apply(OpReader().number(1, upserts), START)
     state.engine.schedule(START)
 

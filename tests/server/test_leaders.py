@@ -4,7 +4,7 @@ import asyncio
 
 import grpc
 
-from pumice.server.status import read_detail
+from pumice.client.details import read_status_details
 from pumice.v1 import cluster_service_pb2, decision_pb2, object_pb2
 from tests.server.running import RunningCore, gang, node, outcome, pod, queue
 
@@ -19,10 +19,9 @@ async def test_an_old_epoch_is_fenced(core: RunningCore) -> None:
     old = core.adapter(epoch=4, adapter_id="a2")
     await old.send(hello=old.hello)
     code, metadata = await old.ended_with()
-    detail = read_detail(metadata)
+    detail = read_status_details(metadata)
     assert code == Code.FAILED_PRECONDITION
-    assert detail is not None
-    assert detail.reason == "StaleEpochError"
+    assert detail.reason == "EPOCH_STALE"
 
 
 async def test_the_epoch_outlives_the_stream(core: RunningCore) -> None:

@@ -50,7 +50,7 @@ async def test_a_job_is_explained_while_a_session_runs(core: RunningCore, hold: 
     assert early.explanation.history
     assert not early.explanation.nearest_nodes
     # One with patience gets all of it when the session ends.
-    asking = stub.Explain(ExplainRequest(job=named, patience=Duration(seconds=30)))
+    asking = stub.Explain(ExplainRequest(job=named, max_wait=Duration(seconds=30)))
     hold.let_go.set()
     late = await asking
     assert not late.without_nodes
@@ -92,7 +92,7 @@ async def test_pods_are_explained_while_a_session_runs(core: RunningCore, hold: 
     assert lost.explanation.sentence == "pod lost-0 waits: its PodGroup team/lost does not exist."
     assert "shut-0 has a scheduling gate (example.com/quota)" in gated.explanation.sentence
     # One with patience gets all of it when the session ends.
-    asking = asyncio.ensure_future(explained_pod(core, "waits-0", patience=Duration(seconds=30)))
+    asking = asyncio.ensure_future(explained_pod(core, "waits-0", max_wait=Duration(seconds=30)))
     hold.let_go.set()
     late = await asking
     assert not late.without_nodes
@@ -172,5 +172,5 @@ async def test_no_process_is_started_for_a_cluster_that_is_not_complete(core: Ru
 async def test_patience_has_an_end(core: RunningCore) -> None:
     await core.served([queue()])
     named = ObjectName(namespace="team", name="job")
-    with pytest.raises(grpc.aio.AioRpcError, match="patience 31 s is not between 0 and 30 s"):
-        await core.scheduling().Explain(ExplainRequest(job=named, patience=Duration(seconds=31)))
+    with pytest.raises(grpc.aio.AioRpcError, match="max_wait 31 s is not between 0 and 30 s"):
+        await core.scheduling().Explain(ExplainRequest(job=named, max_wait=Duration(seconds=31)))

@@ -215,7 +215,7 @@ async def test_an_error_of_our_own_drops_the_state_and_asks_for_a_snapshot(
     await adapter.tell(*gang("job", 1))
     core.clock.advance(1)
     code, _ = await adapter.ended_with()
-    assert code.name == "INTERNAL"
+    assert code.name == "ABORTED"
     again = core.adapter(last_acknowledged_seq=adapter.seq)
     welcome = await again.connect()
     assert welcome.mode == cluster_service_pb2.WELCOME_MODE_SNAPSHOT

@@ -8,11 +8,10 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from pumice.client.details import StatusDetails, read_status_details
 from pumice.server.limits import Limits
-from pumice.server.status import read_detail
 from pumice.v1 import (
     decision_pb2,
-    error_pb2,
     group_pb2,
     object_pb2,
     pod_pb2,
@@ -37,11 +36,10 @@ from tests.server.trials import binds, inline, live, schedule
 Code = grpc.StatusCode
 
 
-async def refused(core: RunningCore, request: Any) -> tuple[Code, error_pb2.ErrorDetail]:
+async def refused(core: RunningCore, request: Any) -> tuple[Code, StatusDetails]:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await schedule(core, request)
-    detail = read_detail(caught.value.trailing_metadata())
-    assert detail is not None, caught.value
+    detail = read_status_details(caught.value.trailing_metadata())
     return caught.value.code(), detail
 
 
@@ -174,23 +172,23 @@ async def test_an_equal_request_id_gets_the_same_answer(core: RunningCore) -> No
 async def test_a_request_id_with_other_content_is_refused(core: RunningCore) -> None:
     await schedule(core, inline("same", queue(), node("n1")))
     code, detail = await refused(core, inline("same", queue(), node("n2")))
-    assert (code, detail.reason) == (Code.ALREADY_EXISTS, "RequestIdReusedError")
+    assert (code, detail.reason) == (Code.ALREADY_EXISTS, "REQUEST_ID_REUSED")
 
 
 @pytest.mark.parametrize(
     ("request_", "reason"),
     [
-        (ScheduleRequest(request_id="r"), "RequestFieldError"),
-        (inline(""), "RequestFieldError"),
-        (inline("x" * 201), "RequestFieldError"),
-        (inline("r", max_sessions=-1), "RequestFieldError"),
-        (inline("r", max_sessions=1001), "RequestFieldError"),
-        (inline("r", timeout=Duration(seconds=-1)), "RequestFieldError"),
-        (inline("r", node("n1", cpu=-5)), "ObjectsRejectedError"),
-        (inline("r", node("n1", cpu=2**62)), "ObjectsRejectedError"),
+        (ScheduleRequest(request_id="r"), "INVALID_FIELD"),
+        (inline(""), "INVALID_FIELD"),
+        (inline("x" * 201), "INVALID_FIELD"),
+        (inline("r", max_sessions=-1), "INVALID_FIELD"),
+        (inline("r", max_sessions=1001), "INVALID_FIELD"),
+        (inline("r", timeout=Duration(seconds=-1)), "INVALID_FIELD"),
+        (inline("r", node("n1", cpu=-5)), "OBJECTS_REJECTED"),
+        (inline("r", node("n1", cpu=2**62)), "OBJECTS_REJECTED"),
         (
             inline("r", configuration=configuration("actions: nonsense").configuration),
-            "ConfigurationRefusedError",
+            "CONFIGURATION_REJECTED",
         ),
     ],
 )
@@ -199,9 +197,9 @@ async def test_what_cannot_be_used_is_named(
 ) -> None:
     code, detail = await refused(core, request_)
     assert (code, detail.reason) == (Code.INVALID_ARGUMENT, reason)
-    if reason == "ObjectsRejectedError":
+    if reason == "OBJECTS_REJECTED":
         assert [bad.key for bad in detail.rejected] == ["n1"]
-    if reason == "ConfigurationRefusedError":
+    if reason == "CONFIGURATION_REJECTED":
         assert detail.problems[0].problem
 
 
@@ -214,7 +212,7 @@ async def test_an_unknown_cluster_is_answered_with_near_names(core: RunningCore)
 async def test_a_cluster_that_is_not_complete_is_unavailable(core: RunningCore) -> None:
     await core.adapter().connect()
     code, detail = await refused(core, live("r"))
-    assert (code, detail.reason) == (Code.UNAVAILABLE, "NotReadyError")
+    assert (code, detail.reason) == (Code.UNAVAILABLE, "CLUSTER_NOT_READY")
 
 
 async def test_a_request_may_be_larger_than_messages_of_a_stream(core: RunningCore) -> None:
@@ -234,7 +232,7 @@ async def test_too_many_objects_are_refused_with_the_limit(socket_folder: Any) -
 async def test_a_request_that_takes_too_long_is_ended(socket_folder: Any) -> None:
     async with running_core(socket_folder, Limits(trial_timeout_ns=1)) as core:
         code, detail = await refused(core, inline("r", queue(), node("n1"), *gang("job", 1)))
-        assert (code, detail.reason) == (Code.DEADLINE_EXCEEDED, "TrialTimeoutError")
+        assert (code, detail.reason) == (Code.DEADLINE_EXCEEDED, "TIME_LIMIT_EXCEEDED")
 
 
 async def test_too_many_requests_at_once_are_refused(socket_folder: Any) -> None:

@@ -18,9 +18,15 @@ from pumice.v1 import configuration_pb2, delta_pb2, object_pb2, pod_pb2
 from tests.server.samples import OBJECTS, POD
 
 TEXTS = st.sampled_from(("", "a", "b"))
+# Without a time; without a fraction of a second; with one; before 1970.
+TIMES = st.sampled_from((0, 10**9, 1, 2 * 10**9 + 5, -1))
 MAPS = st.dictionaries(st.sampled_from("xyz"), st.sampled_from("ab"), max_size=3)
 CONDITIONS = st.builds(
-    PodCondition, TEXTS, TEXTS, reason=TEXTS, transition_time_ns=st.integers(0, 2)
+    PodCondition,
+    TEXTS,
+    st.sampled_from(("", "True", "False")),
+    reason=TEXTS,
+    transition_time_ns=TIMES,
 )
 PODS = st.builds(
     Pod,
@@ -28,7 +34,7 @@ PODS = st.builds(
     namespace=TEXTS,
     name=TEXTS,
     spec=st.builds(PodSpec, scheduler_name=TEXTS, never_preempts=st.booleans()),
-    creation_time_ns=st.integers(0, 1),
+    creation_time_ns=TIMES,
     labels=MAPS,
     annotations=MAPS,
     phase=st.sampled_from(PodPhase),
@@ -36,7 +42,7 @@ PODS = st.builds(
     node_name=TEXTS,
     nominated_node_name=TEXTS,
     conditions=st.lists(CONDITIONS, max_size=2).map(tuple),
-    start_time_ns=st.integers(0, 1),
+    start_time_ns=TIMES,
     group_name=TEXTS,
     role=TEXTS,
     priority=st.integers(-1, 1),
@@ -50,7 +56,7 @@ PODS = st.builds(
 
 
 def upsert(item: object_pb2.ClusterObject, revision: int = 1) -> delta_pb2.Op:
-    return delta_pb2.Op(upsert=delta_pb2.Upsert(revision=revision, object=item))
+    return delta_pb2.Op(upsert=wire.write_upsert(item, revision))
 
 
 def batch_of(*ops: delta_pb2.Op, first_seq: int = 1) -> delta_pb2.DeltaBatch:

@@ -7,8 +7,8 @@ from typing import Any
 import grpc
 import pytest
 
+from pumice.client.details import read_status_details
 from pumice.server.limits import Limits
-from pumice.server.status import read_detail
 from pumice.server.stream import AdapterStream
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 from tests.server.running import (
@@ -34,8 +34,8 @@ def batch(first_seq: int, ops: int, **fields: str) -> delta_pb2.DeltaBatch:
 
 async def refusal(adapter: ScriptedAdapter) -> tuple[grpc.StatusCode, str]:
     code, metadata = await adapter.ended_with()
-    detail = read_detail(metadata)
-    return code, "" if detail is None else detail.reason
+    detail = read_status_details(metadata)
+    return code, detail.reason
 
 
 async def test_a_snapshot_is_decided_on_at_once(core: RunningCore) -> None:
@@ -53,32 +53,32 @@ async def test_a_snapshot_is_decided_on_at_once(core: RunningCore) -> None:
 async def test_the_first_message_must_be_hello(core: RunningCore) -> None:
     adapter = core.adapter()
     await adapter.send(delta_batch=batch(1, 1))
-    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "HelloMissingError")
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "HELLO_MISSING")
 
 
 async def test_a_stream_that_says_nothing_is_refused(core: RunningCore) -> None:
     adapter = core.adapter()
     await adapter._call.done_writing()
-    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "HelloMissingError")
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "HELLO_MISSING")
 
 
 async def test_a_second_hello_is_refused(core: RunningCore) -> None:
     adapter = core.adapter()
     await adapter.connect()
     await adapter.send(hello=adapter.hello)
-    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "HelloRepeatedError")
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "HELLO_REPEATED")
 
 
 @pytest.mark.parametrize(
     ("wrong", "code", "reason"),
     [
-        ({"cluster": ""}, Code.INVALID_ARGUMENT, "HelloFieldError"),
-        ({"incarnation": ""}, Code.INVALID_ARGUMENT, "HelloFieldError"),
-        ({"adapter_id": ""}, Code.INVALID_ARGUMENT, "HelloFieldError"),
-        ({"adapter_id": "x" * 300}, Code.INVALID_ARGUMENT, "HelloFieldError"),
-        ({"epoch": 0}, Code.INVALID_ARGUMENT, "HelloFieldError"),
-        ({"epoch": START // 10**6 + 2 * 86_400_000}, Code.OUT_OF_RANGE, "FutureEpochError"),
-        ({"last_acknowledged_seq": -1}, Code.INVALID_ARGUMENT, "HelloFieldError"),
+        ({"cluster": ""}, Code.INVALID_ARGUMENT, "INVALID_FIELD"),
+        ({"incarnation": ""}, Code.INVALID_ARGUMENT, "INVALID_FIELD"),
+        ({"adapter_id": ""}, Code.INVALID_ARGUMENT, "INVALID_FIELD"),
+        ({"adapter_id": "x" * 300}, Code.INVALID_ARGUMENT, "INVALID_FIELD"),
+        ({"epoch": 0}, Code.INVALID_ARGUMENT, "INVALID_FIELD"),
+        ({"epoch": START // 10**6 + 2 * 86_400_000}, Code.OUT_OF_RANGE, "EPOCH_TOO_HIGH"),
+        ({"last_acknowledged_seq": -1}, Code.INVALID_ARGUMENT, "INVALID_FIELD"),
     ],
 )
 async def test_a_hello_that_makes_no_sense_is_refused(
@@ -93,7 +93,7 @@ async def test_an_adapter_of_another_protocol_is_told_so(core: RunningCore) -> N
     adapter = core.adapter()
     adapter.hello.min_protocol, adapter.hello.max_protocol = 7, 9
     await adapter.send(hello=adapter.hello)
-    assert await refusal(adapter) == (Code.UNIMPLEMENTED, "ProtocolVersionError")
+    assert await refusal(adapter) == (Code.UNIMPLEMENTED, "PROTOCOL_VERSION_UNSUPPORTED")
 
 
 async def test_welcome_names_the_limits(core: RunningCore) -> None:
@@ -129,19 +129,19 @@ async def test_a_batch_that_is_old_in_part_brings_the_rest(core: RunningCore) ->
 async def test_a_gap_is_refused(core: RunningCore) -> None:
     adapter = await core.served(EMPTY)
     await adapter.send(delta_batch=batch(adapter.seq + 2, 1))
-    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "GapError")
+    assert await refusal(adapter) == (Code.ABORTED, "SEQUENCE_GAP")
 
 
 async def test_numbers_begin_with_one(core: RunningCore) -> None:
     adapter = await core.served(EMPTY)
     await adapter.send(delta_batch=batch(0, 1))
-    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "SequenceNumberError")
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "SEQUENCE_NUMBER_INVALID")
 
 
 async def test_a_batch_of_another_incarnation_is_refused(core: RunningCore) -> None:
     adapter = await core.served(EMPTY)
     await adapter.send(delta_batch=batch(adapter.seq + 1, 1, incarnation="i2"))
-    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "OtherIncarnationError")
+    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "INCARNATION_MISMATCH")
 
 
 async def test_ops_and_messages_from_the_future_are_ignored(core: RunningCore) -> None:
@@ -156,9 +156,8 @@ async def test_more_than_the_credit_is_refused(socket_folder: Path) -> None:
         adapter = await core.served(EMPTY)
         await adapter.send(delta_batch=batch(adapter.seq + 1, 11))
         code, metadata = await adapter.ended_with()
-        detail = read_detail(metadata)
+        detail = read_status_details(metadata)
         assert code == Code.RESOURCE_EXHAUSTED
-        assert detail is not None
         assert (detail.limit_name, detail.limit, detail.given) == ("credit", 10, 11)
 
 
@@ -168,8 +167,7 @@ async def test_a_message_over_the_limit_is_refused(core: RunningCore) -> None:
     await adapter.post(huge)
     code, metadata = await adapter.ended_with()
     assert code == Code.RESOURCE_EXHAUSTED
-    detail = read_detail(metadata)
-    assert detail is not None
+    detail = read_status_details(metadata)
     assert (detail.limit_name, detail.limit) == ("bytes of a message", 4 * 1024 * 1024)
     assert detail.given > 5 * 1024 * 1024
     # The cluster is unharmed.
@@ -190,14 +188,14 @@ async def test_nothing_is_taken_before_the_snapshot_begins(core: RunningCore) ->
     adapter = core.adapter()
     await adapter.connect()
     await adapter.send(delta_batch=batch(1, 1))
-    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "SnapshotExpectedError")
+    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "SNAPSHOT_EXPECTED")
 
 
 async def test_an_end_marker_needs_a_beginning(core: RunningCore) -> None:
     adapter = core.adapter()
     await adapter.connect()
     await adapter.send(snapshot_end=cluster_service_pb2.SnapshotEnd(seq=0))
-    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "MarkerError")
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "SNAPSHOT_MARKER_UNEXPECTED")
 
 
 async def test_an_end_marker_must_name_the_last_op(core: RunningCore) -> None:
@@ -205,7 +203,7 @@ async def test_an_end_marker_must_name_the_last_op(core: RunningCore) -> None:
     await adapter.connect()
     await adapter.send(snapshot_begin=cluster_service_pb2.SnapshotBegin(first_seq=1))
     await adapter.send(snapshot_end=cluster_service_pb2.SnapshotEnd(seq=7))
-    assert await refusal(adapter) == (Code.FAILED_PRECONDITION, "SnapshotEndError")
+    assert await refusal(adapter) == (Code.ABORTED, "SNAPSHOT_END_MISMATCH")
 
 
 async def test_a_whole_snapshot_was_asked_for(core: RunningCore) -> None:
@@ -213,7 +211,7 @@ async def test_a_whole_snapshot_was_asked_for(core: RunningCore) -> None:
     await adapter.connect()
     begin = cluster_service_pb2.SnapshotBegin(first_seq=1, kinds=[object_pb2.KIND_POD])
     await adapter.send(snapshot_begin=begin)
-    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "MarkerError")
+    assert await refusal(adapter) == (Code.INVALID_ARGUMENT, "SNAPSHOT_MARKER_UNEXPECTED")
 
 
 async def test_an_adapter_that_dies_in_a_snapshot_leaves_it_undone(core: RunningCore) -> None:
@@ -251,7 +249,7 @@ async def test_unfinished_snapshots_of_a_peer_are_limited(socket_folder: Path) -
         second = core.adapter(cluster="c2")
         await second.connect()
         await second.send(snapshot_begin=cluster_service_pb2.SnapshotBegin(first_seq=1))
-        assert await refusal(second) == (Code.RESOURCE_EXHAUSTED, "LimitError")
+        assert await refusal(second) == (Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
 
 
 async def test_streams_of_a_peer_are_limited(socket_folder: Path) -> None:
@@ -259,7 +257,7 @@ async def test_streams_of_a_peer_are_limited(socket_folder: Path) -> None:
         await core.adapter(cluster="c1").connect()
         second = core.adapter(cluster="c2")
         await second.send(hello=second.hello)
-        assert await refusal(second) == (Code.RESOURCE_EXHAUSTED, "LimitError")
+        assert await refusal(second) == (Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
 
 
 # The end.

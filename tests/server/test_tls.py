@@ -9,9 +9,9 @@ import grpc.aio
 import pytest
 
 from pumice.client import AccessDeniedError, AsyncClient, ClientError, ClientSettings
+from pumice.client.details import read_status_details
 from pumice.server.addresses import AddressError, check_address
 from pumice.server.server import CoreServer, ServerOptions
-from pumice.server.status import read_detail
 from pumice.server.tls import CertificateFileError, TlsFiles
 from tests.server.certificates import Authority
 from tests.server.running import ScriptedAdapter, gang, node, queue
@@ -62,8 +62,8 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
 async def ending(adapter: ScriptedAdapter) -> tuple[grpc.StatusCode, str]:
     await adapter.send(hello=adapter.hello)
     code, metadata = await adapter.ended_with()
-    detail = read_detail(metadata)
-    return code, "" if detail is None else detail.reason
+    detail = read_status_details(metadata)
+    return code, detail.reason
 
 
 OWN = "pumice://cluster/c1"
@@ -83,7 +83,7 @@ async def test_a_certificate_of_another_cluster_is_denied(guarded: Guarded) -> N
     # Only a URI names a cluster: neither the common name nor a host name does.
     names = ("c1", "c1", "c1.org", "https://cluster/c1", "pumice://cluster/c2")
     adapter = guarded.adapter(guarded.authority.issue("adapter", *names))
-    assert await ending(adapter) == (Code.PERMISSION_DENIED, "ClusterDeniedError")
+    assert await ending(adapter) == (Code.PERMISSION_DENIED, "CLUSTER_DENIED")
 
 
 def client_of(guarded: Guarded, cluster: str, asks: str = "c1") -> AsyncClient:

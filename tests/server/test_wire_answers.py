@@ -129,7 +129,7 @@ def test_a_wait_carries_its_reasons() -> None:
         3,
     )
     assert list(held.subjects) == ["cpu"]
-    assert [(n.reason, n.nodes) for n in held.nodes] == [("Insufficient cpu", 4)]
+    assert [(n.reason, n.node_count) for n in held.nodes] == [("Insufficient cpu", 4)]
 
 
 def test_a_fault_says_whose_it_is() -> None:

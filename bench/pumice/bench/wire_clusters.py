@@ -9,7 +9,7 @@ from pumice.bench import clusters
 from pumice.bench.clusters import Size
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.pod import Pod
-from pumice.server.wire import write_object
+from pumice.server.wire import write_object, write_upsert
 from pumice.v1 import delta_pb2
 
 # Beside what the benchmarks need: pods in life have several.
@@ -17,7 +17,7 @@ _LABELS = {"team": "bench", "tier": "batch"}
 
 
 def upsert(thing: ClusterObject, revision: int = 1) -> delta_pb2.Op:
-    return delta_pb2.Op(upsert=delta_pb2.Upsert(revision=revision, object=write_object(thing)))
+    return delta_pb2.Op(upsert=write_upsert(write_object(thing), revision))
 
 
 def labelled(things: Iterable[ClusterObject], **more: str) -> Iterator[ClusterObject]:

@@ -62,7 +62,7 @@ class Reason(Value):
             have=message.have,
             need=message.need,
             subjects=tuple(message.subjects),
-            nodes=tuple(NodeCount(each.reason, each.nodes) for each in message.nodes),
+            nodes=tuple(NodeCount(each.reason, each.node_count) for each in message.nodes),
             limits=tuple(
                 QueueLimit(each.queue, each.resource, each.asked, each.used, each.allowed)
                 for each in message.limits

@@ -87,7 +87,7 @@ def explain_request(
 ) -> ExplainRequest:
     request = ExplainRequest(cluster=cluster, nearest_node_count=nearest, job=job, pod=pod)
     if wait_seconds is not None:
-        request.patience.CopyFrom(duration_of(wait_seconds))
+        request.max_wait.CopyFrom(duration_of(wait_seconds))
     return request
 
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
-from typing import Any
 
 import grpc
 import grpc.aio
-from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory
 
 from pumice.client import errors
 from pumice.client.configurations import ConfigProblem
+from pumice.client.details import read_status_details
 from pumice.client.errors import CallError, ErrorDetails, RejectedObject
 from pumice.client.settings import ClientSettings
-from pumice.v1.error_pb2 import ErrorDetail
 from pumice.v1.object_pb2 import Kind
 
-_DETAILS_KEY = "grpc-status-details-bin"
 # gRPC's own text for a message over its limit.
 _TOO_LARGE = re.compile(r"[Mm]essage larger than max \((\d+) vs\. (\d+)\)")
 # Parts of gRPC's text for a failed TLS handshake: the message for the caller, and the advice.
@@ -109,53 +105,18 @@ def _closed_advice(settings: ClientSettings) -> str:
 
 
 def _details(metadata: Iterable[tuple[str, str | bytes]]) -> ErrorDetails:
-    for key, value in metadata:
-        if key == _DETAILS_KEY and isinstance(value, bytes):
-            return read_details(value)
-    return ErrorDetails()
-
-
-def read_details(status: bytes) -> ErrorDetails:
-    """The details in a serialized google.rpc.Status."""
-    for packed in _status_class().FromString(status).details:
-        message = ErrorDetail()
-        if any_pb2.Any.FromString(packed.SerializeToString()).Unpack(message):
-            return ErrorDetails(
-                reason=message.reason,
-                advice=message.advice,
-                nearest_names=tuple(message.nearest_names),
-                rejected=tuple(
-                    RejectedObject(Kind.Name(bad.kind), bad.key, bad.field, bad.reason)
-                    for bad in message.rejected
-                ),
-                problems=tuple(map(ConfigProblem.from_proto, message.problems)),
-                limit_name=message.limit_name,
-                limit=message.limit,
-                given=message.given,
-                retryable=message.limit_name in {"requests at once", "watchers"},
-            )
-    return ErrorDetails()
-
-
-@cache
-def _status_class() -> Any:
-    """google.rpc.Status, of which only the details are read: its package is not needed."""
-    described = descriptor_pb2.FileDescriptorProto(
-        name="google/rpc/status.proto",
-        package="google.rpc",
-        syntax="proto3",
-        dependency=["google/protobuf/any.proto"],
+    found = read_status_details(metadata)
+    return ErrorDetails(
+        reason=found.reason,
+        advice=found.advice,
+        nearest_names=tuple(found.nearest_names),
+        rejected=tuple(
+            RejectedObject(Kind.Name(bad.kind), bad.key, bad.field, bad.reason)
+            for bad in found.rejected
+        ),
+        problems=tuple(map(ConfigProblem.from_proto, found.problems)),
+        limit_name=found.limit_name,
+        limit=found.limit,
+        given=found.given,
+        retryable=found.retry_after_seconds > 0,
     )
-    field = descriptor_pb2.FieldDescriptorProto
-    described.message_type.add(name="Status").field.add(
-        name="details",
-        number=3,
-        type=field.TYPE_MESSAGE,
-        label=field.LABEL_REPEATED,
-        type_name=".google.protobuf.Any",
-    )
-    # A pool of its own: another library may register the same file.
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(any_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(described.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("google.rpc.Status"))

@@ -13,7 +13,7 @@ from pumice.manifests.errors import FieldError
 from pumice.manifests.quantities import Quantity
 from pumice.manifests.selectors import EFFECTS, NodeSelectorShape, node_selector
 from pumice.manifests.shapes import Int64, Metadata, Shape, one_of
-from pumice.manifests.times import timestamp_ns
+from pumice.manifests.times import fill_time
 from pumice.v1 import devices_pb2, selector_pb2
 
 
@@ -228,7 +228,6 @@ def _add_taint(device: devices_pb2.Device, shape: DeviceTaintShape, field: str) 
     if shape.effect == "None":
         return
     effect = one_of(EFFECTS, shape.effect, f"{field}.effect")
-    device.taints.add(
-        taint=selector_pb2.Taint(key=shape.key, value=shape.value, effect=effect),
-        added_time_ns=timestamp_ns(shape.time_added, f"{field}.timeAdded"),
-    )
+    taint = selector_pb2.Taint(key=shape.key, value=shape.value, effect=effect)
+    added = device.taints.add(taint=taint)
+    fill_time(added.added_time, shape.time_added, f"{field}.timeAdded")

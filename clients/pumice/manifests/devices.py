@@ -16,7 +16,7 @@ from pumice.manifests.selectors import (
     tolerations,
 )
 from pumice.manifests.shapes import Int64, Metadata, Shape, one_of
-from pumice.manifests.times import timestamp_ns
+from pumice.manifests.times import fill_time
 from pumice.v1 import devices_pb2
 
 _MODES: Final = {
@@ -44,7 +44,7 @@ class CapacityRequestsShape(Shape, frozen=True):
     requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
-class DeviceWishShape(Shape, frozen=True):
+class DeviceSubRequestShape(Shape, frozen=True):
     """A wish for devices of a class."""
 
     name: str = ""
@@ -57,11 +57,11 @@ class DeviceWishShape(Shape, frozen=True):
     capacity: CapacityRequestsShape = CapacityRequestsShape()
 
 
-class DeviceRequestShape(DeviceWishShape, frozen=True):
+class DeviceRequestShape(DeviceSubRequestShape, frozen=True):
     """One request; the first beta of the API had the exact wish in the request itself."""
 
-    exactly: DeviceWishShape | None = None
-    first_available: tuple[DeviceWishShape, ...] = ()
+    exactly: DeviceSubRequestShape | None = None
+    first_available: tuple[DeviceSubRequestShape, ...] = ()
 
 
 class DeviceConstraintShape(Shape, frozen=True):
@@ -160,7 +160,7 @@ def fill_resource_claim(claim: devices_pb2.ResourceClaim, shape: ClaimShape) -> 
     claim.name = metadata.need_name()
     claim.namespace = metadata.namespace_or_default
     claim.uid = metadata.uid_of("ResourceClaim")
-    claim.creation_time_ns = metadata.creation_time_ns
+    metadata.fill_creation_time(claim.creation_time)
     claim.owner_uid = metadata.controller_uid
     claim.terminating = bool(metadata.deletion_timestamp)
     for index, request in enumerate(devices.requests):
@@ -182,26 +182,32 @@ def _fill_request(
 ) -> None:
     request.name = shape.name
     if shape.exactly is not None:
-        _fill_wish(request.exactly, shape.exactly, f"{field}.exactly")
+        _fill_sub_request(request.exactly, shape.exactly, f"{field}.exactly")
     elif not shape.first_available:
-        _fill_wish(request.exactly, shape, field)
+        _fill_sub_request(request.exactly, shape, field)
         # It named the request, not an alternative.
         request.exactly.name = ""
-    for index, wish in enumerate(shape.first_available):
-        _fill_wish(request.first_available.add(), wish, f"{field}.firstAvailable[{index}]")
+    for index, alternative in enumerate(shape.first_available):
+        _fill_sub_request(
+            request.first_available.add(), alternative, f"{field}.firstAvailable[{index}]"
+        )
 
 
-def _fill_wish(wish: devices_pb2.DeviceWish, shape: DeviceWishShape, field: str) -> None:
-    wish.SetInParent()
-    wish.name = shape.name
-    wish.device_class_name = shape.device_class_name
-    wish.selectors.extend(expressions(shape.selectors))
-    wish.allocation_mode = one_of(_MODES, shape.allocation_mode, f"{field}.allocationMode")
+def _fill_sub_request(
+    target: devices_pb2.DeviceSubRequest, shape: DeviceSubRequestShape, field: str
+) -> None:
+    target.SetInParent()
+    target.name = shape.name
+    target.device_class_name = shape.device_class_name
+    target.selectors.extend(expressions(shape.selectors))
+    target.allocation_mode = one_of(_MODES, shape.allocation_mode, f"{field}.allocationMode")
     if shape.count is not None:
-        wish.count = shape.count
-    wish.admin_access = shape.admin_access
-    wish.tolerations.extend(tolerations(shape.tolerations, f"{field}.tolerations"))
-    wish.capacity_milli.update(milli_amounts(shape.capacity.requests, f"{field}.capacity.requests"))
+        target.count = shape.count
+    target.admin_access = shape.admin_access
+    target.tolerations.extend(tolerations(shape.tolerations, f"{field}.tolerations"))
+    target.capacity_milli.update(
+        milli_amounts(shape.capacity.requests, f"{field}.capacity.requests")
+    )
 
 
 def expressions(selectors: Iterable[DeviceSelectorShape]) -> list[str]:
@@ -236,8 +242,8 @@ def _fill_allocation(
         allocation.node_selector.MergeFrom(
             node_selector(shape.node_selector, f"{field}.nodeSelector")
         )
-    allocation.allocation_time_ns = timestamp_ns(
-        shape.allocation_timestamp, f"{field}.allocationTimestamp"
+    fill_time(
+        allocation.allocation_time, shape.allocation_timestamp, f"{field}.allocationTimestamp"
     )
 
 

@@ -16,11 +16,13 @@ from pumice.manifests.annotations import (
     sla_waiting_time_ns,
     without_last_applied,
 )
+from pumice.manifests.conditions import STATUSES
 from pumice.manifests.quantities import Quantity
 from pumice.manifests.selectors import LabelSelectorShape, label_selector
 from pumice.manifests.shapes import Count, Metadata, Shape, one_of
-from pumice.manifests.times import timestamp_ns
+from pumice.manifests.times import fill_time
 from pumice.v1 import group_pb2
+from pumice.v1.condition_pb2 import CONDITION_STATUS_UNSPECIFIED
 
 _PHASES: Final = {
     "": group_pb2.POD_GROUP_PHASE_UNSPECIFIED,
@@ -102,7 +104,7 @@ def fill_pod_group(group: group_pb2.PodGroup, shape: PodGroupShape) -> None:
     group.name = metadata.need_name()
     group.namespace = metadata.namespace_or_default
     group.uid = metadata.uid_of("PodGroup")
-    group.creation_time_ns = metadata.creation_time_ns
+    metadata.fill_creation_time(group.creation_time)
     group.labels.update(metadata.labels)
     group.annotations.update(without_last_applied(annotations))
     _fill_spec(group, spec)
@@ -110,7 +112,7 @@ def fill_pod_group(group: group_pb2.PodGroup, shape: PodGroupShape) -> None:
     group.revocable_zone = revocable_zone(annotations)
     waiting_time = sla_waiting_time_ns(annotations)
     if waiting_time is not None:
-        group.sla_waiting_time_ns = waiting_time
+        group.sla_waiting_time.FromNanoseconds(waiting_time)
     group.spec_hash = _spec_hash(group)
     _fill_status(group.status, shape.status)
 
@@ -156,7 +158,7 @@ def _spec_hash(group: group_pb2.PodGroup) -> str:
     """Changes when, and only when, something changes that a decision about the job rests on."""
     relevant = group_pb2.PodGroup()
     relevant.CopyFrom(group)
-    for name in ("uid", "namespace", "name", "creation_time_ns", "labels", "annotations"):
+    for name in ("uid", "namespace", "name", "creation_time", "labels", "annotations"):
         relevant.ClearField(name)
     relevant.annotations.update(for_scheduling(group.annotations))
     # Written by the scheduler in answer to its own decisions.
@@ -171,13 +173,15 @@ def _fill_status(status: group_pb2.PodGroupStatus, shape: PodGroupStatusShape) -
     status.succeeded = shape.succeeded
     status.failed = shape.failed
     for condition in shape.conditions:
-        status.conditions.add(
+        added = status.conditions.add(
             type=condition.type,
-            status=condition.status,
+            status=STATUSES.get(condition.status, CONDITION_STATUS_UNSPECIFIED),
             reason=condition.reason,
             message=condition.message,
             transition_id=condition.transition_id,
-            transition_time_ns=timestamp_ns(
-                condition.last_transition_time, "status.conditions.lastTransitionTime"
-            ),
+        )
+        fill_time(
+            added.transition_time,
+            condition.last_transition_time,
+            "status.conditions.lastTransitionTime",
         )

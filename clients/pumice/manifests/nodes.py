@@ -58,7 +58,7 @@ def fill_node(node: node_pb2.Node, shape: NodeShape) -> None:
     metadata, status = shape.metadata, shape.status
     node.name = metadata.need_name()
     node.uid = metadata.cluster_uid_of("Node")
-    node.creation_time_ns = metadata.creation_time_ns
+    metadata.fill_creation_time(node.creation_time)
     node.labels.update(metadata.labels)
     node.annotations.update(for_scheduling(metadata.annotations))
     node.taints.extend(taints(shape.spec.taints, "spec.taints"))

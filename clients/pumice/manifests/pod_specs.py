@@ -27,7 +27,9 @@ from pumice.manifests.pod_shapes import (
 from pumice.manifests.requests import totals
 from pumice.manifests.selectors import TolerationShape, tolerations
 from pumice.manifests.shapes import decode_part
+from pumice.manifests.topology import TOPOLOGY_POLICIES
 from pumice.v1 import pod_pb2
+from pumice.v1.topology_pb2 import TOPOLOGY_POLICY_UNSPECIFIED
 
 _LABELS: Final = msgspec.json.Decoder(dict[str, str])
 _PORTS: Final = msgspec.json.Decoder(tuple[PortShape, ...])
@@ -36,7 +38,11 @@ _CLAIMS: Final = msgspec.json.Decoder(tuple[ResourceClaimShape, ...])
 _NAMES: Final = msgspec.json.Decoder(tuple[NamedShape, ...])
 
 _ANYWHERE: Final = "0.0.0.0"
-_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+_PROTOCOLS: Final = {
+    "TCP": pod_pb2.PORT_PROTOCOL_TCP,
+    "UDP": pod_pb2.PORT_PROTOCOL_UDP,
+    "SCTP": pod_pb2.PORT_PROTOCOL_SCTP,
+}
 
 _MOST_TEMPLATES: Final = 8192
 _templates: dict[Hashable, pod_pb2.PodSpec] = {}
@@ -125,7 +131,9 @@ def _translated(pod: PodShape) -> pod_pb2.PodSpec:
         scheduler_name=shape.scheduler_name,
         priority_class_name=shape.priority_class_name,
         never_preempts=shape.preemption_policy == "Never",
-        numa_policy=pod.metadata.annotations.get(NUMA_POLICY, ""),
+        numa_policy=TOPOLOGY_POLICIES.get(
+            pod.metadata.annotations.get(NUMA_POLICY, ""), TOPOLOGY_POLICY_UNSPECIFIED
+        ),
     )
     fill_affinity(spec, shape.affinity, labels)
     fill_spread(spec, shape.topology_spread_constraints, labels)
@@ -159,7 +167,9 @@ def _host_port(port: PortShape, field: str, host_network: bool) -> pod_pb2.HostP
     protocol = port.protocol or "TCP"
     if protocol not in _PROTOCOLS:
         raise FieldError(f"{field}.protocol", f"{protocol!r} is unknown", ", ".join(_PROTOCOLS))
-    return pod_pb2.HostPort(protocol=protocol, ip=port.host_ip or _ANYWHERE, port=number)
+    return pod_pb2.HostPort(
+        protocol=_PROTOCOLS[protocol], ip=port.host_ip or _ANYWHERE, port=number
+    )
 
 
 def _images(spec: PodSpecShape) -> list[str]:

@@ -14,11 +14,12 @@ from pumice.manifests.annotations import (
     role,
     task_priority,
 )
+from pumice.manifests.conditions import STATUSES
 from pumice.manifests.errors import FieldError
 from pumice.manifests.pod_shapes import PodConditionShape, PodShape, PodStatusShape
 from pumice.manifests.pod_specs import pod_spec
 from pumice.manifests.shapes import Metadata
-from pumice.manifests.times import timestamp_ns
+from pumice.manifests.times import fill_time
 from pumice.v1 import pod_pb2
 
 DECODER: Final = msgspec.json.Decoder(PodShape)
@@ -41,7 +42,7 @@ def fill_pod(pod: pod_pb2.Pod, shape: PodShape) -> None:
     pod.name = metadata.need_name()
     pod.namespace = metadata.namespace_or_default
     pod.uid = metadata.uid_of("Pod")
-    pod.creation_time_ns = metadata.creation_time_ns
+    metadata.fill_creation_time(pod.creation_time)
     pod.spec.CopyFrom(pod_spec(shape))
     _fill_marks(pod, metadata, spec.priority)
     if metadata.deletion_timestamp:
@@ -83,7 +84,7 @@ def _fill_status(pod: pod_pb2.Pod, status: PodStatusShape) -> None:
     if status.nominated_node_name:
         pod.nominated_node_name = status.nominated_node_name
     if status.start_time:
-        pod.start_time_ns = timestamp_ns(status.start_time, "status.startTime")
+        fill_time(pod.start_time, status.start_time, "status.startTime")
     for condition in status.conditions:
         if condition.type in _CONDITIONS:
             _fill_condition(pod.conditions.add(), condition)
@@ -91,11 +92,14 @@ def _fill_status(pod: pod_pb2.Pod, status: PodStatusShape) -> None:
 
 def _fill_condition(target: pod_pb2.PodCondition, condition: PodConditionShape) -> None:
     target.type = condition.type
-    target.status = condition.status
+    if condition.status in STATUSES:
+        target.status = STATUSES[condition.status]
     if condition.reason:
         target.reason = condition.reason
     if condition.message:
         target.message = condition.message
-    target.transition_time_ns = timestamp_ns(
-        condition.last_transition_time, "status.conditions.lastTransitionTime"
+    fill_time(
+        target.transition_time,
+        condition.last_transition_time,
+        "status.conditions.lastTransitionTime",
     )

@@ -112,7 +112,7 @@ def fill_queue(queue: group_pb2.Queue, shape: QueueShape) -> None:
     metadata, spec = shape.metadata, shape.spec
     queue.name = metadata.need_name()
     queue.uid = metadata.cluster_uid_of("Queue")
-    queue.creation_time_ns = metadata.creation_time_ns
+    metadata.fill_creation_time(queue.creation_time)
     queue.annotations.update(without_last_applied(metadata.annotations))
     if spec.weight is not None:
         queue.weight = _weight(spec.weight)

@@ -173,4 +173,11 @@ def _toleration(shape: TolerationShape, field: str) -> selector_pb2.Toleration |
         if shape.effect
         else selector_pb2.TAINT_EFFECT_UNSPECIFIED
     )
-    return selector_pb2.Toleration(key=shape.key, value=shape.value, exists=exists, effect=effect)
+    return selector_pb2.Toleration(
+        key=shape.key,
+        operator=selector_pb2.TOLERATION_OPERATOR_EXISTS
+        if exists
+        else selector_pb2.TOLERATION_OPERATOR_EQUAL,
+        value=shape.value,
+        effect=effect,
+    )

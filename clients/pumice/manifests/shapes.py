@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
+from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Meta, Raw, Struct
 
 from pumice.manifests.errors import FieldError
-from pumice.manifests.times import timestamp_ns
+from pumice.manifests.times import fill_time
 
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -65,9 +66,8 @@ class Metadata(Shape, frozen=True):
         """The same for what has no namespace."""
         return self.uid or f"{kind}/{self.name}"
 
-    @property
-    def creation_time_ns(self) -> int:
-        return timestamp_ns(self.creation_timestamp, "metadata.creationTimestamp")
+    def fill_creation_time(self, target: Timestamp) -> None:
+        fill_time(target, self.creation_timestamp, "metadata.creationTimestamp")
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -22,6 +22,12 @@ _CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _DRIVER_PARAMETER: Final = "csi.storage.k8s.io/csi-driver-name"
+_MODES: Final = {
+    "ReadWriteOnce": storage_pb2.ACCESS_MODE_READ_WRITE_ONCE,
+    "ReadOnlyMany": storage_pb2.ACCESS_MODE_READ_ONLY_MANY,
+    "ReadWriteMany": storage_pb2.ACCESS_MODE_READ_WRITE_MANY,
+    "ReadWriteOncePod": storage_pb2.ACCESS_MODE_READ_WRITE_ONCE_POD,
+}
 _PHASES: Final = {
     "Pending": storage_pb2.VOLUME_PHASE_PENDING,
     "Available": storage_pb2.VOLUME_PHASE_AVAILABLE,
@@ -134,6 +140,11 @@ CLAIM_DECODER: Final = msgspec.json.Decoder(ClaimShape)
 STORAGE_CLASS_DECODER: Final = msgspec.json.Decoder(StorageClassShape)
 
 
+def _modes(words: tuple[str, ...]) -> list[storage_pb2.AccessMode.ValueType]:
+    """A mode that has no name here stays unspecified: no volume offers it."""
+    return [_MODES.get(word, storage_pb2.ACCESS_MODE_UNSPECIFIED) for word in words]
+
+
 def fill_volume(volume: storage_pb2.PersistentVolume, shape: VolumeShape) -> None:
     metadata, spec = shape.metadata, shape.spec
     volume.name = metadata.need_name()
@@ -143,7 +154,7 @@ def fill_volume(volume: storage_pb2.PersistentVolume, shape: VolumeShape) -> Non
     volume.storage_class_name = metadata.annotations.get(_CLASS_ANNOTATION, spec.storage_class_name)
     volume.attributes_class_name = spec.volume_attributes_class_name
     volume.capacity_bytes = _storage(spec.capacity, "spec.capacity")
-    volume.access_modes.extend(spec.access_modes)
+    volume.access_modes.extend(_modes(spec.access_modes))
     volume.block_mode = spec.volume_mode == "Block"
     if spec.node_affinity.required is not None:
         volume.node_terms.SetInParent()
@@ -170,7 +181,7 @@ def fill_claim(claim: storage_pb2.PersistentVolumeClaim, shape: ClaimShape) -> N
         claim.storage_class_name = storage_class
     claim.attributes_class_name = spec.volume_attributes_class_name
     claim.request_bytes = _storage(spec.resources.requests, "spec.resources.requests")
-    claim.access_modes.extend(spec.access_modes)
+    claim.access_modes.extend(_modes(spec.access_modes))
     claim.block_mode = spec.volume_mode == "Block"
     if spec.selector is not None:
         claim.selector.CopyFrom(label_selector(spec.selector, "spec.selector"))

@@ -1,4 +1,4 @@
-"""RFC 3339 times as Kubernetes writes them, in nanoseconds since 1970."""
+"""RFC 3339 times as Kubernetes writes them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from pumice.manifests.errors import FieldError
 
 _PATTERN: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))",
     re.ASCII,
 )
+_SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 
 
+def fill_time(target: Timestamp, text: str, field: str) -> None:
+    """Leaves the target absent for an empty text."""
+    if text:
+        target.seconds, target.nanos = divmod(timestamp_ns(text, field), _SECOND_NS)
+
+
 def timestamp_ns(text: str, field: str) -> int:
-    """The time; 0 for none."""
+    """Nanoseconds since 1970; 0 for an empty text."""
     try:
         return _nanoseconds(text)
     except ValueError:
@@ -41,4 +50,4 @@ def _nanoseconds(text: str) -> int:
     if match[8]:
         offset = int(match[9]) * 3600 + int(match[10]) * 60
         seconds += -offset if match[8] == "+" else offset
-    return seconds * 1_000_000_000 + int((match[7] or "").ljust(9, "0")[:9])
+    return seconds * _SECOND_NS + int((match[7] or "").ljust(9, "0")[:9])

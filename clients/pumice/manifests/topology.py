@@ -124,6 +124,17 @@ class ShardShape(Shape, frozen=True):
     status: ShardStatusShape = ShardStatusShape()
 
 
+TOPOLOGY_POLICIES: Final = {
+    "none": topology_pb2.TOPOLOGY_POLICY_NONE,
+    "best-effort": topology_pb2.TOPOLOGY_POLICY_BEST_EFFORT,
+    "restricted": topology_pb2.TOPOLOGY_POLICY_RESTRICTED,
+    "single-numa-node": topology_pb2.TOPOLOGY_POLICY_SINGLE_NUMA_NODE,
+}
+_POLICY_NAMES: Final = ("CPUManagerPolicy", "TopologyManagerPolicy")
+_CPU_POLICIES: Final = {
+    "none": topology_pb2.CPU_MANAGER_POLICY_NONE,
+    "static": topology_pb2.CPU_MANAGER_POLICY_STATIC,
+}
 HYPER_NODE_DECODER: Final = msgspec.json.Decoder(HyperNodeShape)
 NUMA_DECODER: Final = msgspec.json.Decoder(NumaShape)
 SHARD_DECODER: Final = msgspec.json.Decoder(ShardShape)
@@ -169,7 +180,13 @@ def fill_numa_topology(target: topology_pb2.NumaTopology, shape: NumaShape) -> N
     spec = shape.spec
     target.name = shape.metadata.need_name()
     target.uid = shape.metadata.cluster_uid_of("Numatopology")
-    target.policies.update(spec.policies)
+    cpu_policy, aligned = (spec.policies.get(name, "") for name in _POLICY_NAMES)
+    target.cpu_manager_policy = _CPU_POLICIES.get(
+        cpu_policy, topology_pb2.CPU_MANAGER_POLICY_UNSPECIFIED
+    )
+    target.topology_manager_policy = TOPOLOGY_POLICIES.get(
+        aligned, topology_pb2.TOPOLOGY_POLICY_UNSPECIFIED
+    )
     for name, resource in sorted(spec.numares.items()):
         target.resources[name].allocatable = resource.allocatable
         target.resources[name].capacity = resource.capacity

@@ -70,7 +70,7 @@ def fill_budget(budget: group_pb2.PodDisruptionBudget, shape: BudgetShape) -> No
     budget.name = metadata.need_name()
     budget.namespace = metadata.namespace_or_default
     budget.uid = metadata.uid_of("PodDisruptionBudget")
-    budget.creation_time_ns = metadata.creation_time_ns
+    metadata.fill_creation_time(budget.creation_time)
     budget.controller_uid = metadata.controller_uid
     if spec.selector is not None:
         budget.selector.CopyFrom(label_selector(spec.selector, "spec.selector"))

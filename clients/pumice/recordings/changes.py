@@ -40,7 +40,7 @@ class Changes:
 
     def read(self, entries: Iterable[RecordingEntry]) -> Iterator[Change | Whole]:
         for entry in entries:
-            at_ns = entry.at_time_ns
+            at_ns = entry.entry_time.ToNanoseconds()
             match entry.WhichOneof("entry"):
                 case "checkpoint":
                     yield from self._checkpoint(entry, at_ns)

@@ -19,7 +19,7 @@ import zstandard
 from pumice.v1.recording_pb2 import RecordingEntry
 
 SUFFIX = ".pumice"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # The last byte is the version of what is described here.
 MAGIC = b"\x89PUMICE\x01"
 TRAILER_MAGIC = b"PUMICEIX"

@@ -83,7 +83,7 @@ class History:
         """Until a time, or only so many sessions and what came before the next one."""
         history = cls()
         for entry in entries:
-            if until_ns is not None and entry.at_time_ns > until_ns:
+            if until_ns is not None and entry.entry_time.ToNanoseconds() > until_ns:
                 break
             begins = entry.HasField("tick") and not entry.tick.skipped
             if begins and sessions is not None and len(history.ticks) >= sessions:
@@ -100,7 +100,7 @@ class History:
         return self.configured[0][1] if self.configured else Configuration()
 
     def _take(self, entry: recording_pb2.RecordingEntry) -> None:
-        now_ns = entry.at_time_ns
+        now_ns = entry.entry_time.ToNanoseconds()
         self.end_ns = max(self.end_ns, now_ns)
         match entry.WhichOneof("entry"):
             case "header":
@@ -116,7 +116,9 @@ class History:
                     self._op(op, now_ns)
             case "tick" if not entry.tick.skipped:
                 # Clocks may be set back; what is counted here goes on.
-                self.ticks.append(max(entry.tick.now_ns, self.start_ns, *self.ticks[-1:]))
+                self.ticks.append(
+                    max(entry.tick.session_time.ToNanoseconds(), self.start_ns, *self.ticks[-1:])
+                )
             case "decision_batch":
                 self._decided(entry.decision_batch.decisions)
             case "status_batch":
@@ -143,12 +145,12 @@ class History:
         for assumed in part.assumed:
             life = self.pods.get(assumed.pod_uid)
             if life is not None and assumed.evict:
-                life.evicted_ns = life.evicted_ns or assumed.since_time_ns
+                life.evicted_ns = life.evicted_ns or assumed.decision_time.ToNanoseconds()
             elif life is not None and not life.bound_ns:
                 self._on_its_way(life, assumed)
 
     def _on_its_way(self, life: PodLife, assumed: recording_pb2.AssumedDecision) -> None:
-        life.decided_ns = life.decided_ns or assumed.since_time_ns
+        life.decided_ns = life.decided_ns or assumed.decision_time.ToNanoseconds()
         bind = decision_pb2.Bind(
             uid=life.uid, namespace=life.pod.namespace, name=life.pod.name, node=assumed.node
         )
@@ -230,7 +232,7 @@ class History:
             life.terminating_ns = now_ns
             job.stops(life.uid)
         elif pod.phase == pod_pb2.POD_PHASE_RUNNING and not life.running_ns:
-            life.running_ns, life.start_time_ns = now_ns, pod.start_time_ns
+            life.running_ns, life.start_time_ns = now_ns, pod.start_time.ToNanoseconds()
             job.runs(life.uid, now_ns)
         if pod.phase in _FINISHED and not life.finished_ns:
             life.finished_ns, life.final_phase = now_ns, pod.phase

@@ -105,6 +105,6 @@ def as_created(pod: Pod) -> Pod:
     made.node_name = made.nominated_node_name = ""
     made.phase = POD_PHASE_PENDING
     made.terminating = False
-    made.start_time_ns = 0
+    made.ClearField("start_time")
     del made.conditions[:]
     return made

@@ -68,15 +68,16 @@ class Recording:
         if found == MAGIC:
             return
         if found[:-1] == MAGIC[:-1] and len(found) == len(MAGIC):
-            self._too_new(found[-1])
+            self._other_format(found[-1])
         if not found:
             raise RecordingError(str(self.path), "is empty")
         raise RecordingError(str(self.path), "is not a recording of pumice")
 
-    def _too_new(self, version: int) -> None:
+    def _other_format(self, version: int) -> None:
+        age = "a newer" if version > FORMAT_VERSION else "an older"
         raise RecordingError(
             str(self.path),
-            f"has format {version}, made by a newer pumice; this one reads up to {FORMAT_VERSION}",
+            f"has format {version}, made by {age} pumice; this one reads {FORMAT_VERSION}",
         )
 
     def _first_header(self) -> RecordingHeader:
@@ -101,8 +102,8 @@ class Recording:
                 if kind is None:
                     self.unknown += 1
                 elif kind != "index":
-                    if kind == "header" and entry.header.format_version > FORMAT_VERSION:
-                        self._too_new(entry.header.format_version)
+                    if kind == "header" and entry.header.format_version != FORMAT_VERSION:
+                        self._other_format(entry.header.format_version)
                     yield entry
 
     def _frames_from(self, offset: int) -> Iterator[tuple[int, list[RecordingEntry]]]:
@@ -170,7 +171,8 @@ class Recording:
                     frame.first_session = entry.header.first_session
                 elif entry.HasField("tick") and not frame.first_session:
                     frame.first_session = entry.tick.session
-                frame.first_time_ns = frame.first_time_ns or entry.at_time_ns
+                if entry.HasField("entry_time") and not frame.HasField("first_entry_time"):
+                    frame.first_entry_time.CopyFrom(entry.entry_time)
             found.append(frame)
         return found
 

@@ -11,6 +11,7 @@ from pumice.recordings.guesses import Guesses
 from pumice.recordings.history import History
 from pumice.recordings.lives import BY_EVICTION, BY_NODE, JobLife, PodLife
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2
+from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.status_pb2 import PodConditionChange
 
 _POD = object_pb2.KIND_POD
@@ -87,7 +88,8 @@ class SimulatedPods:
         pod = self._pods[uid] = pod_pb2.Pod()
         pod.CopyFrom(changed)
         pod.node_name, pod.nominated_node_name = old.node_name, old.nominated_node_name
-        pod.phase, pod.start_time_ns = old.phase, old.start_time_ns
+        pod.phase = old.phase
+        pod.start_time.CopyFrom(old.start_time)
         pod.terminating = old.terminating
         pod.conditions.extend(old.conditions)
         self._tell(pod)
@@ -99,7 +101,10 @@ class SimulatedPods:
             return
         kept = [held for held in pod.conditions if held.type != "PodScheduled"]
         new = pod_pb2.PodCondition(
-            type="PodScheduled", status="False", reason=change.reason, message=change.message
+            type="PodScheduled",
+            status=CONDITION_STATUS_FALSE,
+            reason=change.reason,
+            message=change.message,
         )
         del pod.conditions[:]
         pod.conditions.extend([*kept, new])
@@ -127,7 +132,8 @@ class SimulatedPods:
             return
         life.running_ns = self._now_ns
         pod.phase = pod_pb2.POD_PHASE_RUNNING
-        pod.start_time_ns = self.guesses.start_time_ns(self._then(life), self._now_ns)
+        started_ns = self.guesses.start_time_ns(self._then(life), self._now_ns)
+        pod.start_time.FromNanoseconds(started_ns)
         self._tell(pod)
         job = self._job(life.job)
         before = job.since_ns
@@ -231,7 +237,8 @@ class SimulatedPods:
         made = pod_pb2.Pod()
         made.CopyFrom(then.pod)
         made.uid = then.uid
-        made.creation_time_ns += self._now_ns - then.created_ns
+        created_ns = made.creation_time.ToNanoseconds()
+        made.creation_time.FromNanoseconds(created_ns + self._now_ns - then.created_ns)
         then.pod = made
         self._create(then)
         self.lives[then.uid].replaces = lost.uid
@@ -262,7 +269,16 @@ class SimulatedPods:
         self._upsert(object_pb2.ClusterObject(pod=pod))
 
     def _upsert(self, held: object_pb2.ClusterObject) -> None:
-        self._ops.append(delta_pb2.Op(upsert=delta_pb2.Upsert(revision=1, object=held)))
+        field = held.WhichOneof("object") or ""
+        # The number of the field is the number of the kind.
+        number = held.DESCRIPTOR.fields_by_name[field].number
+        upsert = delta_pb2.Upsert(
+            kind=object_pb2.Kind.ValueType(number),
+            uid=getattr(held, field).uid,
+            revision=1,
+            object=held,
+        )
+        self._ops.append(delta_pb2.Op(upsert=upsert))
 
     def _delete(self, kind: int, uid: str) -> None:
         ref = object_pb2.ObjectRef(kind=object_pb2.Kind.ValueType(kind), uid=uid)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import zstandard
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from pumice.recordings.errors import NothingRecordedError, RecordingError
 from pumice.recordings.frames import LEVEL, MAGIC, pack_entry, pack_frame, pack_trailer
@@ -78,7 +79,7 @@ class RecordingWriter:
     def _new_frame(self) -> None:
         self._pending.clear()
         self._first_session = 0
-        self._first_time_ns = 0
+        self._first_time: Timestamp | None = None
         self._checkpoint = False
 
     def write(self, entry: RecordingEntry) -> None:
@@ -90,7 +91,8 @@ class RecordingWriter:
             self._first_session = entry.header.first_session
         elif kind == "tick" and not entry.tick.skipped:
             self._first_session = self._first_session or entry.tick.session
-        self._first_time_ns = self._first_time_ns or entry.at_time_ns
+        if self._first_time is None and entry.HasField("entry_time"):
+            self._first_time = entry.entry_time
         self._pending += pack_entry(entry)
         self.entries += 1
         if len(self._pending) >= FRAME_BYTES:
@@ -103,7 +105,7 @@ class RecordingWriter:
         frame = RecordingFrame(
             offset_bytes=self.size,
             first_session=self._first_session,
-            first_time_ns=self._first_time_ns,
+            first_entry_time=self._first_time,
             checkpoint=self._checkpoint,
         )
         self._put(bytes(self._pending))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.decision_pb2 import Bind, Decision
 from pumice.v1.group_pb2 import PodGroup, PodGroupPhase
 from pumice.v1.object_pb2 import KIND_POD, ClusterObject, ObjectRef
@@ -108,7 +109,10 @@ class World:
             return {}
         kept = [condition for condition in pod.conditions if condition.type != "PodScheduled"]
         new = PodCondition(
-            type="PodScheduled", status="False", reason=change.reason, message=change.message
+            type="PodScheduled",
+            status=CONDITION_STATUS_FALSE,
+            reason=change.reason,
+            message=change.message,
         )
         del pod.conditions[:]
         pod.conditions.extend([*kept, new])

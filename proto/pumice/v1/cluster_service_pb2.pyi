@@ -96,6 +96,8 @@ class _GoAwayReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GoAwayRe
     """The core ends: come back, with jitter."""
     GO_AWAY_REASON_TOO_SLOW: _GoAwayReason.ValueType  # 4
     """The adapter did not read, or took too long: come back."""
+    GO_AWAY_REASON_FORGOTTEN: _GoAwayReason.ValueType  # 5
+    """An operator made the core forget the cluster: come back and send a snapshot."""
 
 class GoAwayReason(_GoAwayReason, metaclass=_GoAwayReasonEnumTypeWrapper):
     """Why a stream is ended."""
@@ -109,6 +111,8 @@ GO_AWAY_REASON_SHUTTING_DOWN: GoAwayReason.ValueType  # 3
 """The core ends: come back, with jitter."""
 GO_AWAY_REASON_TOO_SLOW: GoAwayReason.ValueType  # 4
 """The adapter did not read, or took too long: come back."""
+GO_AWAY_REASON_FORGOTTEN: GoAwayReason.ValueType  # 5
+"""An operator made the core forget the cluster: come back and send a snapshot."""
 Global___GoAwayReason: _TypeAlias = GoAwayReason  # noqa: Y015
 
 @_typing.final
@@ -372,6 +376,7 @@ class Welcome(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     EFFECTIVE_CONFIG_HASH_FIELD_NUMBER: _builtins.int
     CORE_VERSION_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
     core_id: _builtins.str
     """Random, new for every core process."""
     protocol: _builtins.int
@@ -385,6 +390,12 @@ class Welcome(_message.Message):
     """For people."""
     @_builtins.property
     def limits(self) -> Global___Limits: ...
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_object_pb2.Kind.ValueType]:
+        """The kinds that this core reads. It ignores objects of other kinds, and the adapter need not send
+        them.
+        """
+
     def __init__(
         self,
         *,
@@ -395,10 +406,11 @@ class Welcome(_message.Message):
         limits: Global___Limits | None = ...,
         effective_config_hash: _builtins.str = ...,
         core_version: _builtins.str = ...,
+        kinds: _abc.Iterable[_object_pb2.Kind.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["core_id", b"core_id", "core_version", b"core_version", "effective_config_hash", b"effective_config_hash", "limits", b"limits", "mode", b"mode", "protocol", b"protocol", "resume_after_seq", b"resume_after_seq"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["core_id", b"core_id", "core_version", b"core_version", "effective_config_hash", b"effective_config_hash", "kinds", b"kinds", "limits", b"limits", "mode", b"mode", "protocol", b"protocol", "resume_after_seq", b"resume_after_seq"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -455,6 +467,7 @@ class Ack(_message.Message):
     APPLIED_SEQ_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
     CREDIT_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     applied_seq: _builtins.int
     credit: _builtins.int
     """The adapter may send ops up to number applied_seq + credit."""
@@ -462,16 +475,21 @@ class Ack(_message.Message):
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.RejectedObject]:
         """Ops of these numbers were set aside, one by one; the stream goes on."""
 
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.ObjectWarning]:
+        """Fields with values that the core does not know; the objects are in use."""
+
     def __init__(
         self,
         *,
         applied_seq: _builtins.int = ...,
         rejected: _abc.Iterable[_object_pb2.RejectedObject] | None = ...,
         credit: _builtins.int = ...,
+        warnings: _abc.Iterable[_object_pb2.ObjectWarning] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_seq", b"applied_seq", "credit", b"credit", "rejected", b"rejected"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_seq", b"applied_seq", "credit", b"credit", "rejected", b"rejected", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

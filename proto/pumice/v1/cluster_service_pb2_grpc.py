@@ -51,10 +51,13 @@ class ClusterServiceServicer:
         it goes on after a sequence number or sends a snapshot. No message is over 4 MiB. The core
         stops deciding for a cluster whose stream ended. A stream that was served may end with GoAway
         and OK, or with an error:
-        * INVALID_ARGUMENT: the first message was not Hello, a later one was; a field of Hello is
-        missing; sequence numbers below 1; an end marker without a begin marker.
-        * FAILED_PRECONDITION: a batch of another incarnation; a gap in the sequence numbers; an epoch
-        below the one that is served; a snapshot's end marker that names another sequence number.
+        * INVALID_ARGUMENT: bytes that are not a ConnectRequest; the first message was not Hello, a later
+        one was; a field of Hello is missing; a sequence number below 1 or above 2^53 - 1; an end
+        marker without a begin marker.
+        * FAILED_PRECONDITION: a batch of another incarnation; an epoch below the one that is served; a
+        batch where a snapshot is expected.
+        * ABORTED: a gap in the sequence numbers; a snapshot's end marker that names another sequence
+        number; the core lost its state. Connect again and begin again.
         * OUT_OF_RANGE: an epoch too far in the future.
         * ALREADY_EXISTS: another adapter is served at the same epoch.
         * UNIMPLEMENTED: no protocol version in common.

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpumice/v1/configuration.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\"\x96\x04\n\rConfiguration\x12\x16\n\x0escheduler_conf\x18\x01 \x01(\t\x12\x32\n\x0fschedule_period\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rdefault_queue\x18\x03 \x01(\t\x12\x17\n\x0fscheduler_names\x18\x04 \x03(\t\x12\x35\n\x12gang_bind_deadline\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\x05\x65\x61ger\x18\x06 \x01(\x08H\x00\x88\x01\x01\x12\x0e\n\x06\x63ompat\x18\x07 \x03(\t\x12\x30\n\rapply_timeout\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1c\n\x14ignored_provisioners\x18\t \x03(\t\x12.\n\rsharding_mode\x18\n \x01(\x0e\x32\x17.pumice.v1.ShardingMode\x12\x15\n\rsharding_name\x18\x0b \x01(\t\x12\x41\n\rfeature_gates\x18\x0c \x03(\x0b\x32*.pumice.v1.Configuration.FeatureGatesEntry\x12\x15\n\rdevice_config\x18\r \x01(\t\x1a\x33\n\x11\x46\x65\x61tureGatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x08:\x02\x38\x01\x42\x08\n\x06_eager\"h\n\x14\x43onfigurationProblem\x12\x0c\n\x04line\x18\x01 \x01(\x05\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07problem\x18\x03 \x01(\t\x12\x12\n\nsuggestion\x18\x04 \x01(\t\x12\x0f\n\x07warning\x18\x05 \x01(\x08*u\n\x0cShardingMode\x12\x1d\n\x19SHARDING_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12SHARDING_MODE_NONE\x10\x01\x12\x16\n\x12SHARDING_MODE_HARD\x10\x02\x12\x16\n\x12SHARDING_MODE_SOFT\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpumice/v1/configuration.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\"\xa6\x04\n\rConfiguration\x12\x16\n\x0escheduler_conf\x18\x01 \x01(\t\x12\x32\n\x0fschedule_period\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rdefault_queue\x18\x03 \x01(\t\x12\x17\n\x0fscheduler_names\x18\x04 \x03(\t\x12\x35\n\x12gang_bind_deadline\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\x05\x65\x61ger\x18\x06 \x01(\x08H\x00\x88\x01\x01\x12\x0e\n\x06\x63ompat\x18\x07 \x03(\t\x12\x30\n\rapply_timeout\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1c\n\x14ignored_provisioners\x18\t \x03(\t\x12.\n\rsharding_mode\x18\n \x01(\x0e\x32\x17.pumice.v1.ShardingMode\x12\x15\n\rsharding_name\x18\x0b \x01(\t\x12\x41\n\rfeature_gates\x18\x0c \x03(\x0b\x32*.pumice.v1.Configuration.FeatureGatesEntry\x12\x15\n\rdevice_config\x18\r \x01(\t\x12\x0e\n\x06source\x18\x0e \x01(\t\x1a\x33\n\x11\x46\x65\x61tureGatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x08:\x02\x38\x01\x42\x08\n\x06_eager\"h\n\x14\x43onfigurationProblem\x12\x0c\n\x04line\x18\x01 \x01(\x05\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07problem\x18\x03 \x01(\t\x12\x12\n\nsuggestion\x18\x04 \x01(\t\x12\x0f\n\x07warning\x18\x05 \x01(\x08*u\n\x0cShardingMode\x12\x1d\n\x19SHARDING_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12SHARDING_MODE_NONE\x10\x01\x12\x16\n\x12SHARDING_MODE_HARD\x10\x02\x12\x16\n\x12SHARDING_MODE_SOFT\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,12 +34,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CONFIGURATION_FEATUREGATESENTRY']._loaded_options = None
   _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_options = b'8\001'
-  _globals['_SHARDINGMODE']._serialized_start=719
-  _globals['_SHARDINGMODE']._serialized_end=836
+  _globals['_SHARDINGMODE']._serialized_start=735
+  _globals['_SHARDINGMODE']._serialized_end=852
   _globals['_CONFIGURATION']._serialized_start=77
-  _globals['_CONFIGURATION']._serialized_end=611
-  _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_start=550
-  _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_end=601
-  _globals['_CONFIGURATIONPROBLEM']._serialized_start=613
-  _globals['_CONFIGURATIONPROBLEM']._serialized_end=717
+  _globals['_CONFIGURATION']._serialized_end=627
+  _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_start=566
+  _globals['_CONFIGURATION_FEATUREGATESENTRY']._serialized_end=617
+  _globals['_CONFIGURATIONPROBLEM']._serialized_start=629
+  _globals['_CONFIGURATIONPROBLEM']._serialized_end=733
 # @@protoc_insertion_point(module_scope)

@@ -87,6 +87,7 @@ class Configuration(_message.Message):
     SHARDING_NAME_FIELD_NUMBER: _builtins.int
     FEATURE_GATES_FIELD_NUMBER: _builtins.int
     DEVICE_CONFIG_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     scheduler_conf: _builtins.str
     """The text of Volcano's scheduler configuration file; empty: the built-in default."""
     default_queue: _builtins.str
@@ -98,6 +99,10 @@ class Configuration(_message.Message):
     """Empty: `volcano`."""
     device_config: _builtins.str
     """The text of the device-sharing plugins' ConfigMap; empty: built-in defaults."""
+    source: _builtins.str
+    """Where the adapter found it, such as `ConfigMap volcano-system/volcano-scheduler-configmap`; for
+    people, and no part of the hash.
+    """
     @_builtins.property
     def schedule_period(self) -> _duration_pb2.Duration:
         """Time from one session to the next. Absent: 1 s."""
@@ -146,10 +151,11 @@ class Configuration(_message.Message):
         sharding_name: _builtins.str = ...,
         feature_gates: _abc.Mapping[_builtins.str, _builtins.bool] | None = ...,
         device_config: _builtins.str = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_eager", b"_eager", "apply_timeout", b"apply_timeout", "eager", b"eager", "gang_bind_deadline", b"gang_bind_deadline", "schedule_period", b"schedule_period"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_eager", b"_eager", "apply_timeout", b"apply_timeout", "compat", b"compat", "default_queue", b"default_queue", "device_config", b"device_config", "eager", b"eager", "feature_gates", b"feature_gates", "gang_bind_deadline", b"gang_bind_deadline", "ignored_provisioners", b"ignored_provisioners", "schedule_period", b"schedule_period", "scheduler_conf", b"scheduler_conf", "scheduler_names", b"scheduler_names", "sharding_mode", b"sharding_mode", "sharding_name", b"sharding_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_eager", b"_eager", "apply_timeout", b"apply_timeout", "compat", b"compat", "default_queue", b"default_queue", "device_config", b"device_config", "eager", b"eager", "feature_gates", b"feature_gates", "gang_bind_deadline", b"gang_bind_deadline", "ignored_provisioners", b"ignored_provisioners", "schedule_period", b"schedule_period", "scheduler_conf", b"scheduler_conf", "scheduler_names", b"scheduler_names", "sharding_mode", b"sharding_mode", "sharding_name", b"sharding_name", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__eager: _TypeAlias = _typing.Literal["eager"]  # noqa: Y015
     _WhichOneofArgType__eager: _TypeAlias = _typing.Literal["_eager", b"_eager"]  # noqa: Y015

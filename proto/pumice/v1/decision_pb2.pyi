@@ -345,24 +345,20 @@ class Outcome(_message.Message):
     DECISION_ID_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    OBSERVED_VERSION_FIELD_NUMBER: _builtins.int
     decision_id: _builtins.str
     code: Global___OutcomeCode.ValueType
     reason: _builtins.str
     """What the cluster said, in a line."""
-    observed_version: _builtins.str
-    """The version of the pod that was seen, opaque; empty: none was."""
     def __init__(
         self,
         *,
         decision_id: _builtins.str = ...,
         code: Global___OutcomeCode.ValueType = ...,
         reason: _builtins.str = ...,
-        observed_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "decision_id", b"decision_id", "observed_version", b"observed_version", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "decision_id", b"decision_id", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,7 +27,7 @@ from pumice.v1 import decision_pb2 as pumice_dot_v1_dot_decision__pb2
 from pumice.v1 import object_pb2 as pumice_dot_v1_dot_object__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pumice/v1/delta.proto\x12\tpumice.v1\x1a\x1dpumice/v1/configuration.proto\x1a\x18pumice/v1/decision.proto\x1a\x16pumice/v1/object.proto\"D\n\x06Upsert\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12(\n\x06object\x18\x02 \x01(\x0b\x32\x18.pumice.v1.ClusterObject\"\xb4\x01\n\x02Op\x12#\n\x06upsert\x18\x01 \x01(\x0b\x32\x11.pumice.v1.UpsertH\x00\x12)\n\ttombstone\x18\x02 \x01(\x0b\x32\x14.pumice.v1.ObjectRefH\x00\x12%\n\x07outcome\x18\x03 \x01(\x0b\x32\x12.pumice.v1.OutcomeH\x00\x12\x31\n\rconfiguration\x18\x04 \x01(\x0b\x32\x18.pumice.v1.ConfigurationH\x00\x42\x04\n\x02op\"P\n\nDeltaBatch\x12\x11\n\tfirst_seq\x18\x01 \x01(\x03\x12\x1a\n\x03ops\x18\x02 \x03(\x0b\x32\r.pumice.v1.Op\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\"G\n\nKindDigest\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\x0b\n\x03sum\x18\x03 \x01(\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pumice/v1/delta.proto\x12\tpumice.v1\x1a\x1dpumice/v1/configuration.proto\x1a\x18pumice/v1/decision.proto\x1a\x16pumice/v1/object.proto\"p\n\x06Upsert\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12(\n\x06object\x18\x04 \x01(\x0b\x32\x18.pumice.v1.ClusterObject\"\xb4\x01\n\x02Op\x12#\n\x06upsert\x18\x01 \x01(\x0b\x32\x11.pumice.v1.UpsertH\x00\x12)\n\ttombstone\x18\x02 \x01(\x0b\x32\x14.pumice.v1.ObjectRefH\x00\x12%\n\x07outcome\x18\x03 \x01(\x0b\x32\x12.pumice.v1.OutcomeH\x00\x12\x31\n\rconfiguration\x18\x04 \x01(\x0b\x32\x18.pumice.v1.ConfigurationH\x00\x42\x04\n\x02op\"P\n\nDeltaBatch\x12\x11\n\tfirst_seq\x18\x01 \x01(\x03\x12\x1a\n\x03ops\x18\x02 \x03(\x0b\x32\r.pumice.v1.Op\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\"G\n\nKindDigest\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\x0b\n\x03sum\x18\x03 \x01(\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,11 +35,11 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pumice.v1.delta_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_UPSERT']._serialized_start=117
-  _globals['_UPSERT']._serialized_end=185
-  _globals['_OP']._serialized_start=188
-  _globals['_OP']._serialized_end=368
-  _globals['_DELTABATCH']._serialized_start=370
-  _globals['_DELTABATCH']._serialized_end=450
-  _globals['_KINDDIGEST']._serialized_start=452
-  _globals['_KINDDIGEST']._serialized_end=523
+  _globals['_UPSERT']._serialized_end=229
+  _globals['_OP']._serialized_start=232
+  _globals['_OP']._serialized_end=412
+  _globals['_DELTABATCH']._serialized_start=414
+  _globals['_DELTABATCH']._serialized_end=494
+  _globals['_KINDDIGEST']._serialized_start=496
+  _globals['_KINDDIGEST']._serialized_end=567
 # @@protoc_insertion_point(module_scope)

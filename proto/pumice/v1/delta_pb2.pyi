@@ -30,23 +30,32 @@ class Upsert(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    KIND_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     OBJECT_FIELD_NUMBER: _builtins.int
+    kind: _object_pb2.Kind.ValueType
+    """The kind and uid of the object, also where the receiver does not know the kind."""
+    uid: _builtins.str
     revision: _builtins.int
     """The adapter's revision of the object: above 0, another one for every version it sends of the
     object within an incarnation. Only digests use it.
     """
     @_builtins.property
-    def object(self) -> _object_pb2.ClusterObject: ...
+    def object(self) -> _object_pb2.ClusterObject:
+        """An object of a kind that the core does not read is ignored."""
+
     def __init__(
         self,
         *,
+        kind: _object_pb2.Kind.ValueType = ...,
+        uid: _builtins.str = ...,
         revision: _builtins.int = ...,
         object: _object_pb2.ClusterObject | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["object", b"object"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["object", b"object", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "object", b"object", "revision", b"revision", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -125,7 +134,9 @@ Global___DeltaBatch: _TypeAlias = DeltaBatch  # noqa: Y015
 
 @_typing.final
 class KindDigest(_message.Message):
-    """Count and sum over the objects of one kind, objects that were set aside included."""
+    """Count and sum over the objects of one kind, objects that were set aside included. A core compares
+    the kinds that it reads (Welcome.kinds) and ignores all others.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -22,18 +22,19 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from pumice.v1 import selector_pb2 as pumice_dot_v1_dot_selector__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17pumice/v1/devices.proto\x12\tpumice.v1\x1a\x18pumice/v1/selector.proto\"\xda\x02\n\nDeviceWish\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x19\n\x11\x64\x65vice_class_name\x18\x02 \x01(\t\x12\x11\n\tselectors\x18\x03 \x03(\t\x12\x38\n\x0f\x61llocation_mode\x18\x04 \x01(\x0e\x32\x1f.pumice.v1.DeviceAllocationMode\x12\x12\n\x05\x63ount\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x14\n\x0c\x61\x64min_access\x18\x06 \x01(\x08\x12*\n\x0btolerations\x18\x07 \x03(\x0b\x32\x15.pumice.v1.Toleration\x12@\n\x0e\x63\x61pacity_milli\x18\x08 \x03(\x0b\x32(.pumice.v1.DeviceWish.CapacityMilliEntry\x1a\x34\n\x12\x43\x61pacityMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\x08\n\x06_count\"u\n\rDeviceRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x07\x65xactly\x18\x02 \x01(\x0b\x32\x15.pumice.v1.DeviceWish\x12.\n\x0f\x66irst_available\x18\x03 \x03(\x0b\x32\x15.pumice.v1.DeviceWish\"Y\n\x10\x44\x65viceConstraint\x12\x10\n\x08requests\x18\x01 \x03(\t\x12\x17\n\x0fmatch_attribute\x18\x02 \x01(\t\x12\x1a\n\x12\x64istinct_attribute\x18\x03 \x01(\t\"\xfa\x02\n\x0f\x41llocatedDevice\x12\x0f\n\x07request\x18\x01 \x01(\t\x12\x0e\n\x06\x64river\x18\x02 \x01(\t\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12\x14\n\x0c\x61\x64min_access\x18\x05 \x01(\x08\x12*\n\x0btolerations\x18\x06 \x03(\x0b\x32\x15.pumice.v1.Toleration\x12\x1a\n\x12\x62inding_conditions\x18\x07 \x03(\t\x12\"\n\x1a\x62inding_failure_conditions\x18\x08 \x03(\t\x12\x10\n\x08share_id\x18\t \x01(\t\x12V\n\x17\x63onsumed_capacity_milli\x18\n \x03(\x0b\x32\x35.pumice.v1.AllocatedDevice.ConsumedCapacityMilliEntry\x1a<\n\x1a\x43onsumedCapacityMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x8b\x01\n\x10\x44\x65viceAllocation\x12+\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x1a.pumice.v1.AllocatedDevice\x12.\n\rnode_selector\x18\x02 \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x1a\n\x12\x61llocation_time_ns\x18\x03 \x01(\x03\"<\n\rClaimConsumer\x12\x10\n\x08resource\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\"\xbe\x02\n\rResourceClaim\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x18\n\x10\x63reation_time_ns\x18\x04 \x01(\x03\x12\x11\n\towner_uid\x18\x05 \x01(\t\x12\x13\n\x0bterminating\x18\x06 \x01(\x08\x12*\n\x08requests\x18\x07 \x03(\x0b\x32\x18.pumice.v1.DeviceRequest\x12\x30\n\x0b\x63onstraints\x18\x08 \x03(\x0b\x32\x1b.pumice.v1.DeviceConstraint\x12/\n\nallocation\x18\t \x01(\x0b\x32\x1b.pumice.v1.DeviceAllocation\x12.\n\x0creserved_for\x18\n \x03(\x0b\x32\x18.pumice.v1.ClaimConsumer\"L\n\nDevicePool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x03\x12\x1c\n\x14resource_slice_count\x18\x03 \x01(\x03\"v\n\x0f\x44\x65viceAttribute\x12\x13\n\tint_value\x18\x01 \x01(\x03H\x00\x12\x14\n\nbool_value\x18\x02 \x01(\x08H\x00\x12\x16\n\x0cstring_value\x18\x03 \x01(\tH\x00\x12\x17\n\rversion_value\x18\x04 \x01(\tH\x00\x42\x07\n\x05value\"\xce\x01\n\x0e\x43\x61pacityPolicy\x12\x1a\n\rdefault_milli\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\x12valid_values_milli\x18\x02 \x03(\x03\x12\x16\n\tmin_milli\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x16\n\tmax_milli\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12\x17\n\nstep_milli\x18\x05 \x01(\x03H\x03\x88\x01\x01\x42\x10\n\x0e_default_milliB\x0c\n\n_min_milliB\x0c\n\n_max_milliB\r\n\x0b_step_milli\"X\n\x0e\x44\x65viceCapacity\x12\x13\n\x0bvalue_milli\x18\x01 \x01(\x03\x12\x31\n\x0erequest_policy\x18\x02 \x01(\x0b\x32\x19.pumice.v1.CapacityPolicy\"\x92\x01\n\nCounterSet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12@\n\x0e\x63ounters_milli\x18\x02 \x03(\x0b\x32(.pumice.v1.CounterSet.CountersMilliEntry\x1a\x34\n\x12\x43ountersMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"E\n\x0b\x44\x65viceTaint\x12\x1f\n\x05taint\x18\x01 \x01(\x0b\x32\x10.pumice.v1.Taint\x12\x15\n\radded_time_ns\x18\x02 \x01(\x03\"\xc6\x04\n\x06\x44\x65vice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x35\n\nattributes\x18\x02 \x03(\x0b\x32!.pumice.v1.Device.AttributesEntry\x12\x31\n\x08\x63\x61pacity\x18\x03 \x03(\x0b\x32\x1f.pumice.v1.Device.CapacityEntry\x12\x30\n\x11\x63onsumes_counters\x18\x04 \x03(\x0b\x32\x15.pumice.v1.CounterSet\x12\x11\n\tnode_name\x18\x05 \x01(\t\x12.\n\rnode_selector\x18\x06 \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x11\n\tall_nodes\x18\x07 \x01(\x08\x12&\n\x06taints\x18\x08 \x03(\x0b\x32\x16.pumice.v1.DeviceTaint\x12\x15\n\rbinds_to_node\x18\t \x01(\x08\x12\x1a\n\x12\x62inding_conditions\x18\n \x03(\t\x12\"\n\x1a\x62inding_failure_conditions\x18\x0b \x03(\t\x12\"\n\x1a\x61llow_multiple_allocations\x18\x0c \x01(\x08\x1aM\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.pumice.v1.DeviceAttribute:\x02\x38\x01\x1aJ\n\rCapacityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.pumice.v1.DeviceCapacity:\x02\x38\x01\"\xac\x02\n\rResourceSlice\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06\x64river\x18\x03 \x01(\t\x12#\n\x04pool\x18\x04 \x01(\x0b\x32\x15.pumice.v1.DevicePool\x12\x11\n\tnode_name\x18\x05 \x01(\t\x12.\n\rnode_selector\x18\x06 \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x11\n\tall_nodes\x18\x07 \x01(\x08\x12!\n\x19per_device_node_selection\x18\x08 \x01(\x08\x12\"\n\x07\x64\x65vices\x18\t \x03(\x0b\x32\x11.pumice.v1.Device\x12.\n\x0fshared_counters\x18\n \x03(\x0b\x32\x15.pumice.v1.CounterSet\"[\n\x0b\x44\x65viceClass\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tselectors\x18\x03 \x03(\t\x12\x1e\n\x16\x65xtended_resource_name\x18\x04 \x01(\t*\x86\x01\n\x14\x44\x65viceAllocationMode\x12&\n\"DEVICE_ALLOCATION_MODE_UNSPECIFIED\x10\x00\x12&\n\"DEVICE_ALLOCATION_MODE_EXACT_COUNT\x10\x01\x12\x1e\n\x1a\x44\x45VICE_ALLOCATION_MODE_ALL\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17pumice/v1/devices.proto\x12\tpumice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18pumice/v1/selector.proto\"\xe6\x02\n\x10\x44\x65viceSubRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x19\n\x11\x64\x65vice_class_name\x18\x02 \x01(\t\x12\x11\n\tselectors\x18\x03 \x03(\t\x12\x38\n\x0f\x61llocation_mode\x18\x04 \x01(\x0e\x32\x1f.pumice.v1.DeviceAllocationMode\x12\x12\n\x05\x63ount\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x14\n\x0c\x61\x64min_access\x18\x06 \x01(\x08\x12*\n\x0btolerations\x18\x07 \x03(\x0b\x32\x15.pumice.v1.Toleration\x12\x46\n\x0e\x63\x61pacity_milli\x18\x08 \x03(\x0b\x32..pumice.v1.DeviceSubRequest.CapacityMilliEntry\x1a\x34\n\x12\x43\x61pacityMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\x08\n\x06_count\"\x81\x01\n\rDeviceRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12,\n\x07\x65xactly\x18\x02 \x01(\x0b\x32\x1b.pumice.v1.DeviceSubRequest\x12\x34\n\x0f\x66irst_available\x18\x03 \x03(\x0b\x32\x1b.pumice.v1.DeviceSubRequest\"Y\n\x10\x44\x65viceConstraint\x12\x10\n\x08requests\x18\x01 \x03(\t\x12\x17\n\x0fmatch_attribute\x18\x02 \x01(\t\x12\x1a\n\x12\x64istinct_attribute\x18\x03 \x01(\t\"\xfa\x02\n\x0f\x41llocatedDevice\x12\x0f\n\x07request\x18\x01 \x01(\t\x12\x0e\n\x06\x64river\x18\x02 \x01(\t\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12\x14\n\x0c\x61\x64min_access\x18\x05 \x01(\x08\x12*\n\x0btolerations\x18\x06 \x03(\x0b\x32\x15.pumice.v1.Toleration\x12\x1a\n\x12\x62inding_conditions\x18\x07 \x03(\t\x12\"\n\x1a\x62inding_failure_conditions\x18\x08 \x03(\t\x12\x10\n\x08share_id\x18\t \x01(\t\x12V\n\x17\x63onsumed_capacity_milli\x18\n \x03(\x0b\x32\x35.pumice.v1.AllocatedDevice.ConsumedCapacityMilliEntry\x1a<\n\x1a\x43onsumedCapacityMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xa4\x01\n\x10\x44\x65viceAllocation\x12+\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x1a.pumice.v1.AllocatedDevice\x12.\n\rnode_selector\x18\x02 \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x33\n\x0f\x61llocation_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"<\n\rClaimConsumer\x12\x10\n\x08resource\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\"\xd7\x02\n\rResourceClaim\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x31\n\rcreation_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\towner_uid\x18\x05 \x01(\t\x12\x13\n\x0bterminating\x18\x06 \x01(\x08\x12*\n\x08requests\x18\x07 \x03(\x0b\x32\x18.pumice.v1.DeviceRequest\x12\x30\n\x0b\x63onstraints\x18\x08 \x03(\x0b\x32\x1b.pumice.v1.DeviceConstraint\x12/\n\nallocation\x18\t \x01(\x0b\x32\x1b.pumice.v1.DeviceAllocation\x12.\n\x0creserved_for\x18\n \x03(\x0b\x32\x18.pumice.v1.ClaimConsumer\"L\n\nDevicePool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x03\x12\x1c\n\x14resource_slice_count\x18\x03 \x01(\x03\"v\n\x0f\x44\x65viceAttribute\x12\x13\n\tint_value\x18\x01 \x01(\x03H\x00\x12\x14\n\nbool_value\x18\x02 \x01(\x08H\x00\x12\x16\n\x0cstring_value\x18\x03 \x01(\tH\x00\x12\x17\n\rversion_value\x18\x04 \x01(\tH\x00\x42\x07\n\x05value\"\xce\x01\n\x0e\x43\x61pacityPolicy\x12\x1a\n\rdefault_milli\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x1a\n\x12valid_values_milli\x18\x02 \x03(\x03\x12\x16\n\tmin_milli\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x16\n\tmax_milli\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12\x17\n\nstep_milli\x18\x05 \x01(\x03H\x03\x88\x01\x01\x42\x10\n\x0e_default_milliB\x0c\n\n_min_milliB\x0c\n\n_max_milliB\r\n\x0b_step_milli\"X\n\x0e\x44\x65viceCapacity\x12\x13\n\x0bvalue_milli\x18\x01 \x01(\x03\x12\x31\n\x0erequest_policy\x18\x02 \x01(\x0b\x32\x19.pumice.v1.CapacityPolicy\"\x92\x01\n\nCounterSet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12@\n\x0e\x63ounters_milli\x18\x02 \x03(\x0b\x32(.pumice.v1.CounterSet.CountersMilliEntry\x1a\x34\n\x12\x43ountersMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"^\n\x0b\x44\x65viceTaint\x12\x1f\n\x05taint\x18\x01 \x01(\x0b\x32\x10.pumice.v1.Taint\x12.\n\nadded_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xc6\x04\n\x06\x44\x65vice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x35\n\nattributes\x18\x02 \x03(\x0b\x32!.pumice.v1.Device.AttributesEntry\x12\x31\n\x08\x63\x61pacity\x18\x03 \x03(\x0b\x32\x1f.pumice.v1.Device.CapacityEntry\x12\x30\n\x11\x63onsumes_counters\x18\x04 \x03(\x0b\x32\x15.pumice.v1.CounterSet\x12\x11\n\tnode_name\x18\x05 \x01(\t\x12.\n\rnode_selector\x18\x06 \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x11\n\tall_nodes\x18\x07 \x01(\x08\x12&\n\x06taints\x18\x08 \x03(\x0b\x32\x16.pumice.v1.DeviceTaint\x12\x15\n\rbinds_to_node\x18\t \x01(\x08\x12\x1a\n\x12\x62inding_conditions\x18\n \x03(\t\x12\"\n\x1a\x62inding_failure_conditions\x18\x0b \x03(\t\x12\"\n\x1a\x61llow_multiple_allocations\x18\x0c \x01(\x08\x1aM\n\x0f\x41ttributesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.pumice.v1.DeviceAttribute:\x02\x38\x01\x1aJ\n\rCapacityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.pumice.v1.DeviceCapacity:\x02\x38\x01\"\xac\x02\n\rResourceSlice\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06\x64river\x18\x03 \x01(\t\x12#\n\x04pool\x18\x04 \x01(\x0b\x32\x15.pumice.v1.DevicePool\x12\x11\n\tnode_name\x18\x05 \x01(\t\x12.\n\rnode_selector\x18\x06 \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x11\n\tall_nodes\x18\x07 \x01(\x08\x12!\n\x19per_device_node_selection\x18\x08 \x01(\x08\x12\"\n\x07\x64\x65vices\x18\t \x03(\x0b\x32\x11.pumice.v1.Device\x12.\n\x0fshared_counters\x18\n \x03(\x0b\x32\x15.pumice.v1.CounterSet\"[\n\x0b\x44\x65viceClass\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tselectors\x18\x03 \x03(\t\x12\x1e\n\x16\x65xtended_resource_name\x18\x04 \x01(\t*\x86\x01\n\x14\x44\x65viceAllocationMode\x12&\n\"DEVICE_ALLOCATION_MODE_UNSPECIFIED\x10\x00\x12&\n\"DEVICE_ALLOCATION_MODE_EXACT_COUNT\x10\x01\x12\x1e\n\x1a\x44\x45VICE_ALLOCATION_MODE_ALL\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pumice.v1.devices_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DEVICEWISH_CAPACITYMILLIENTRY']._loaded_options = None
-  _globals['_DEVICEWISH_CAPACITYMILLIENTRY']._serialized_options = b'8\001'
+  _globals['_DEVICESUBREQUEST_CAPACITYMILLIENTRY']._loaded_options = None
+  _globals['_DEVICESUBREQUEST_CAPACITYMILLIENTRY']._serialized_options = b'8\001'
   _globals['_ALLOCATEDDEVICE_CONSUMEDCAPACITYMILLIENTRY']._loaded_options = None
   _globals['_ALLOCATEDDEVICE_CONSUMEDCAPACITYMILLIENTRY']._serialized_options = b'8\001'
   _globals['_COUNTERSET_COUNTERSMILLIENTRY']._loaded_options = None
@@ -42,48 +43,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DEVICE_ATTRIBUTESENTRY']._serialized_options = b'8\001'
   _globals['_DEVICE_CAPACITYENTRY']._loaded_options = None
   _globals['_DEVICE_CAPACITYENTRY']._serialized_options = b'8\001'
-  _globals['_DEVICEALLOCATIONMODE']._serialized_start=3228
-  _globals['_DEVICEALLOCATIONMODE']._serialized_end=3362
-  _globals['_DEVICEWISH']._serialized_start=65
-  _globals['_DEVICEWISH']._serialized_end=411
-  _globals['_DEVICEWISH_CAPACITYMILLIENTRY']._serialized_start=349
-  _globals['_DEVICEWISH_CAPACITYMILLIENTRY']._serialized_end=401
-  _globals['_DEVICEREQUEST']._serialized_start=413
-  _globals['_DEVICEREQUEST']._serialized_end=530
-  _globals['_DEVICECONSTRAINT']._serialized_start=532
-  _globals['_DEVICECONSTRAINT']._serialized_end=621
-  _globals['_ALLOCATEDDEVICE']._serialized_start=624
-  _globals['_ALLOCATEDDEVICE']._serialized_end=1002
-  _globals['_ALLOCATEDDEVICE_CONSUMEDCAPACITYMILLIENTRY']._serialized_start=942
-  _globals['_ALLOCATEDDEVICE_CONSUMEDCAPACITYMILLIENTRY']._serialized_end=1002
-  _globals['_DEVICEALLOCATION']._serialized_start=1005
-  _globals['_DEVICEALLOCATION']._serialized_end=1144
-  _globals['_CLAIMCONSUMER']._serialized_start=1146
-  _globals['_CLAIMCONSUMER']._serialized_end=1206
-  _globals['_RESOURCECLAIM']._serialized_start=1209
-  _globals['_RESOURCECLAIM']._serialized_end=1527
-  _globals['_DEVICEPOOL']._serialized_start=1529
-  _globals['_DEVICEPOOL']._serialized_end=1605
-  _globals['_DEVICEATTRIBUTE']._serialized_start=1607
-  _globals['_DEVICEATTRIBUTE']._serialized_end=1725
-  _globals['_CAPACITYPOLICY']._serialized_start=1728
-  _globals['_CAPACITYPOLICY']._serialized_end=1934
-  _globals['_DEVICECAPACITY']._serialized_start=1936
-  _globals['_DEVICECAPACITY']._serialized_end=2024
-  _globals['_COUNTERSET']._serialized_start=2027
-  _globals['_COUNTERSET']._serialized_end=2173
-  _globals['_COUNTERSET_COUNTERSMILLIENTRY']._serialized_start=2121
-  _globals['_COUNTERSET_COUNTERSMILLIENTRY']._serialized_end=2173
-  _globals['_DEVICETAINT']._serialized_start=2175
-  _globals['_DEVICETAINT']._serialized_end=2244
-  _globals['_DEVICE']._serialized_start=2247
-  _globals['_DEVICE']._serialized_end=2829
-  _globals['_DEVICE_ATTRIBUTESENTRY']._serialized_start=2676
-  _globals['_DEVICE_ATTRIBUTESENTRY']._serialized_end=2753
-  _globals['_DEVICE_CAPACITYENTRY']._serialized_start=2755
-  _globals['_DEVICE_CAPACITYENTRY']._serialized_end=2829
-  _globals['_RESOURCESLICE']._serialized_start=2832
-  _globals['_RESOURCESLICE']._serialized_end=3132
-  _globals['_DEVICECLASS']._serialized_start=3134
-  _globals['_DEVICECLASS']._serialized_end=3225
+  _globals['_DEVICEALLOCATIONMODE']._serialized_start=3361
+  _globals['_DEVICEALLOCATIONMODE']._serialized_end=3495
+  _globals['_DEVICESUBREQUEST']._serialized_start=98
+  _globals['_DEVICESUBREQUEST']._serialized_end=456
+  _globals['_DEVICESUBREQUEST_CAPACITYMILLIENTRY']._serialized_start=394
+  _globals['_DEVICESUBREQUEST_CAPACITYMILLIENTRY']._serialized_end=446
+  _globals['_DEVICEREQUEST']._serialized_start=459
+  _globals['_DEVICEREQUEST']._serialized_end=588
+  _globals['_DEVICECONSTRAINT']._serialized_start=590
+  _globals['_DEVICECONSTRAINT']._serialized_end=679
+  _globals['_ALLOCATEDDEVICE']._serialized_start=682
+  _globals['_ALLOCATEDDEVICE']._serialized_end=1060
+  _globals['_ALLOCATEDDEVICE_CONSUMEDCAPACITYMILLIENTRY']._serialized_start=1000
+  _globals['_ALLOCATEDDEVICE_CONSUMEDCAPACITYMILLIENTRY']._serialized_end=1060
+  _globals['_DEVICEALLOCATION']._serialized_start=1063
+  _globals['_DEVICEALLOCATION']._serialized_end=1227
+  _globals['_CLAIMCONSUMER']._serialized_start=1229
+  _globals['_CLAIMCONSUMER']._serialized_end=1289
+  _globals['_RESOURCECLAIM']._serialized_start=1292
+  _globals['_RESOURCECLAIM']._serialized_end=1635
+  _globals['_DEVICEPOOL']._serialized_start=1637
+  _globals['_DEVICEPOOL']._serialized_end=1713
+  _globals['_DEVICEATTRIBUTE']._serialized_start=1715
+  _globals['_DEVICEATTRIBUTE']._serialized_end=1833
+  _globals['_CAPACITYPOLICY']._serialized_start=1836
+  _globals['_CAPACITYPOLICY']._serialized_end=2042
+  _globals['_DEVICECAPACITY']._serialized_start=2044
+  _globals['_DEVICECAPACITY']._serialized_end=2132
+  _globals['_COUNTERSET']._serialized_start=2135
+  _globals['_COUNTERSET']._serialized_end=2281
+  _globals['_COUNTERSET_COUNTERSMILLIENTRY']._serialized_start=2229
+  _globals['_COUNTERSET_COUNTERSMILLIENTRY']._serialized_end=2281
+  _globals['_DEVICETAINT']._serialized_start=2283
+  _globals['_DEVICETAINT']._serialized_end=2377
+  _globals['_DEVICE']._serialized_start=2380
+  _globals['_DEVICE']._serialized_end=2962
+  _globals['_DEVICE_ATTRIBUTESENTRY']._serialized_start=2809
+  _globals['_DEVICE_ATTRIBUTESENTRY']._serialized_end=2886
+  _globals['_DEVICE_CAPACITYENTRY']._serialized_start=2888
+  _globals['_DEVICE_CAPACITYENTRY']._serialized_end=2962
+  _globals['_RESOURCESLICE']._serialized_start=2965
+  _globals['_RESOURCESLICE']._serialized_end=3265
+  _globals['_DEVICECLASS']._serialized_start=3267
+  _globals['_DEVICECLASS']._serialized_end=3358
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from pumice.v1 import selector_pb2 as _selector_pb2
@@ -47,8 +48,8 @@ DEVICE_ALLOCATION_MODE_ALL: DeviceAllocationMode.ValueType  # 2
 Global___DeviceAllocationMode: _TypeAlias = DeviceAllocationMode  # noqa: Y015
 
 @_typing.final
-class DeviceWish(_message.Message):
-    """A wish for devices of one class."""
+class DeviceSubRequest(_message.Message):
+    """A request for devices of one class: an exact request, or an alternative of a request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -118,7 +119,7 @@ class DeviceWish(_message.Message):
     _WhichOneofArgType__count: _TypeAlias = _typing.Literal["_count", b"_count"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__count) -> _WhichOneofReturnType__count | None: ...
 
-Global___DeviceWish: _TypeAlias = DeviceWish  # noqa: Y015
+Global___DeviceSubRequest: _TypeAlias = DeviceSubRequest  # noqa: Y015
 
 @_typing.final
 class DeviceRequest(_message.Message):
@@ -132,19 +133,19 @@ class DeviceRequest(_message.Message):
     name: _builtins.str
     """Unique within the claim."""
     @_builtins.property
-    def exactly(self) -> Global___DeviceWish:
+    def exactly(self) -> Global___DeviceSubRequest:
         """Either this …"""
 
     @_builtins.property
-    def first_available(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceWish]:
+    def first_available(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceSubRequest]:
         """… or alternatives, tried in order."""
 
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
-        exactly: Global___DeviceWish | None = ...,
-        first_available: _abc.Iterable[Global___DeviceWish] | None = ...,
+        exactly: Global___DeviceSubRequest | None = ...,
+        first_available: _abc.Iterable[Global___DeviceSubRequest] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["exactly", b"exactly"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -270,25 +271,25 @@ class DeviceAllocation(_message.Message):
 
     DEVICES_FIELD_NUMBER: _builtins.int
     NODE_SELECTOR_FIELD_NUMBER: _builtins.int
-    ALLOCATION_TIME_NS_FIELD_NUMBER: _builtins.int
-    allocation_time_ns: _builtins.int
-    """Nanoseconds since 1970."""
+    ALLOCATION_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___AllocatedDevice]: ...
     @_builtins.property
     def node_selector(self) -> _selector_pb2.NodeSelector:
         """Where the claim can be used. Absent: everywhere."""
 
+    @_builtins.property
+    def allocation_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         devices: _abc.Iterable[Global___AllocatedDevice] | None = ...,
         node_selector: _selector_pb2.NodeSelector | None = ...,
-        allocation_time_ns: _builtins.int = ...,
+        allocation_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["node_selector", b"node_selector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation_time", b"allocation_time", "node_selector", b"node_selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_time_ns", b"allocation_time_ns", "devices", b"devices", "node_selector", b"node_selector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_time", b"allocation_time", "devices", b"devices", "node_selector", b"node_selector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -331,7 +332,7 @@ class ResourceClaim(_message.Message):
     UID_FIELD_NUMBER: _builtins.int
     NAMESPACE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    CREATION_TIME_NS_FIELD_NUMBER: _builtins.int
+    CREATION_TIME_FIELD_NUMBER: _builtins.int
     OWNER_UID_FIELD_NUMBER: _builtins.int
     TERMINATING_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
@@ -342,10 +343,11 @@ class ResourceClaim(_message.Message):
     """Never empty, like namespace and name."""
     namespace: _builtins.str
     name: _builtins.str
-    creation_time_ns: _builtins.int
     owner_uid: _builtins.str
     """The controlling owner, the pod if the claim was made from a template."""
     terminating: _builtins.bool
+    @_builtins.property
+    def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceRequest]: ...
     @_builtins.property
@@ -362,7 +364,7 @@ class ResourceClaim(_message.Message):
         uid: _builtins.str = ...,
         namespace: _builtins.str = ...,
         name: _builtins.str = ...,
-        creation_time_ns: _builtins.int = ...,
+        creation_time: _timestamp_pb2.Timestamp | None = ...,
         owner_uid: _builtins.str = ...,
         terminating: _builtins.bool = ...,
         requests: _abc.Iterable[Global___DeviceRequest] | None = ...,
@@ -370,9 +372,9 @@ class ResourceClaim(_message.Message):
         allocation: Global___DeviceAllocation | None = ...,
         reserved_for: _abc.Iterable[Global___ClaimConsumer] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "creation_time", b"creation_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "constraints", b"constraints", "creation_time_ns", b"creation_time_ns", "name", b"name", "namespace", b"namespace", "owner_uid", b"owner_uid", "requests", b"requests", "reserved_for", b"reserved_for", "terminating", b"terminating", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "constraints", b"constraints", "creation_time", b"creation_time", "name", b"name", "namespace", b"namespace", "owner_uid", b"owner_uid", "requests", b"requests", "reserved_for", b"reserved_for", "terminating", b"terminating", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -575,19 +577,20 @@ class DeviceTaint(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TAINT_FIELD_NUMBER: _builtins.int
-    ADDED_TIME_NS_FIELD_NUMBER: _builtins.int
-    added_time_ns: _builtins.int
+    ADDED_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def taint(self) -> _selector_pb2.Taint: ...
+    @_builtins.property
+    def added_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         taint: _selector_pb2.Taint | None = ...,
-        added_time_ns: _builtins.int = ...,
+        added_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["taint", b"taint"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["added_time", b"added_time", "taint", b"taint"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_time_ns", b"added_time_ns", "taint", b"taint"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added_time", b"added_time", "taint", b"taint"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,17 +22,15 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
-from pumice.v1 import configuration_pb2 as pumice_dot_v1_dot_configuration__pb2
-from pumice.v1 import object_pb2 as pumice_dot_v1_dot_object__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pumice/v1/error.proto\x12\tpumice.v1\x1a\x1dpumice/v1/configuration.proto\x1a\x16pumice/v1/object.proto\"\xd6\x01\n\x0b\x45rrorDetail\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x64vice\x18\x02 \x01(\t\x12\x15\n\rnearest_names\x18\x03 \x03(\t\x12+\n\x08rejected\x18\x04 \x03(\x0b\x32\x19.pumice.v1.RejectedObject\x12\x31\n\x08problems\x18\x05 \x03(\x0b\x32\x1f.pumice.v1.ConfigurationProblem\x12\x12\n\nlimit_name\x18\x06 \x01(\t\x12\r\n\x05limit\x18\x07 \x01(\x03\x12\r\n\x05given\x18\x08 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pumice/v1/error.proto\x12\tpumice.v1*\xde\t\n\x0b\x45rrorReason\x12\x1c\n\x18\x45RROR_REASON_UNSPECIFIED\x10\x00\x12\"\n\x1e\x45RROR_REASON_MALFORMED_MESSAGE\x10\x01\x12\x1e\n\x1a\x45RROR_REASON_INVALID_FIELD\x10\x02\x12\x1f\n\x1b\x45RROR_REASON_LIMIT_EXCEEDED\x10\x03\x12\x15\n\x11\x45RROR_REASON_BUSY\x10\x04\x12\x1e\n\x1a\x45RROR_REASON_SHUTTING_DOWN\x10\x05\x12\x19\n\x15\x45RROR_REASON_INTERNAL\x10\x06\x12\x1e\n\x1a\x45RROR_REASON_HELLO_MISSING\x10\n\x12\x1f\n\x1b\x45RROR_REASON_HELLO_REPEATED\x10\x0b\x12-\n)ERROR_REASON_PROTOCOL_VERSION_UNSUPPORTED\x10\x0c\x12\x1c\n\x18\x45RROR_REASON_EPOCH_STALE\x10\r\x12\x1c\n\x18\x45RROR_REASON_EPOCH_TAKEN\x10\x0e\x12\x1f\n\x1b\x45RROR_REASON_EPOCH_TOO_HIGH\x10\x0f\x12(\n$ERROR_REASON_SEQUENCE_NUMBER_INVALID\x10\x10\x12\x1d\n\x19\x45RROR_REASON_SEQUENCE_GAP\x10\x11\x12%\n!ERROR_REASON_INCARNATION_MISMATCH\x10\x12\x12\"\n\x1e\x45RROR_REASON_SNAPSHOT_EXPECTED\x10\x13\x12+\n\'ERROR_REASON_SNAPSHOT_MARKER_UNEXPECTED\x10\x14\x12&\n\"ERROR_REASON_SNAPSHOT_END_MISMATCH\x10\x15\x12\x1b\n\x17\x45RROR_REASON_STATE_LOST\x10\x16\x12$\n ERROR_REASON_CERTIFICATE_MISSING\x10\x1e\x12\x1e\n\x1a\x45RROR_REASON_TOKEN_INVALID\x10\x1f\x12\x1f\n\x1b\x45RROR_REASON_CLUSTER_DENIED\x10 \x12\x1c\n\x18\x45RROR_REASON_ROLE_DENIED\x10!\x12 \n\x1c\x45RROR_REASON_CLUSTER_UNKNOWN\x10(\x12\x1b\n\x17\x45RROR_REASON_NO_CLUSTER\x10)\x12\"\n\x1e\x45RROR_REASON_CLUSTER_NOT_NAMED\x10*\x12\"\n\x1e\x45RROR_REASON_CLUSTER_NOT_READY\x10+\x12 \n\x1c\x45RROR_REASON_SUBJECT_UNKNOWN\x10,\x12!\n\x1d\x45RROR_REASON_SESSION_NOT_KEPT\x10-\x12\"\n\x1e\x45RROR_REASON_CLUSTER_CONNECTED\x10.\x12\'\n#ERROR_REASON_CONFIGURATION_REJECTED\x10\x32\x12!\n\x1d\x45RROR_REASON_OBJECTS_REJECTED\x10\x33\x12\"\n\x1e\x45RROR_REASON_REQUEST_ID_REUSED\x10\x34\x12$\n ERROR_REASON_TIME_LIMIT_EXCEEDED\x10\x35\x12\x1c\n\x18\x45RROR_REASON_ANSWER_LOST\x10\x36\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pumice.v1.error_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ERRORDETAIL']._serialized_start=92
-  _globals['_ERRORDETAIL']._serialized_end=306
+  _globals['_ERRORREASON']._serialized_start=37
+  _globals['_ERRORREASON']._serialized_end=1283
 # @@protoc_insertion_point(module_scope)

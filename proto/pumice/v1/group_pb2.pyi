@@ -5,9 +5,12 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from pumice.v1 import condition_pb2 as _condition_pb2
 from pumice.v1 import resource_pb2 as _resource_pb2
 from pumice.v1 import selector_pb2 as _selector_pb2
 import builtins as _builtins
@@ -36,7 +39,7 @@ class _PodGroupPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PodGrou
     POD_GROUP_PHASE_COMPLETED: _PodGroupPhase.ValueType  # 5
 
 class PodGroupPhase(_PodGroupPhase, metaclass=_PodGroupPhaseEnumTypeWrapper):
-    """PodGroups, queues and what else decides who may start. Times are nanoseconds since 1970.
+    """PodGroups, queues and what else decides which pods may start.
 
     Where a PodGroup stands.
     """
@@ -164,27 +167,27 @@ class PodGroupCondition(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     TRANSITION_ID_FIELD_NUMBER: _builtins.int
-    TRANSITION_TIME_NS_FIELD_NUMBER: _builtins.int
+    TRANSITION_TIME_FIELD_NUMBER: _builtins.int
     type: _builtins.str
-    status: _builtins.str
-    """True, False or Unknown."""
+    status: _condition_pb2.ConditionStatus.ValueType
     reason: _builtins.str
     message: _builtins.str
     transition_id: _builtins.str
-    transition_time_ns: _builtins.int
+    @_builtins.property
+    def transition_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         type: _builtins.str = ...,
-        status: _builtins.str = ...,
+        status: _condition_pb2.ConditionStatus.ValueType = ...,
         reason: _builtins.str = ...,
         message: _builtins.str = ...,
         transition_id: _builtins.str = ...,
-        transition_time_ns: _builtins.int = ...,
+        transition_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["transition_time", b"transition_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason", "status", b"status", "transition_id", b"transition_id", "transition_time_ns", b"transition_time_ns", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason", "status", b"status", "transition_id", b"transition_id", "transition_time", b"transition_time", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -313,7 +316,7 @@ class PodGroup(_message.Message):
     UID_FIELD_NUMBER: _builtins.int
     NAMESPACE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    CREATION_TIME_NS_FIELD_NUMBER: _builtins.int
+    CREATION_TIME_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
@@ -326,14 +329,13 @@ class PodGroup(_message.Message):
     SUB_GROUP_POLICIES_FIELD_NUMBER: _builtins.int
     PREEMPTABLE_FIELD_NUMBER: _builtins.int
     REVOCABLE_ZONE_FIELD_NUMBER: _builtins.int
-    SLA_WAITING_TIME_NS_FIELD_NUMBER: _builtins.int
+    SLA_WAITING_TIME_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     SPEC_HASH_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """Never empty, like namespace and name."""
     namespace: _builtins.str
     name: _builtins.str
-    creation_time_ns: _builtins.int
     queue: _builtins.str
     """Empty: the default queue of the configuration."""
     min_member: _builtins.int
@@ -341,14 +343,14 @@ class PodGroup(_message.Message):
     preemptable: _builtins.bool
     revocable_zone: _builtins.str
     """`*` or empty."""
-    sla_waiting_time_ns: _builtins.int
-    """Absent: no valid annotation."""
     spec_hash: _builtins.str
     """Hash of the fields that scheduling reads: minMember, minTaskMember, sub-groups, queue, priority
     class, minResources, topology, scheduling annotations; never status, resourceVersion or
     generation. Whoever makes this message makes the hash; the core does not look into it, it gives
     it back in Gang, and the adapter compares it with that of the PodGroup it holds by then.
     """
+    @_builtins.property
+    def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -372,6 +374,10 @@ class PodGroup(_message.Message):
     @_builtins.property
     def sub_group_policies(self) -> _containers.RepeatedCompositeFieldContainer[Global___SubGroupPolicy]: ...
     @_builtins.property
+    def sla_waiting_time(self) -> _duration_pb2.Duration:
+        """Absent: no valid annotation."""
+
+    @_builtins.property
     def status(self) -> Global___PodGroupStatus: ...
     def __init__(
         self,
@@ -379,7 +385,7 @@ class PodGroup(_message.Message):
         uid: _builtins.str = ...,
         namespace: _builtins.str = ...,
         name: _builtins.str = ...,
-        creation_time_ns: _builtins.int = ...,
+        creation_time: _timestamp_pb2.Timestamp | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         queue: _builtins.str = ...,
@@ -392,17 +398,15 @@ class PodGroup(_message.Message):
         sub_group_policies: _abc.Iterable[Global___SubGroupPolicy] | None = ...,
         preemptable: _builtins.bool = ...,
         revocable_zone: _builtins.str = ...,
-        sla_waiting_time_ns: _builtins.int | None = ...,
+        sla_waiting_time: _duration_pb2.Duration | None = ...,
         status: Global___PodGroupStatus | None = ...,
         spec_hash: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_sla_waiting_time_ns", b"_sla_waiting_time_ns", "min_resources", b"min_resources", "network_topology", b"network_topology", "sla_waiting_time_ns", b"sla_waiting_time_ns", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time", "min_resources", b"min_resources", "network_topology", b"network_topology", "sla_waiting_time", b"sla_waiting_time", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_sla_waiting_time_ns", b"_sla_waiting_time_ns", "annotations", b"annotations", "creation_time_ns", b"creation_time_ns", "labels", b"labels", "min_member", b"min_member", "min_resources", b"min_resources", "min_resources_milli", b"min_resources_milli", "min_task_member", b"min_task_member", "name", b"name", "namespace", b"namespace", "network_topology", b"network_topology", "preemptable", b"preemptable", "priority_class_name", b"priority_class_name", "queue", b"queue", "revocable_zone", b"revocable_zone", "sla_waiting_time_ns", b"sla_waiting_time_ns", "spec_hash", b"spec_hash", "status", b"status", "sub_group_policies", b"sub_group_policies", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "creation_time", b"creation_time", "labels", b"labels", "min_member", b"min_member", "min_resources", b"min_resources", "min_resources_milli", b"min_resources_milli", "min_task_member", b"min_task_member", "name", b"name", "namespace", b"namespace", "network_topology", b"network_topology", "preemptable", b"preemptable", "priority_class_name", b"priority_class_name", "queue", b"queue", "revocable_zone", b"revocable_zone", "sla_waiting_time", b"sla_waiting_time", "spec_hash", b"spec_hash", "status", b"status", "sub_group_policies", b"sub_group_policies", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__sla_waiting_time_ns: _TypeAlias = _typing.Literal["sla_waiting_time_ns"]  # noqa: Y015
-    _WhichOneofArgType__sla_waiting_time_ns: _TypeAlias = _typing.Literal["_sla_waiting_time_ns", b"_sla_waiting_time_ns"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__sla_waiting_time_ns) -> _WhichOneofReturnType__sla_waiting_time_ns | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PodGroup: _TypeAlias = PodGroup  # noqa: Y015
 
@@ -488,7 +492,7 @@ class Queue(_message.Message):
 
     UID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    CREATION_TIME_NS_FIELD_NUMBER: _builtins.int
+    CREATION_TIME_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
     WEIGHT_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
@@ -503,7 +507,6 @@ class Queue(_message.Message):
     uid: _builtins.str
     """Never empty, like the name."""
     name: _builtins.str
-    creation_time_ns: _builtins.int
     weight: _builtins.int
     """Absent: 1."""
     priority: _builtins.int
@@ -512,6 +515,8 @@ class Queue(_message.Message):
     reclaimable: _builtins.bool
     """Absent: not given, which counts as true."""
     state: Global___QueueState.ValueType
+    @_builtins.property
+    def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -533,7 +538,7 @@ class Queue(_message.Message):
         *,
         uid: _builtins.str = ...,
         name: _builtins.str = ...,
-        creation_time_ns: _builtins.int = ...,
+        creation_time: _timestamp_pb2.Timestamp | None = ...,
         annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         weight: _builtins.int | None = ...,
         priority: _builtins.int = ...,
@@ -546,9 +551,9 @@ class Queue(_message.Message):
         state: Global___QueueState.ValueType = ...,
         allocated: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_reclaimable", b"_reclaimable", "_weight", b"_weight", "affinity", b"affinity", "capability", b"capability", "deserved", b"deserved", "guarantee", b"guarantee", "reclaimable", b"reclaimable", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_reclaimable", b"_reclaimable", "_weight", b"_weight", "affinity", b"affinity", "capability", b"capability", "creation_time", b"creation_time", "deserved", b"deserved", "guarantee", b"guarantee", "reclaimable", b"reclaimable", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reclaimable", b"_reclaimable", "_weight", b"_weight", "affinity", b"affinity", "allocated", b"allocated", "annotations", b"annotations", "capability", b"capability", "creation_time_ns", b"creation_time_ns", "deserved", b"deserved", "guarantee", b"guarantee", "name", b"name", "parent", b"parent", "priority", b"priority", "reclaimable", b"reclaimable", "state", b"state", "uid", b"uid", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reclaimable", b"_reclaimable", "_weight", b"_weight", "affinity", b"affinity", "allocated", b"allocated", "annotations", b"annotations", "capability", b"capability", "creation_time", b"creation_time", "deserved", b"deserved", "guarantee", b"guarantee", "name", b"name", "parent", b"parent", "priority", b"priority", "reclaimable", b"reclaimable", "state", b"state", "uid", b"uid", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reclaimable: _TypeAlias = _typing.Literal["reclaimable"]  # noqa: Y015
     _WhichOneofArgType__reclaimable: _TypeAlias = _typing.Literal["_reclaimable", b"_reclaimable"]  # noqa: Y015
@@ -732,7 +737,7 @@ class PodDisruptionBudget(_message.Message):
     DISRUPTIONS_ALLOWED_FIELD_NUMBER: _builtins.int
     DISRUPTED_PODS_FIELD_NUMBER: _builtins.int
     MIN_AVAILABLE_FIELD_NUMBER: _builtins.int
-    CREATION_TIME_NS_FIELD_NUMBER: _builtins.int
+    CREATION_TIME_FIELD_NUMBER: _builtins.int
     CONTROLLER_UID_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """Never empty, like namespace and name."""
@@ -741,7 +746,6 @@ class PodDisruptionBudget(_message.Message):
     disruptions_allowed: _builtins.int
     min_available: _builtins.int
     """The integer minAvailable, 0 when it is a percentage or not given."""
-    creation_time_ns: _builtins.int
     controller_uid: _builtins.str
     @_builtins.property
     def selector(self) -> _selector_pb2.LabelSelector:
@@ -751,6 +755,8 @@ class PodDisruptionBudget(_message.Message):
     def disrupted_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of pods whose eviction was granted but not yet seen."""
 
+    @_builtins.property
+    def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
@@ -761,12 +767,12 @@ class PodDisruptionBudget(_message.Message):
         disruptions_allowed: _builtins.int = ...,
         disrupted_pods: _abc.Iterable[_builtins.str] | None = ...,
         min_available: _builtins.int = ...,
-        creation_time_ns: _builtins.int = ...,
+        creation_time: _timestamp_pb2.Timestamp | None = ...,
         controller_uid: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["selector", b"selector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time", "selector", b"selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["controller_uid", b"controller_uid", "creation_time_ns", b"creation_time_ns", "disrupted_pods", b"disrupted_pods", "disruptions_allowed", b"disruptions_allowed", "min_available", b"min_available", "name", b"name", "namespace", b"namespace", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["controller_uid", b"controller_uid", "creation_time", b"creation_time", "disrupted_pods", b"disrupted_pods", "disruptions_allowed", b"disruptions_allowed", "min_available", b"min_available", "name", b"name", "namespace", b"namespace", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,13 +24,14 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from pumice.v1 import configuration_pb2 as pumice_dot_v1_dot_configuration__pb2
+from pumice.v1 import core_pb2 as pumice_dot_v1_dot_core__pb2
 from pumice.v1 import group_pb2 as pumice_dot_v1_dot_group__pb2
 from pumice.v1 import reason_pb2 as pumice_dot_v1_dot_reason__pb2
 from pumice.v1 import resource_pb2 as pumice_dot_v1_dot_resource__pb2
 from pumice.v1 import session_pb2 as pumice_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"pumice/v1/inspection_service.proto\x12\tpumice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpumice/v1/configuration.proto\x1a\x15pumice/v1/group.proto\x1a\x16pumice/v1/reason.proto\x1a\x18pumice/v1/resource.proto\x1a\x17pumice/v1/session.proto\"\xe3\x02\n\tQueueInfo\x12$\n\x05share\x18\x01 \x01(\x0b\x32\x15.pumice.v1.QueueShare\x12\x0e\n\x06parent\x18\x02 \x01(\t\x12$\n\x05state\x18\x03 \x01(\x0e\x32\x15.pumice.v1.QueueState\x12\x0e\n\x06weight\x18\x04 \x01(\x05\x12\x10\n\x08priority\x18\x05 \x01(\x05\x12\x13\n\x0breclaimable\x18\x06 \x01(\x08\x12+\n\ncapability\x18\x07 \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12*\n\tguarantee\x18\x08 \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12\x19\n\x11pending_job_count\x18\t \x01(\x05\x12\x19\n\x11inqueue_job_count\x18\n \x01(\x05\x12\x19\n\x11running_job_count\x18\x0b \x01(\x05\x12\x19\n\x11unknown_job_count\x18\x0c \x01(\x05\"K\n\x11ListQueuesRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"z\n\x12ListQueuesResponse\x12$\n\x06queues\x18\x01 \x03(\x0b\x32\x14.pumice.v1.QueueInfo\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x04 \x01(\x03\"\xdf\x03\n\x07JobInfo\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\r\n\x05queue\x18\x04 \x01(\t\x12\'\n\x05phase\x18\x05 \x01(\x0e\x32\x18.pumice.v1.PodGroupPhase\x12\x10\n\x08priority\x18\x06 \x01(\x05\x12\x12\n\nmin_member\x18\x07 \x01(\x05\x12\x15\n\rpending_count\x18\x08 \x01(\x05\x12\x15\n\rrunning_count\x18\t \x01(\x05\x12\x17\n\x0fsucceeded_count\x18\n \x01(\x05\x12\x14\n\x0c\x66\x61iled_count\x18\x0b \x01(\x05\x12\x13\n\x0b\x62ound_count\x18\x0c \x01(\x05\x12\x17\n\x0freleasing_count\x18\r \x01(\x05\x12\x31\n\rcreation_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\tallocated\x18\x0f \x03(\x0b\x32!.pumice.v1.JobInfo.AllocatedEntry\x12\"\n\x07reasons\x18\x10 \x03(\x0b\x32\x11.pumice.v1.Reason\x1a\x30\n\x0e\x41llocatedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x95\x01\n\x0fListJobsRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\x12\r\n\x05queue\x18\x05 \x01(\t\x12(\n\x06phases\x18\x06 \x03(\x0e\x32\x18.pumice.v1.PodGroupPhase\"t\n\x10ListJobsResponse\x12 \n\x04jobs\x18\x01 \x03(\x0b\x32\x12.pumice.v1.JobInfo\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x04 \x01(\x03\"\xc8\x04\n\x08NodeInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\runschedulable\x18\x02 \x01(\x08\x12\x0f\n\x07missing\x18\x03 \x01(\x08\x12\x39\n\x0b\x61llocatable\x18\x04 \x03(\x0b\x32$.pumice.v1.NodeInfo.AllocatableEntry\x12+\n\x04used\x18\x05 \x03(\x0b\x32\x1d.pumice.v1.NodeInfo.UsedEntry\x12+\n\x04idle\x18\x06 \x03(\x0b\x32\x1d.pumice.v1.NodeInfo.IdleEntry\x12\x35\n\treleasing\x18\x07 \x03(\x0b\x32\".pumice.v1.NodeInfo.ReleasingEntry\x12\x35\n\tpipelined\x18\x08 \x03(\x0b\x32\".pumice.v1.NodeInfo.PipelinedEntry\x12\x11\n\tpod_count\x18\t \x01(\x05\x1a\x32\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a+\n\tUsedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a+\n\tIdleEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0eReleasingEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0ePipelinedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"J\n\x10ListNodesRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"w\n\x11ListNodesResponse\x12\"\n\x05nodes\x18\x01 \x03(\x0b\x32\x13.pumice.v1.NodeInfo\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x04 \x01(\x03\"c\n\x13ListSessionsRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x14\n\x0c\x64\x65\x63ided_only\x18\x04 \x01(\x08\"\\\n\x14ListSessionsResponse\x12+\n\x08sessions\x18\x01 \x03(\x0b\x32\x19.pumice.v1.SessionSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"5\n\x11GetSessionRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x03\"?\n\x12GetSessionResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.pumice.v1.SessionDetail\"T\n\x14WatchSessionsRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x15\n\rafter_session\x18\x02 \x01(\x03\x12\x14\n\x0c\x64\x65\x63ided_only\x18\x03 \x01(\x08\"Y\n\x15WatchSessionsResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.pumice.v1.SessionDetail\x12\x15\n\rskipped_count\x18\x02 \x01(\x03\"#\n\x10GetConfigRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\"\xf5\x01\n\x11GetConfigResponse\x12/\n\rconfiguration\x18\x01 \x01(\x0b\x32\x18.pumice.v1.Configuration\x12\x1d\n\x15\x65\x66\x66\x65\x63tive_config_hash\x18\x02 \x01(\t\x12\x31\n\raccepted_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x08rejected\x18\x04 \x01(\x0b\x32\x18.pumice.v1.Configuration\x12\x31\n\x08problems\x18\x05 \x03(\x0b\x32\x1f.pumice.v1.ConfigurationProblem\"E\n\x12\x43heckConfigRequest\x12/\n\rconfiguration\x18\x01 \x01(\x0b\x32\x18.pumice.v1.Configuration\"@\n\x11\x43onfigurationNote\x12\x0c\n\x04line\x18\x01 \x01(\x05\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07meaning\x18\x03 \x01(\t\"\x99\x01\n\x13\x43heckConfigResponse\x12\r\n\x05valid\x18\x01 \x01(\x08\x12\x31\n\x08problems\x18\x02 \x03(\x0b\x32\x1f.pumice.v1.ConfigurationProblem\x12+\n\x05notes\x18\x03 \x03(\x0b\x32\x1c.pumice.v1.ConfigurationNote\x12\x13\n\x0b\x63onfig_hash\x18\x04 \x01(\t2\xf3\x04\n\x11InspectionService\x12I\n\nListQueues\x12\x1c.pumice.v1.ListQueuesRequest\x1a\x1d.pumice.v1.ListQueuesResponse\x12\x43\n\x08ListJobs\x12\x1a.pumice.v1.ListJobsRequest\x1a\x1b.pumice.v1.ListJobsResponse\x12\x46\n\tListNodes\x12\x1b.pumice.v1.ListNodesRequest\x1a\x1c.pumice.v1.ListNodesResponse\x12O\n\x0cListSessions\x12\x1e.pumice.v1.ListSessionsRequest\x1a\x1f.pumice.v1.ListSessionsResponse\x12I\n\nGetSession\x12\x1c.pumice.v1.GetSessionRequest\x1a\x1d.pumice.v1.GetSessionResponse\x12T\n\rWatchSessions\x12\x1f.pumice.v1.WatchSessionsRequest\x1a .pumice.v1.WatchSessionsResponse0\x01\x12\x46\n\tGetConfig\x12\x1b.pumice.v1.GetConfigRequest\x1a\x1c.pumice.v1.GetConfigResponse\x12L\n\x0b\x43heckConfig\x12\x1d.pumice.v1.CheckConfigRequest\x1a\x1e.pumice.v1.CheckConfigResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"pumice/v1/inspection_service.proto\x12\tpumice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpumice/v1/configuration.proto\x1a\x14pumice/v1/core.proto\x1a\x15pumice/v1/group.proto\x1a\x16pumice/v1/reason.proto\x1a\x18pumice/v1/resource.proto\x1a\x17pumice/v1/session.proto\"\xc3\x02\n\x0b\x43lusterInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nadapter_id\x18\x02 \x01(\t\x12\x17\n\x0f\x61\x64\x61pter_version\x18\x03 \x01(\t\x12\x30\n\x0c\x63onnect_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x65poch\x18\x05 \x01(\x03\x12\x1f\n\x05pause\x18\x06 \x01(\x0b\x32\x10.pumice.v1.Pause\x12\x14\n\x0clast_session\x18\x07 \x01(\x03\x12\x35\n\x11last_session_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\robject_counts\x18\t \x03(\x0b\x32\x14.pumice.v1.KindCount\x12\x1d\n\x15rejected_object_count\x18\n \x01(\x05\"<\n\x13ListClustersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"|\n\x14ListClustersResponse\x12(\n\x08\x63lusters\x18\x01 \x03(\x0b\x32\x16.pumice.v1.ClusterInfo\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12!\n\x04\x63ore\x18\x03 \x01(\x0b\x32\x13.pumice.v1.CoreInfo\"\xe3\x02\n\tQueueInfo\x12$\n\x05share\x18\x01 \x01(\x0b\x32\x15.pumice.v1.QueueShare\x12\x0e\n\x06parent\x18\x02 \x01(\t\x12$\n\x05state\x18\x03 \x01(\x0e\x32\x15.pumice.v1.QueueState\x12\x0e\n\x06weight\x18\x04 \x01(\x05\x12\x10\n\x08priority\x18\x05 \x01(\x05\x12\x13\n\x0breclaimable\x18\x06 \x01(\x08\x12+\n\ncapability\x18\x07 \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12*\n\tguarantee\x18\x08 \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12\x19\n\x11pending_job_count\x18\t \x01(\x05\x12\x19\n\x11inqueue_job_count\x18\n \x01(\x05\x12\x19\n\x11running_job_count\x18\x0b \x01(\x05\x12\x19\n\x11unknown_job_count\x18\x0c \x01(\x05\"K\n\x11ListQueuesRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x9b\x01\n\x12ListQueuesResponse\x12$\n\x06queues\x18\x01 \x03(\x0b\x32\x14.pumice.v1.QueueInfo\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x04 \x01(\x03\x12\x1f\n\x05pause\x18\x05 \x01(\x0b\x32\x10.pumice.v1.Pause\"\xdf\x03\n\x07JobInfo\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\r\n\x05queue\x18\x04 \x01(\t\x12\'\n\x05phase\x18\x05 \x01(\x0e\x32\x18.pumice.v1.PodGroupPhase\x12\x10\n\x08priority\x18\x06 \x01(\x05\x12\x12\n\nmin_member\x18\x07 \x01(\x05\x12\x15\n\rpending_count\x18\x08 \x01(\x05\x12\x15\n\rrunning_count\x18\t \x01(\x05\x12\x17\n\x0fsucceeded_count\x18\n \x01(\x05\x12\x14\n\x0c\x66\x61iled_count\x18\x0b \x01(\x05\x12\x13\n\x0b\x62ound_count\x18\x0c \x01(\x05\x12\x17\n\x0freleasing_count\x18\r \x01(\x05\x12\x31\n\rcreation_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\tallocated\x18\x0f \x03(\x0b\x32!.pumice.v1.JobInfo.AllocatedEntry\x12\"\n\x07reasons\x18\x10 \x03(\x0b\x32\x11.pumice.v1.Reason\x1a\x30\n\x0e\x41llocatedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x95\x01\n\x0fListJobsRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x11\n\tnamespace\x18\x04 \x01(\t\x12\r\n\x05queue\x18\x05 \x01(\t\x12(\n\x06phases\x18\x06 \x03(\x0e\x32\x18.pumice.v1.PodGroupPhase\"\x95\x01\n\x10ListJobsResponse\x12 \n\x04jobs\x18\x01 \x03(\x0b\x32\x12.pumice.v1.JobInfo\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x04 \x01(\x03\x12\x1f\n\x05pause\x18\x05 \x01(\x0b\x32\x10.pumice.v1.Pause\"\xc8\x04\n\x08NodeInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\runschedulable\x18\x02 \x01(\x08\x12\x0f\n\x07missing\x18\x03 \x01(\x08\x12\x39\n\x0b\x61llocatable\x18\x04 \x03(\x0b\x32$.pumice.v1.NodeInfo.AllocatableEntry\x12+\n\x04used\x18\x05 \x03(\x0b\x32\x1d.pumice.v1.NodeInfo.UsedEntry\x12+\n\x04idle\x18\x06 \x03(\x0b\x32\x1d.pumice.v1.NodeInfo.IdleEntry\x12\x35\n\treleasing\x18\x07 \x03(\x0b\x32\".pumice.v1.NodeInfo.ReleasingEntry\x12\x35\n\tpipelined\x18\x08 \x03(\x0b\x32\".pumice.v1.NodeInfo.PipelinedEntry\x12\x11\n\tpod_count\x18\t \x01(\x05\x1a\x32\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a+\n\tUsedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a+\n\tIdleEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0eReleasingEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0ePipelinedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"J\n\x10ListNodesRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x98\x01\n\x11ListNodesResponse\x12\"\n\x05nodes\x18\x01 \x03(\x0b\x32\x13.pumice.v1.NodeInfo\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\x03\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x04 \x01(\x03\x12\x1f\n\x05pause\x18\x05 \x01(\x0b\x32\x10.pumice.v1.Pause\"c\n\x13ListSessionsRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x14\n\x0c\x64\x65\x63ided_only\x18\x04 \x01(\x08\"\\\n\x14ListSessionsResponse\x12+\n\x08sessions\x18\x01 \x03(\x0b\x32\x19.pumice.v1.SessionSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\\\n\x11GetSessionRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x03\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"X\n\x12GetSessionResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.pumice.v1.SessionDetail\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"T\n\x14WatchSessionsRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x15\n\rafter_session\x18\x02 \x01(\x03\x12\x14\n\x0c\x64\x65\x63ided_only\x18\x03 \x01(\x08\"Y\n\x15WatchSessionsResponse\x12)\n\x07session\x18\x01 \x01(\x0b\x32\x18.pumice.v1.SessionDetail\x12\x15\n\rskipped_count\x18\x02 \x01(\x03\"#\n\x10GetConfigRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\"\xb9\x02\n\x11GetConfigResponse\x12/\n\rconfiguration\x18\x01 \x01(\x0b\x32\x18.pumice.v1.Configuration\x12\x1d\n\x15\x65\x66\x66\x65\x63tive_config_hash\x18\x02 \x01(\t\x12\x31\n\raccepted_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x08rejected\x18\x04 \x01(\x0b\x32\x18.pumice.v1.Configuration\x12\x31\n\x08problems\x18\x05 \x03(\x0b\x32\x1f.pumice.v1.ConfigurationProblem\x12!\n\x04\x63ore\x18\x06 \x01(\x0b\x32\x13.pumice.v1.CoreInfo\x12\x1f\n\x05pause\x18\x07 \x01(\x0b\x32\x10.pumice.v1.Pause\"E\n\x12\x43heckConfigRequest\x12/\n\rconfiguration\x18\x01 \x01(\x0b\x32\x18.pumice.v1.Configuration\"@\n\x11\x43onfigurationNote\x12\x0c\n\x04line\x18\x01 \x01(\x05\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x0f\n\x07meaning\x18\x03 \x01(\t\"\x99\x01\n\x13\x43heckConfigResponse\x12\r\n\x05valid\x18\x01 \x01(\x08\x12\x31\n\x08problems\x18\x02 \x03(\x0b\x32\x1f.pumice.v1.ConfigurationProblem\x12+\n\x05notes\x18\x03 \x03(\x0b\x32\x1c.pumice.v1.ConfigurationNote\x12\x13\n\x0b\x63onfig_hash\x18\x04 \x01(\t2\xc4\x05\n\x11InspectionService\x12O\n\x0cListClusters\x12\x1e.pumice.v1.ListClustersRequest\x1a\x1f.pumice.v1.ListClustersResponse\x12I\n\nListQueues\x12\x1c.pumice.v1.ListQueuesRequest\x1a\x1d.pumice.v1.ListQueuesResponse\x12\x43\n\x08ListJobs\x12\x1a.pumice.v1.ListJobsRequest\x1a\x1b.pumice.v1.ListJobsResponse\x12\x46\n\tListNodes\x12\x1b.pumice.v1.ListNodesRequest\x1a\x1c.pumice.v1.ListNodesResponse\x12O\n\x0cListSessions\x12\x1e.pumice.v1.ListSessionsRequest\x1a\x1f.pumice.v1.ListSessionsResponse\x12I\n\nGetSession\x12\x1c.pumice.v1.GetSessionRequest\x1a\x1d.pumice.v1.GetSessionResponse\x12T\n\rWatchSessions\x12\x1f.pumice.v1.WatchSessionsRequest\x1a .pumice.v1.WatchSessionsResponse0\x01\x12\x46\n\tGetConfig\x12\x1b.pumice.v1.GetConfigRequest\x1a\x1c.pumice.v1.GetConfigResponse\x12L\n\x0b\x43heckConfig\x12\x1d.pumice.v1.CheckConfigRequest\x1a\x1e.pumice.v1.CheckConfigResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,58 +50,64 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODEINFO_RELEASINGENTRY']._serialized_options = b'8\001'
   _globals['_NODEINFO_PIPELINEDENTRY']._loaded_options = None
   _globals['_NODEINFO_PIPELINEDENTRY']._serialized_options = b'8\001'
-  _globals['_QUEUEINFO']._serialized_start=212
-  _globals['_QUEUEINFO']._serialized_end=567
-  _globals['_LISTQUEUESREQUEST']._serialized_start=569
-  _globals['_LISTQUEUESREQUEST']._serialized_end=644
-  _globals['_LISTQUEUESRESPONSE']._serialized_start=646
-  _globals['_LISTQUEUESRESPONSE']._serialized_end=768
-  _globals['_JOBINFO']._serialized_start=771
-  _globals['_JOBINFO']._serialized_end=1250
-  _globals['_JOBINFO_ALLOCATEDENTRY']._serialized_start=1202
-  _globals['_JOBINFO_ALLOCATEDENTRY']._serialized_end=1250
-  _globals['_LISTJOBSREQUEST']._serialized_start=1253
-  _globals['_LISTJOBSREQUEST']._serialized_end=1402
-  _globals['_LISTJOBSRESPONSE']._serialized_start=1404
-  _globals['_LISTJOBSRESPONSE']._serialized_end=1520
-  _globals['_NODEINFO']._serialized_start=1523
-  _globals['_NODEINFO']._serialized_end=2107
-  _globals['_NODEINFO_ALLOCATABLEENTRY']._serialized_start=1867
-  _globals['_NODEINFO_ALLOCATABLEENTRY']._serialized_end=1917
-  _globals['_NODEINFO_USEDENTRY']._serialized_start=1919
-  _globals['_NODEINFO_USEDENTRY']._serialized_end=1962
-  _globals['_NODEINFO_IDLEENTRY']._serialized_start=1964
-  _globals['_NODEINFO_IDLEENTRY']._serialized_end=2007
-  _globals['_NODEINFO_RELEASINGENTRY']._serialized_start=2009
-  _globals['_NODEINFO_RELEASINGENTRY']._serialized_end=2057
-  _globals['_NODEINFO_PIPELINEDENTRY']._serialized_start=2059
-  _globals['_NODEINFO_PIPELINEDENTRY']._serialized_end=2107
-  _globals['_LISTNODESREQUEST']._serialized_start=2109
-  _globals['_LISTNODESREQUEST']._serialized_end=2183
-  _globals['_LISTNODESRESPONSE']._serialized_start=2185
-  _globals['_LISTNODESRESPONSE']._serialized_end=2304
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=2306
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=2405
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=2407
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=2499
-  _globals['_GETSESSIONREQUEST']._serialized_start=2501
-  _globals['_GETSESSIONREQUEST']._serialized_end=2554
-  _globals['_GETSESSIONRESPONSE']._serialized_start=2556
-  _globals['_GETSESSIONRESPONSE']._serialized_end=2619
-  _globals['_WATCHSESSIONSREQUEST']._serialized_start=2621
-  _globals['_WATCHSESSIONSREQUEST']._serialized_end=2705
-  _globals['_WATCHSESSIONSRESPONSE']._serialized_start=2707
-  _globals['_WATCHSESSIONSRESPONSE']._serialized_end=2796
-  _globals['_GETCONFIGREQUEST']._serialized_start=2798
-  _globals['_GETCONFIGREQUEST']._serialized_end=2833
-  _globals['_GETCONFIGRESPONSE']._serialized_start=2836
-  _globals['_GETCONFIGRESPONSE']._serialized_end=3081
-  _globals['_CHECKCONFIGREQUEST']._serialized_start=3083
-  _globals['_CHECKCONFIGREQUEST']._serialized_end=3152
-  _globals['_CONFIGURATIONNOTE']._serialized_start=3154
-  _globals['_CONFIGURATIONNOTE']._serialized_end=3218
-  _globals['_CHECKCONFIGRESPONSE']._serialized_start=3221
-  _globals['_CHECKCONFIGRESPONSE']._serialized_end=3374
-  _globals['_INSPECTIONSERVICE']._serialized_start=3377
-  _globals['_INSPECTIONSERVICE']._serialized_end=4004
+  _globals['_CLUSTERINFO']._serialized_start=234
+  _globals['_CLUSTERINFO']._serialized_end=557
+  _globals['_LISTCLUSTERSREQUEST']._serialized_start=559
+  _globals['_LISTCLUSTERSREQUEST']._serialized_end=619
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_start=621
+  _globals['_LISTCLUSTERSRESPONSE']._serialized_end=745
+  _globals['_QUEUEINFO']._serialized_start=748
+  _globals['_QUEUEINFO']._serialized_end=1103
+  _globals['_LISTQUEUESREQUEST']._serialized_start=1105
+  _globals['_LISTQUEUESREQUEST']._serialized_end=1180
+  _globals['_LISTQUEUESRESPONSE']._serialized_start=1183
+  _globals['_LISTQUEUESRESPONSE']._serialized_end=1338
+  _globals['_JOBINFO']._serialized_start=1341
+  _globals['_JOBINFO']._serialized_end=1820
+  _globals['_JOBINFO_ALLOCATEDENTRY']._serialized_start=1772
+  _globals['_JOBINFO_ALLOCATEDENTRY']._serialized_end=1820
+  _globals['_LISTJOBSREQUEST']._serialized_start=1823
+  _globals['_LISTJOBSREQUEST']._serialized_end=1972
+  _globals['_LISTJOBSRESPONSE']._serialized_start=1975
+  _globals['_LISTJOBSRESPONSE']._serialized_end=2124
+  _globals['_NODEINFO']._serialized_start=2127
+  _globals['_NODEINFO']._serialized_end=2711
+  _globals['_NODEINFO_ALLOCATABLEENTRY']._serialized_start=2471
+  _globals['_NODEINFO_ALLOCATABLEENTRY']._serialized_end=2521
+  _globals['_NODEINFO_USEDENTRY']._serialized_start=2523
+  _globals['_NODEINFO_USEDENTRY']._serialized_end=2566
+  _globals['_NODEINFO_IDLEENTRY']._serialized_start=2568
+  _globals['_NODEINFO_IDLEENTRY']._serialized_end=2611
+  _globals['_NODEINFO_RELEASINGENTRY']._serialized_start=2613
+  _globals['_NODEINFO_RELEASINGENTRY']._serialized_end=2661
+  _globals['_NODEINFO_PIPELINEDENTRY']._serialized_start=2663
+  _globals['_NODEINFO_PIPELINEDENTRY']._serialized_end=2711
+  _globals['_LISTNODESREQUEST']._serialized_start=2713
+  _globals['_LISTNODESREQUEST']._serialized_end=2787
+  _globals['_LISTNODESRESPONSE']._serialized_start=2790
+  _globals['_LISTNODESRESPONSE']._serialized_end=2942
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=2944
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=3043
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=3045
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=3137
+  _globals['_GETSESSIONREQUEST']._serialized_start=3139
+  _globals['_GETSESSIONREQUEST']._serialized_end=3231
+  _globals['_GETSESSIONRESPONSE']._serialized_start=3233
+  _globals['_GETSESSIONRESPONSE']._serialized_end=3321
+  _globals['_WATCHSESSIONSREQUEST']._serialized_start=3323
+  _globals['_WATCHSESSIONSREQUEST']._serialized_end=3407
+  _globals['_WATCHSESSIONSRESPONSE']._serialized_start=3409
+  _globals['_WATCHSESSIONSRESPONSE']._serialized_end=3498
+  _globals['_GETCONFIGREQUEST']._serialized_start=3500
+  _globals['_GETCONFIGREQUEST']._serialized_end=3535
+  _globals['_GETCONFIGRESPONSE']._serialized_start=3538
+  _globals['_GETCONFIGRESPONSE']._serialized_end=3851
+  _globals['_CHECKCONFIGREQUEST']._serialized_start=3853
+  _globals['_CHECKCONFIGREQUEST']._serialized_end=3922
+  _globals['_CONFIGURATIONNOTE']._serialized_start=3924
+  _globals['_CONFIGURATIONNOTE']._serialized_end=3988
+  _globals['_CHECKCONFIGRESPONSE']._serialized_start=3991
+  _globals['_CHECKCONFIGRESPONSE']._serialized_end=4144
+  _globals['_INSPECTIONSERVICE']._serialized_start=4147
+  _globals['_INSPECTIONSERVICE']._serialized_end=4855
 # @@protoc_insertion_point(module_scope)

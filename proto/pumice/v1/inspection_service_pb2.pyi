@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from pumice.v1 import configuration_pb2 as _configuration_pb2
+from pumice.v1 import core_pb2 as _core_pb2
 from pumice.v1 import group_pb2 as _group_pb2
 from pumice.v1 import reason_pb2 as _reason_pb2
 from pumice.v1 import resource_pb2 as _resource_pb2
@@ -23,6 +24,117 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+@_typing.final
+class ClusterInfo(_message.Message):
+    """A cluster as this core sees it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ADAPTER_ID_FIELD_NUMBER: _builtins.int
+    ADAPTER_VERSION_FIELD_NUMBER: _builtins.int
+    CONNECT_TIME_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
+    LAST_SESSION_FIELD_NUMBER: _builtins.int
+    LAST_SESSION_TIME_FIELD_NUMBER: _builtins.int
+    OBJECT_COUNTS_FIELD_NUMBER: _builtins.int
+    REJECTED_OBJECT_COUNT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    adapter_id: _builtins.str
+    """The adapter that is connected; empty: none is."""
+    adapter_version: _builtins.str
+    epoch: _builtins.int
+    """The highest epoch that was served."""
+    last_session: _builtins.int
+    """The last session and its time. Absent: none ran."""
+    rejected_object_count: _builtins.int
+    """Objects that were set aside."""
+    @_builtins.property
+    def connect_time(self) -> _timestamp_pb2.Timestamp:
+        """Since when the adapter is connected. Absent: none is."""
+
+    @_builtins.property
+    def pause(self) -> _core_pb2.Pause:
+        """Why nothing is scheduled; absent: the cluster is scheduled."""
+
+    @_builtins.property
+    def last_session_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def object_counts(self) -> _containers.RepeatedCompositeFieldContainer[_core_pb2.KindCount]:
+        """Objects by kind, in the order of kinds."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        adapter_id: _builtins.str = ...,
+        adapter_version: _builtins.str = ...,
+        connect_time: _timestamp_pb2.Timestamp | None = ...,
+        epoch: _builtins.int = ...,
+        pause: _core_pb2.Pause | None = ...,
+        last_session: _builtins.int = ...,
+        last_session_time: _timestamp_pb2.Timestamp | None = ...,
+        object_counts: _abc.Iterable[_core_pb2.KindCount] | None = ...,
+        rejected_object_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["connect_time", b"connect_time", "last_session_time", b"last_session_time", "pause", b"pause"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter_id", b"adapter_id", "adapter_version", b"adapter_version", "connect_time", b"connect_time", "epoch", b"epoch", "last_session", b"last_session", "last_session_time", b"last_session_time", "name", b"name", "object_counts", b"object_counts", "pause", b"pause", "rejected_object_count", b"rejected_object_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClusterInfo: _TypeAlias = ClusterInfo  # noqa: Y015
+
+@_typing.final
+class ListClustersRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListClustersRequest: _TypeAlias = ListClustersRequest  # noqa: Y015
+
+@_typing.final
+class ListClustersResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    CORE_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClusterInfo]: ...
+    @_builtins.property
+    def core(self) -> _core_pb2.CoreInfo: ...
+    def __init__(
+        self,
+        *,
+        clusters: _abc.Iterable[Global___ClusterInfo] | None = ...,
+        next_page_token: _builtins.str = ...,
+        core: _core_pb2.CoreInfo | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["core", b"core"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clusters", b"clusters", "core", b"core", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListClustersResponse: _TypeAlias = ListClustersResponse  # noqa: Y015
 
 @_typing.final
 class QueueInfo(_message.Message):
@@ -116,12 +228,17 @@ class ListQueuesResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     BASED_ON_SEQ_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     session: _builtins.int
     """The last session that ran, and the last op it saw."""
     based_on_seq: _builtins.int
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueInfo]: ...
+    @_builtins.property
+    def pause(self) -> _core_pb2.Pause:
+        """Why nothing is scheduled; absent: the cluster is scheduled."""
+
     def __init__(
         self,
         *,
@@ -129,10 +246,11 @@ class ListQueuesResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         session: _builtins.int = ...,
         based_on_seq: _builtins.int = ...,
+        pause: _core_pb2.Pause | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "next_page_token", b"next_page_token", "queues", b"queues", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "next_page_token", b"next_page_token", "pause", b"pause", "queues", b"queues", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -276,11 +394,16 @@ class ListJobsResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     BASED_ON_SEQ_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     session: _builtins.int
     based_on_seq: _builtins.int
     @_builtins.property
     def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobInfo]: ...
+    @_builtins.property
+    def pause(self) -> _core_pb2.Pause:
+        """Why nothing is scheduled; absent: the cluster is scheduled."""
+
     def __init__(
         self,
         *,
@@ -288,10 +411,11 @@ class ListJobsResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         session: _builtins.int = ...,
         based_on_seq: _builtins.int = ...,
+        pause: _core_pb2.Pause | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "jobs", b"jobs", "next_page_token", b"next_page_token", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "jobs", b"jobs", "next_page_token", b"next_page_token", "pause", b"pause", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -487,11 +611,16 @@ class ListNodesResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     BASED_ON_SEQ_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     session: _builtins.int
     based_on_seq: _builtins.int
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeInfo]: ...
+    @_builtins.property
+    def pause(self) -> _core_pb2.Pause:
+        """Why nothing is scheduled; absent: the cluster is scheduled."""
+
     def __init__(
         self,
         *,
@@ -499,10 +628,11 @@ class ListNodesResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         session: _builtins.int = ...,
         based_on_seq: _builtins.int = ...,
+        pause: _core_pb2.Pause | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "next_page_token", b"next_page_token", "nodes", b"nodes", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "next_page_token", b"next_page_token", "nodes", b"nodes", "pause", b"pause", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -566,18 +696,26 @@ class GetSessionRequest(_message.Message):
 
     CLUSTER_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     session: _builtins.int
     """0: the last one."""
+    page_size: _builtins.int
+    """Decisions and waits in one page together."""
+    page_token: _builtins.str
+    """The token names the session; `session` may be 0 with it."""
     def __init__(
         self,
         *,
         cluster: _builtins.str = ...,
         session: _builtins.int = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "page_size", b"page_size", "page_token", b"page_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -588,16 +726,21 @@ class GetSessionResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
     @_builtins.property
-    def session(self) -> _session_pb2.SessionDetail: ...
+    def session(self) -> _session_pb2.SessionDetail:
+        """The summary, and a page of decisions and waits. Faults are in the first page."""
+
     def __init__(
         self,
         *,
         session: _session_pb2.SessionDetail | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -684,6 +827,8 @@ class GetConfigResponse(_message.Message):
     ACCEPTED_TIME_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    CORE_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
     effective_config_hash: _builtins.str
     @_builtins.property
     def configuration(self) -> _configuration_pb2.Configuration:
@@ -691,7 +836,7 @@ class GetConfigResponse(_message.Message):
 
     @_builtins.property
     def accepted_time(self) -> _timestamp_pb2.Timestamp:
-        """Since when."""
+        """Since when it is in use. Absent: none is."""
 
     @_builtins.property
     def rejected(self) -> _configuration_pb2.Configuration:
@@ -699,6 +844,12 @@ class GetConfigResponse(_message.Message):
 
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[_configuration_pb2.ConfigurationProblem]: ...
+    @_builtins.property
+    def core(self) -> _core_pb2.CoreInfo: ...
+    @_builtins.property
+    def pause(self) -> _core_pb2.Pause:
+        """Why nothing is scheduled; absent: the cluster is scheduled."""
+
     def __init__(
         self,
         *,
@@ -707,10 +858,12 @@ class GetConfigResponse(_message.Message):
         accepted_time: _timestamp_pb2.Timestamp | None = ...,
         rejected: _configuration_pb2.Configuration | None = ...,
         problems: _abc.Iterable[_configuration_pb2.ConfigurationProblem] | None = ...,
+        core: _core_pb2.CoreInfo | None = ...,
+        pause: _core_pb2.Pause | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted_time", b"accepted_time", "configuration", b"configuration", "rejected", b"rejected"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted_time", b"accepted_time", "configuration", b"configuration", "core", b"core", "pause", b"pause", "rejected", b"rejected"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_time", b"accepted_time", "configuration", b"configuration", "effective_config_hash", b"effective_config_hash", "problems", b"problems", "rejected", b"rejected"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_time", b"accepted_time", "configuration", b"configuration", "core", b"core", "effective_config_hash", b"effective_config_hash", "pause", b"pause", "problems", b"problems", "rejected", b"rejected"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -29,9 +29,9 @@ class InspectionServiceStub:
     """For people and dashboards: what a core holds and does. Nothing here changes anything.
 
     Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
-    session, newest first): `page_size` 0 means 500, at most 5000; `page_token` is opaque, empty at
-    the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token or size.
+    session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
+    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
+    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
@@ -43,6 +43,11 @@ class InspectionServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.ListClusters = channel.unary_unary(
+                '/pumice.v1.InspectionService/ListClusters',
+                request_serializer=pumice_dot_v1_dot_inspection__service__pb2.ListClustersRequest.SerializeToString,
+                response_deserializer=pumice_dot_v1_dot_inspection__service__pb2.ListClustersResponse.FromString,
+                _registered_method=True)
         self.ListQueues = channel.unary_unary(
                 '/pumice.v1.InspectionService/ListQueues',
                 request_serializer=pumice_dot_v1_dot_inspection__service__pb2.ListQueuesRequest.SerializeToString,
@@ -89,13 +94,20 @@ class InspectionServiceServicer:
     """For people and dashboards: what a core holds and does. Nothing here changes anything.
 
     Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
-    session, newest first): `page_size` 0 means 500, at most 5000; `page_token` is opaque, empty at
-    the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token or size.
+    session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
+    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
+    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
+
+    def ListClusters(self, request, context):
+        """The clusters that this core serves or served. Errors: those of all.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def ListQueues(self, request, context):
         """Queues with their shares. Errors: those of all.
@@ -126,7 +138,7 @@ class InspectionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetSession(self, request, context):
-        """One session with all it decided. Errors: those of all, and
+        """One session with what it decided, page by page: first decisions, then waits. Errors: those of all, and
         * NOT_FOUND: the session is not kept any more, or has not run yet; details carry the range.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -160,6 +172,11 @@ class InspectionServiceServicer:
 
 def add_InspectionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'ListClusters': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListClusters,
+                    request_deserializer=pumice_dot_v1_dot_inspection__service__pb2.ListClustersRequest.FromString,
+                    response_serializer=pumice_dot_v1_dot_inspection__service__pb2.ListClustersResponse.SerializeToString,
+            ),
             'ListQueues': grpc.unary_unary_rpc_method_handler(
                     servicer.ListQueues,
                     request_deserializer=pumice_dot_v1_dot_inspection__service__pb2.ListQueuesRequest.FromString,
@@ -212,13 +229,40 @@ class InspectionService:
     """For people and dashboards: what a core holds and does. Nothing here changes anything.
 
     Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
-    session, newest first): `page_size` 0 means 500, at most 5000; `page_token` is opaque, empty at
-    the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token or size.
+    session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
+    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
+    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
+
+    @staticmethod
+    def ListClusters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pumice.v1.InspectionService/ListClusters',
+            pumice_dot_v1_dot_inspection__service__pb2.ListClustersRequest.SerializeToString,
+            pumice_dot_v1_dot_inspection__service__pb2.ListClustersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def ListQueues(request,

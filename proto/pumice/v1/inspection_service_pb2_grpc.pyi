@@ -30,9 +30,9 @@ class InspectionServiceStub:
     """For people and dashboards: what a core holds and does. Nothing here changes anything.
 
     Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
-    session, newest first): `page_size` 0 means 500, at most 5000; `page_token` is opaque, empty at
-    the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token or size.
+    session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
+    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
+    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
@@ -42,6 +42,8 @@ class InspectionServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> InspectionServiceAsyncStub: ...
+    ListClusters: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.ListClustersRequest, _inspection_service_pb2.ListClustersResponse]
+    """The clusters that this core serves or served. Errors: those of all."""
     ListQueues: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.ListQueuesRequest, _inspection_service_pb2.ListQueuesResponse]
     """Queues with their shares. Errors: those of all."""
     ListJobs: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.ListJobsRequest, _inspection_service_pb2.ListJobsResponse]
@@ -51,7 +53,7 @@ class InspectionServiceStub:
     ListSessions: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.ListSessionsRequest, _inspection_service_pb2.ListSessionsResponse]
     """The last sessions in figures; a core keeps some hundreds. Errors: those of all."""
     GetSession: _grpc.UnaryUnaryMultiCallable[_inspection_service_pb2.GetSessionRequest, _inspection_service_pb2.GetSessionResponse]
-    """One session with all it decided. Errors: those of all, and
+    """One session with what it decided, page by page: first decisions, then waits. Errors: those of all, and
     * NOT_FOUND: the session is not kept any more, or has not run yet; details carry the range.
     """
     WatchSessions: _grpc.UnaryStreamMultiCallable[_inspection_service_pb2.WatchSessionsRequest, _inspection_service_pb2.WatchSessionsResponse]
@@ -71,15 +73,17 @@ class InspectionServiceAsyncStub(InspectionServiceStub):
     """For people and dashboards: what a core holds and does. Nothing here changes anything.
 
     Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
-    session, newest first): `page_size` 0 means 500, at most 5000; `page_token` is opaque, empty at
-    the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token or size.
+    session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
+    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
+    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    ListClusters: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.ListClustersRequest, _inspection_service_pb2.ListClustersResponse]  # type: ignore[assignment]
+    """The clusters that this core serves or served. Errors: those of all."""
     ListQueues: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.ListQueuesRequest, _inspection_service_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Queues with their shares. Errors: those of all."""
     ListJobs: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.ListJobsRequest, _inspection_service_pb2.ListJobsResponse]  # type: ignore[assignment]
@@ -89,7 +93,7 @@ class InspectionServiceAsyncStub(InspectionServiceStub):
     ListSessions: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.ListSessionsRequest, _inspection_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
     """The last sessions in figures; a core keeps some hundreds. Errors: those of all."""
     GetSession: _aio.UnaryUnaryMultiCallable[_inspection_service_pb2.GetSessionRequest, _inspection_service_pb2.GetSessionResponse]  # type: ignore[assignment]
-    """One session with all it decided. Errors: those of all, and
+    """One session with what it decided, page by page: first decisions, then waits. Errors: those of all, and
     * NOT_FOUND: the session is not kept any more, or has not run yet; details carry the range.
     """
     WatchSessions: _aio.UnaryStreamMultiCallable[_inspection_service_pb2.WatchSessionsRequest, _inspection_service_pb2.WatchSessionsResponse]  # type: ignore[assignment]
@@ -108,13 +112,21 @@ class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
     """For people and dashboards: what a core holds and does. Nothing here changes anything.
 
     Every request names a cluster; empty means the only one. Lists come in pages, ordered by name (or
-    session, newest first): `page_size` 0 means 500, at most 5000; `page_token` is opaque, empty at
-    the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
-    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token or size.
+    session, newest first): `page_size` 0 means 500, and more than 5000 means 5000; `page_token` is
+    opaque, empty at the beginning, and `next_page_token` is empty at the end. Every rpc may answer:
+    * INVALID_ARGUMENT: no cluster named although there are several; a bad page token, a negative size.
     * NOT_FOUND: no such cluster; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
+
+    @_abc_1.abstractmethod
+    def ListClusters(
+        self,
+        request: _inspection_service_pb2.ListClustersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_inspection_service_pb2.ListClustersResponse, _abc.Awaitable[_inspection_service_pb2.ListClustersResponse]]:
+        """The clusters that this core serves or served. Errors: those of all."""
 
     @_abc_1.abstractmethod
     def ListQueues(
@@ -154,7 +166,7 @@ class InspectionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _inspection_service_pb2.GetSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_inspection_service_pb2.GetSessionResponse, _abc.Awaitable[_inspection_service_pb2.GetSessionResponse]]:
-        """One session with all it decided. Errors: those of all, and
+        """One session with what it decided, page by page: first decisions, then waits. Errors: those of all, and
         * NOT_FOUND: the session is not kept any more, or has not run yet; details carry the range.
         """
 

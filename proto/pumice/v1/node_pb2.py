@@ -22,10 +22,11 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from pumice.v1 import selector_pb2 as pumice_dot_v1_dot_selector__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14pumice/v1/node.proto\x12\tpumice.v1\x1a\x18pumice/v1/selector.proto\".\n\tNodeImage\x12\r\n\x05names\x18\x01 \x03(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\"\xf9\x04\n\x04Node\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x18\n\x10\x63reation_time_ns\x18\x03 \x01(\x03\x12+\n\x06labels\x18\x04 \x03(\x0b\x32\x1b.pumice.v1.Node.LabelsEntry\x12\x35\n\x0b\x61nnotations\x18\x05 \x03(\x0b\x32 .pumice.v1.Node.AnnotationsEntry\x12 \n\x06taints\x18\x06 \x03(\x0b\x32\x10.pumice.v1.Taint\x12\x15\n\runschedulable\x18\x07 \x01(\x08\x12\x35\n\x0b\x61llocatable\x18\x08 \x03(\x0b\x32 .pumice.v1.Node.AllocatableEntry\x12/\n\x08\x63\x61pacity\x18\t \x03(\x0b\x32\x1d.pumice.v1.Node.CapacityEntry\x12\"\n\x1aoversubscription_milli_cpu\x18\n \x01(\x03\x12%\n\x1doversubscription_memory_bytes\x18\x0b \x01(\x03\x12$\n\x06images\x18\x0c \x03(\x0b\x32\x14.pumice.v1.NodeImage\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a/\n\rCapacityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14pumice/v1/node.proto\x12\tpumice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18pumice/v1/selector.proto\".\n\tNodeImage\x12\r\n\x05names\x18\x01 \x03(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\"\x92\x05\n\x04Node\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x31\n\rcreation_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x06labels\x18\x04 \x03(\x0b\x32\x1b.pumice.v1.Node.LabelsEntry\x12\x35\n\x0b\x61nnotations\x18\x05 \x03(\x0b\x32 .pumice.v1.Node.AnnotationsEntry\x12 \n\x06taints\x18\x06 \x03(\x0b\x32\x10.pumice.v1.Taint\x12\x15\n\runschedulable\x18\x07 \x01(\x08\x12\x35\n\x0b\x61llocatable\x18\x08 \x03(\x0b\x32 .pumice.v1.Node.AllocatableEntry\x12/\n\x08\x63\x61pacity\x18\t \x03(\x0b\x32\x1d.pumice.v1.Node.CapacityEntry\x12\"\n\x1aoversubscription_milli_cpu\x18\n \x01(\x03\x12%\n\x1doversubscription_memory_bytes\x18\x0b \x01(\x03\x12$\n\x06images\x18\x0c \x03(\x0b\x32\x14.pumice.v1.NodeImage\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a/\n\rCapacityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,16 +41,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODE_ALLOCATABLEENTRY']._serialized_options = b'8\001'
   _globals['_NODE_CAPACITYENTRY']._loaded_options = None
   _globals['_NODE_CAPACITYENTRY']._serialized_options = b'8\001'
-  _globals['_NODEIMAGE']._serialized_start=61
-  _globals['_NODEIMAGE']._serialized_end=107
-  _globals['_NODE']._serialized_start=110
-  _globals['_NODE']._serialized_end=743
-  _globals['_NODE_LABELSENTRY']._serialized_start=545
-  _globals['_NODE_LABELSENTRY']._serialized_end=590
-  _globals['_NODE_ANNOTATIONSENTRY']._serialized_start=592
-  _globals['_NODE_ANNOTATIONSENTRY']._serialized_end=642
-  _globals['_NODE_ALLOCATABLEENTRY']._serialized_start=644
-  _globals['_NODE_ALLOCATABLEENTRY']._serialized_end=694
-  _globals['_NODE_CAPACITYENTRY']._serialized_start=696
-  _globals['_NODE_CAPACITYENTRY']._serialized_end=743
+  _globals['_NODEIMAGE']._serialized_start=94
+  _globals['_NODEIMAGE']._serialized_end=140
+  _globals['_NODE']._serialized_start=143
+  _globals['_NODE']._serialized_end=801
+  _globals['_NODE_LABELSENTRY']._serialized_start=603
+  _globals['_NODE_LABELSENTRY']._serialized_end=648
+  _globals['_NODE_ANNOTATIONSENTRY']._serialized_start=650
+  _globals['_NODE_ANNOTATIONSENTRY']._serialized_end=700
+  _globals['_NODE_ALLOCATABLEENTRY']._serialized_start=702
+  _globals['_NODE_ALLOCATABLEENTRY']._serialized_end=752
+  _globals['_NODE_CAPACITYENTRY']._serialized_start=754
+  _globals['_NODE_CAPACITYENTRY']._serialized_end=801
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from pumice.v1 import selector_pb2 as _selector_pb2
 import builtins as _builtins
@@ -132,7 +133,7 @@ class Node(_message.Message):
 
     UID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    CREATION_TIME_NS_FIELD_NUMBER: _builtins.int
+    CREATION_TIME_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
     TAINTS_FIELD_NUMBER: _builtins.int
@@ -145,12 +146,12 @@ class Node(_message.Message):
     uid: _builtins.str
     """Never empty, like the name."""
     name: _builtins.str
-    creation_time_ns: _builtins.int
-    """Nanoseconds since 1970."""
     unschedulable: _builtins.bool
     oversubscription_milli_cpu: _builtins.int
     """From the annotations of Volcano's agent; added to both of the above."""
     oversubscription_memory_bytes: _builtins.int
+    @_builtins.property
+    def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -170,7 +171,7 @@ class Node(_message.Message):
         *,
         uid: _builtins.str = ...,
         name: _builtins.str = ...,
-        creation_time_ns: _builtins.int = ...,
+        creation_time: _timestamp_pb2.Timestamp | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         taints: _abc.Iterable[_selector_pb2.Taint] | None = ...,
@@ -181,9 +182,9 @@ class Node(_message.Message):
         oversubscription_memory_bytes: _builtins.int = ...,
         images: _abc.Iterable[Global___NodeImage] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "annotations", b"annotations", "capacity", b"capacity", "creation_time_ns", b"creation_time_ns", "images", b"images", "labels", b"labels", "name", b"name", "oversubscription_memory_bytes", b"oversubscription_memory_bytes", "oversubscription_milli_cpu", b"oversubscription_milli_cpu", "taints", b"taints", "uid", b"uid", "unschedulable", b"unschedulable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "annotations", b"annotations", "capacity", b"capacity", "creation_time", b"creation_time", "images", b"images", "labels", b"labels", "name", b"name", "oversubscription_memory_bytes", b"oversubscription_memory_bytes", "oversubscription_milli_cpu", b"oversubscription_milli_cpu", "taints", b"taints", "uid", b"uid", "unschedulable", b"unschedulable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -57,8 +57,8 @@ class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Kind.ValueType],
     KIND_NODE_SHARD: _Kind.ValueType  # 25
 
 class Kind(_Kind, metaclass=_KindEnumTypeWrapper):
-    """The kinds of objects a cluster is made of. A kind that a core does not know is counted in digests
-    and otherwise ignored.
+    """The kinds of objects that a cluster is made of. A core ignores objects of a kind that it does not
+    read, and leaves that kind out of digests.
     """
 
 KIND_UNSPECIFIED: Kind.ValueType  # 0
@@ -232,6 +232,48 @@ class ObjectRef(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ObjectRef: _TypeAlias = ObjectRef  # noqa: Y015
+
+@_typing.final
+class ObjectWarning(_message.Message):
+    """A field of an object that holds a value which the core does not know. The core takes the value for
+    unspecified; the object is in use.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQ_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    FIELD_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    seq: _builtins.int
+    """The op that held it; 0 where there is no stream."""
+    kind: Global___Kind.ValueType
+    uid: _builtins.str
+    key: _builtins.str
+    """`namespace/name`, or the name."""
+    field: _builtins.str
+    """The field, such as `spec.tolerations[0].operator`."""
+    message: _builtins.str
+    """What is wrong with it, and what the core makes of it."""
+    def __init__(
+        self,
+        *,
+        seq: _builtins.int = ...,
+        kind: Global___Kind.ValueType = ...,
+        uid: _builtins.str = ...,
+        key: _builtins.str = ...,
+        field: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "key", b"key", "kind", b"kind", "message", b"message", "seq", b"seq", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ObjectWarning: _TypeAlias = ObjectWarning  # noqa: Y015
 
 @_typing.final
 class RejectedObject(_message.Message):

@@ -22,10 +22,13 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from pumice.v1 import condition_pb2 as pumice_dot_v1_dot_condition__pb2
 from pumice.v1 import selector_pb2 as pumice_dot_v1_dot_selector__pb2
+from pumice.v1 import topology_pb2 as pumice_dot_v1_dot_topology__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pumice/v1/pod.proto\x12\tpumice.v1\x1a\x18pumice/v1/selector.proto\"6\n\x08HostPort\x12\x10\n\x08protocol\x18\x01 \x01(\t\x12\n\n\x02ip\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\"M\n\x10WeightedNodeTerm\x12\x0e\n\x06weight\x18\x01 \x01(\x05\x12)\n\x04term\x18\x02 \x01(\x0b\x32\x1b.pumice.v1.NodeSelectorTerm\"\x9d\x01\n\x0fPodAffinityTerm\x12\x14\n\x0ctopology_key\x18\x01 \x01(\t\x12*\n\x08selector\x18\x02 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x12\n\nnamespaces\x18\x03 \x03(\t\x12\x34\n\x12namespace_selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\"S\n\x17WeightedPodAffinityTerm\x12\x0e\n\x06weight\x18\x01 \x01(\x05\x12(\n\x04term\x18\x02 \x01(\x0b\x32\x1a.pumice.v1.PodAffinityTerm\"\xf7\x01\n\x10SpreadConstraint\x12\x14\n\x0ctopology_key\x18\x01 \x01(\t\x12\x10\n\x08max_skew\x18\x02 \x01(\x05\x12\x10\n\x08required\x18\x03 \x01(\x08\x12*\n\x08selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x18\n\x0bmin_domains\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12 \n\x13honor_node_affinity\x18\x06 \x01(\x08H\x01\x88\x01\x01\x12\x19\n\x11honor_node_taints\x18\x07 \x01(\x08\x42\x0e\n\x0c_min_domainsB\x16\n\x14_honor_node_affinity\"2\n\tPodVolume\x12\x12\n\nclaim_name\x18\x01 \x01(\t\x12\x11\n\tephemeral\x18\x02 \x01(\x08\"4\n\x10PodResourceClaim\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nclaim_name\x18\x02 \x01(\t\"\xad\x08\n\x07PodSpec\x12\x32\n\x08requests\x18\x01 \x03(\x0b\x32 .pumice.v1.PodSpec.RequestsEntry\x12\x1a\n\x12non_zero_milli_cpu\x18\x02 \x01(\x03\x12\x1d\n\x15non_zero_memory_bytes\x18\x03 \x01(\x03\x12;\n\rnode_selector\x18\x04 \x03(\x0b\x32$.pumice.v1.PodSpec.NodeSelectorEntry\x12\x34\n\x13required_node_terms\x18\x05 \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x39\n\x14preferred_node_terms\x18\x06 \x03(\x0b\x32\x1b.pumice.v1.WeightedNodeTerm\x12\x35\n\x11required_affinity\x18\x07 \x03(\x0b\x32\x1a.pumice.v1.PodAffinityTerm\x12:\n\x16required_anti_affinity\x18\x08 \x03(\x0b\x32\x1a.pumice.v1.PodAffinityTerm\x12>\n\x12preferred_affinity\x18\t \x03(\x0b\x32\".pumice.v1.WeightedPodAffinityTerm\x12\x43\n\x17preferred_anti_affinity\x18\n \x03(\x0b\x32\".pumice.v1.WeightedPodAffinityTerm\x12*\n\x0btolerations\x18\x0b \x03(\x0b\x32\x15.pumice.v1.Toleration\x12\x37\n\x12spread_constraints\x18\x0c \x03(\x0b\x32\x1b.pumice.v1.SpreadConstraint\x12\'\n\nhost_ports\x18\r \x03(\x0b\x32\x13.pumice.v1.HostPort\x12\x0e\n\x06images\x18\x0e \x03(\t\x12\x1c\n\x0f\x63ontainer_count\x18\x0f \x01(\x05H\x00\x88\x01\x01\x12%\n\x07volumes\x18\x10 \x03(\x0b\x32\x14.pumice.v1.PodVolume\x12\x34\n\x0fresource_claims\x18\x11 \x03(\x0b\x32\x1b.pumice.v1.PodResourceClaim\x12\x18\n\x10scheduling_gates\x18\x12 \x03(\t\x12\x16\n\x0escheduler_name\x18\x13 \x01(\t\x12\x1b\n\x13priority_class_name\x18\x14 \x01(\t\x12\x16\n\x0enever_preempts\x18\x15 \x01(\x08\x12\x13\n\x0bnuma_policy\x18\x16 \x01(\t\x1a/\n\rRequestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x33\n\x11NodeSelectorEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x12\n\x10_container_count\"i\n\x0cPodCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x1a\n\x12transition_time_ns\x18\x05 \x01(\x03\"\xcf\x05\n\x03Pod\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12 \n\x04spec\x18\x04 \x01(\x0b\x32\x12.pumice.v1.PodSpec\x12\x18\n\x10\x63reation_time_ns\x18\x05 \x01(\x03\x12*\n\x06labels\x18\x06 \x03(\x0b\x32\x1a.pumice.v1.Pod.LabelsEntry\x12\x34\n\x0b\x61nnotations\x18\x07 \x03(\x0b\x32\x1f.pumice.v1.Pod.AnnotationsEntry\x12\"\n\x05phase\x18\x08 \x01(\x0e\x32\x13.pumice.v1.PodPhase\x12\x13\n\x0bterminating\x18\t \x01(\x08\x12\x11\n\tnode_name\x18\n \x01(\t\x12\x1b\n\x13nominated_node_name\x18\x0b \x01(\t\x12+\n\nconditions\x18\x0c \x03(\x0b\x32\x17.pumice.v1.PodCondition\x12\x15\n\rstart_time_ns\x18\r \x01(\x03\x12\x12\n\ngroup_name\x18\x0e \x01(\t\x12\x0c\n\x04role\x18\x0f \x01(\t\x12\x10\n\x08priority\x18\x10 \x01(\x05\x12\x1a\n\rtask_priority\x18\x11 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0bpreemptable\x18\x12 \x01(\x08H\x01\x88\x01\x01\x12\x16\n\x0erevocable_zone\x18\x13 \x01(\t\x12\x16\n\x0e\x63ontroller_uid\x18\x14 \x01(\t\x12\x17\n\x0f\x63ontroller_kind\x18\x15 \x01(\t\x12\x17\n\x0f\x63ontroller_name\x18\x16 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_task_priorityB\x0e\n\x0c_preemptable*\x99\x01\n\x08PodPhase\x12\x19\n\x15POD_PHASE_UNSPECIFIED\x10\x00\x12\x15\n\x11POD_PHASE_PENDING\x10\x01\x12\x15\n\x11POD_PHASE_RUNNING\x10\x02\x12\x17\n\x13POD_PHASE_SUCCEEDED\x10\x03\x12\x14\n\x10POD_PHASE_FAILED\x10\x04\x12\x15\n\x11POD_PHASE_UNKNOWN\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pumice/v1/pod.proto\x12\tpumice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19pumice/v1/condition.proto\x1a\x18pumice/v1/selector.proto\x1a\x18pumice/v1/topology.proto\"O\n\x08HostPort\x12)\n\x08protocol\x18\x01 \x01(\x0e\x32\x17.pumice.v1.PortProtocol\x12\n\n\x02ip\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\x05\"M\n\x10WeightedNodeTerm\x12\x0e\n\x06weight\x18\x01 \x01(\x05\x12)\n\x04term\x18\x02 \x01(\x0b\x32\x1b.pumice.v1.NodeSelectorTerm\"\x9d\x01\n\x0fPodAffinityTerm\x12\x14\n\x0ctopology_key\x18\x01 \x01(\t\x12*\n\x08selector\x18\x02 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x12\n\nnamespaces\x18\x03 \x03(\t\x12\x34\n\x12namespace_selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\"S\n\x17WeightedPodAffinityTerm\x12\x0e\n\x06weight\x18\x01 \x01(\x05\x12(\n\x04term\x18\x02 \x01(\x0b\x32\x1a.pumice.v1.PodAffinityTerm\"\xf7\x01\n\x10SpreadConstraint\x12\x14\n\x0ctopology_key\x18\x01 \x01(\t\x12\x10\n\x08max_skew\x18\x02 \x01(\x05\x12\x10\n\x08required\x18\x03 \x01(\x08\x12*\n\x08selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x18\n\x0bmin_domains\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12 \n\x13honor_node_affinity\x18\x06 \x01(\x08H\x01\x88\x01\x01\x12\x19\n\x11honor_node_taints\x18\x07 \x01(\x08\x42\x0e\n\x0c_min_domainsB\x16\n\x14_honor_node_affinity\"2\n\tPodVolume\x12\x12\n\nclaim_name\x18\x01 \x01(\t\x12\x11\n\tephemeral\x18\x02 \x01(\x08\"4\n\x10PodResourceClaim\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nclaim_name\x18\x02 \x01(\t\"\xc8\x08\n\x07PodSpec\x12\x32\n\x08requests\x18\x01 \x03(\x0b\x32 .pumice.v1.PodSpec.RequestsEntry\x12\x1a\n\x12non_zero_milli_cpu\x18\x02 \x01(\x03\x12\x1d\n\x15non_zero_memory_bytes\x18\x03 \x01(\x03\x12;\n\rnode_selector\x18\x04 \x03(\x0b\x32$.pumice.v1.PodSpec.NodeSelectorEntry\x12\x34\n\x13required_node_terms\x18\x05 \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x39\n\x14preferred_node_terms\x18\x06 \x03(\x0b\x32\x1b.pumice.v1.WeightedNodeTerm\x12\x35\n\x11required_affinity\x18\x07 \x03(\x0b\x32\x1a.pumice.v1.PodAffinityTerm\x12:\n\x16required_anti_affinity\x18\x08 \x03(\x0b\x32\x1a.pumice.v1.PodAffinityTerm\x12>\n\x12preferred_affinity\x18\t \x03(\x0b\x32\".pumice.v1.WeightedPodAffinityTerm\x12\x43\n\x17preferred_anti_affinity\x18\n \x03(\x0b\x32\".pumice.v1.WeightedPodAffinityTerm\x12*\n\x0btolerations\x18\x0b \x03(\x0b\x32\x15.pumice.v1.Toleration\x12\x37\n\x12spread_constraints\x18\x0c \x03(\x0b\x32\x1b.pumice.v1.SpreadConstraint\x12\'\n\nhost_ports\x18\r \x03(\x0b\x32\x13.pumice.v1.HostPort\x12\x0e\n\x06images\x18\x0e \x03(\t\x12\x1c\n\x0f\x63ontainer_count\x18\x0f \x01(\x05H\x00\x88\x01\x01\x12%\n\x07volumes\x18\x10 \x03(\x0b\x32\x14.pumice.v1.PodVolume\x12\x34\n\x0fresource_claims\x18\x11 \x03(\x0b\x32\x1b.pumice.v1.PodResourceClaim\x12\x18\n\x10scheduling_gates\x18\x12 \x03(\t\x12\x16\n\x0escheduler_name\x18\x13 \x01(\t\x12\x1b\n\x13priority_class_name\x18\x14 \x01(\t\x12\x16\n\x0enever_preempts\x18\x15 \x01(\x08\x12.\n\x0bnuma_policy\x18\x16 \x01(\x0e\x32\x19.pumice.v1.TopologyPolicy\x1a/\n\rRequestsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x33\n\x11NodeSelectorEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x12\n\x10_container_count\"\x9e\x01\n\x0cPodCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12*\n\x06status\x18\x02 \x01(\x0e\x32\x1a.pumice.v1.ConditionStatus\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x33\n\x0ftransition_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x81\x06\n\x03Pod\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12 \n\x04spec\x18\x04 \x01(\x0b\x32\x12.pumice.v1.PodSpec\x12\x31\n\rcreation_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x06labels\x18\x06 \x03(\x0b\x32\x1a.pumice.v1.Pod.LabelsEntry\x12\x34\n\x0b\x61nnotations\x18\x07 \x03(\x0b\x32\x1f.pumice.v1.Pod.AnnotationsEntry\x12\"\n\x05phase\x18\x08 \x01(\x0e\x32\x13.pumice.v1.PodPhase\x12\x13\n\x0bterminating\x18\t \x01(\x08\x12\x11\n\tnode_name\x18\n \x01(\t\x12\x1b\n\x13nominated_node_name\x18\x0b \x01(\t\x12+\n\nconditions\x18\x0c \x03(\x0b\x32\x17.pumice.v1.PodCondition\x12.\n\nstart_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ngroup_name\x18\x0e \x01(\t\x12\x0c\n\x04role\x18\x0f \x01(\t\x12\x10\n\x08priority\x18\x10 \x01(\x05\x12\x1a\n\rtask_priority\x18\x11 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0bpreemptable\x18\x12 \x01(\x08H\x01\x88\x01\x01\x12\x16\n\x0erevocable_zone\x18\x13 \x01(\t\x12\x16\n\x0e\x63ontroller_uid\x18\x14 \x01(\t\x12\x17\n\x0f\x63ontroller_kind\x18\x15 \x01(\t\x12\x17\n\x0f\x63ontroller_name\x18\x16 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_task_priorityB\x0e\n\x0c_preemptable*\x99\x01\n\x08PodPhase\x12\x19\n\x15POD_PHASE_UNSPECIFIED\x10\x00\x12\x15\n\x11POD_PHASE_PENDING\x10\x01\x12\x15\n\x11POD_PHASE_RUNNING\x10\x02\x12\x17\n\x13POD_PHASE_SUCCEEDED\x10\x03\x12\x14\n\x10POD_PHASE_FAILED\x10\x04\x12\x15\n\x11POD_PHASE_UNKNOWN\x10\x05*s\n\x0cPortProtocol\x12\x1d\n\x19PORT_PROTOCOL_UNSPECIFIED\x10\x00\x12\x15\n\x11PORT_PROTOCOL_TCP\x10\x01\x12\x15\n\x11PORT_PROTOCOL_UDP\x10\x02\x12\x16\n\x12PORT_PROTOCOL_SCTP\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,34 +43,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_POD_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_POD_ANNOTATIONSENTRY']._loaded_options = None
   _globals['_POD_ANNOTATIONSENTRY']._serialized_options = b'8\001'
-  _globals['_PODPHASE']._serialized_start=2698
-  _globals['_PODPHASE']._serialized_end=2851
-  _globals['_HOSTPORT']._serialized_start=60
-  _globals['_HOSTPORT']._serialized_end=114
-  _globals['_WEIGHTEDNODETERM']._serialized_start=116
-  _globals['_WEIGHTEDNODETERM']._serialized_end=193
-  _globals['_PODAFFINITYTERM']._serialized_start=196
-  _globals['_PODAFFINITYTERM']._serialized_end=353
-  _globals['_WEIGHTEDPODAFFINITYTERM']._serialized_start=355
-  _globals['_WEIGHTEDPODAFFINITYTERM']._serialized_end=438
-  _globals['_SPREADCONSTRAINT']._serialized_start=441
-  _globals['_SPREADCONSTRAINT']._serialized_end=688
-  _globals['_PODVOLUME']._serialized_start=690
-  _globals['_PODVOLUME']._serialized_end=740
-  _globals['_PODRESOURCECLAIM']._serialized_start=742
-  _globals['_PODRESOURCECLAIM']._serialized_end=794
-  _globals['_PODSPEC']._serialized_start=797
-  _globals['_PODSPEC']._serialized_end=1866
-  _globals['_PODSPEC_REQUESTSENTRY']._serialized_start=1746
-  _globals['_PODSPEC_REQUESTSENTRY']._serialized_end=1793
-  _globals['_PODSPEC_NODESELECTORENTRY']._serialized_start=1795
-  _globals['_PODSPEC_NODESELECTORENTRY']._serialized_end=1846
-  _globals['_PODCONDITION']._serialized_start=1868
-  _globals['_PODCONDITION']._serialized_end=1973
-  _globals['_POD']._serialized_start=1976
-  _globals['_POD']._serialized_end=2695
-  _globals['_POD_LABELSENTRY']._serialized_start=2564
-  _globals['_POD_LABELSENTRY']._serialized_end=2609
-  _globals['_POD_ANNOTATIONSENTRY']._serialized_start=2611
-  _globals['_POD_ANNOTATIONSENTRY']._serialized_end=2661
+  _globals['_PODPHASE']._serialized_start=2940
+  _globals['_PODPHASE']._serialized_end=3093
+  _globals['_PORTPROTOCOL']._serialized_start=3095
+  _globals['_PORTPROTOCOL']._serialized_end=3210
+  _globals['_HOSTPORT']._serialized_start=146
+  _globals['_HOSTPORT']._serialized_end=225
+  _globals['_WEIGHTEDNODETERM']._serialized_start=227
+  _globals['_WEIGHTEDNODETERM']._serialized_end=304
+  _globals['_PODAFFINITYTERM']._serialized_start=307
+  _globals['_PODAFFINITYTERM']._serialized_end=464
+  _globals['_WEIGHTEDPODAFFINITYTERM']._serialized_start=466
+  _globals['_WEIGHTEDPODAFFINITYTERM']._serialized_end=549
+  _globals['_SPREADCONSTRAINT']._serialized_start=552
+  _globals['_SPREADCONSTRAINT']._serialized_end=799
+  _globals['_PODVOLUME']._serialized_start=801
+  _globals['_PODVOLUME']._serialized_end=851
+  _globals['_PODRESOURCECLAIM']._serialized_start=853
+  _globals['_PODRESOURCECLAIM']._serialized_end=905
+  _globals['_PODSPEC']._serialized_start=908
+  _globals['_PODSPEC']._serialized_end=2004
+  _globals['_PODSPEC_REQUESTSENTRY']._serialized_start=1884
+  _globals['_PODSPEC_REQUESTSENTRY']._serialized_end=1931
+  _globals['_PODSPEC_NODESELECTORENTRY']._serialized_start=1933
+  _globals['_PODSPEC_NODESELECTORENTRY']._serialized_end=1984
+  _globals['_PODCONDITION']._serialized_start=2007
+  _globals['_PODCONDITION']._serialized_end=2165
+  _globals['_POD']._serialized_start=2168
+  _globals['_POD']._serialized_end=2937
+  _globals['_POD_LABELSENTRY']._serialized_start=2806
+  _globals['_POD_LABELSENTRY']._serialized_end=2851
+  _globals['_POD_ANNOTATIONSENTRY']._serialized_start=2853
+  _globals['_POD_ANNOTATIONSENTRY']._serialized_end=2903
 # @@protoc_insertion_point(module_scope)

@@ -6,9 +6,12 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from pumice.v1 import condition_pb2 as _condition_pb2
 from pumice.v1 import selector_pb2 as _selector_pb2
+from pumice.v1 import topology_pb2 as _topology_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -36,11 +39,7 @@ class _PodPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PodPhase.Val
     """The cluster says Unknown, or something that has no name here."""
 
 class PodPhase(_PodPhase, metaclass=_PodPhaseEnumTypeWrapper):
-    """Times in objects are int64 nanoseconds since 1970 (`_time_ns`), not Timestamps: a message per
-    time and pod would cost more to read than all the rest of the pod. 0 means "not set".
-
-    The phase the kubelet last reported.
-    """
+    """The phase the kubelet last reported."""
 
 POD_PHASE_UNSPECIFIED: PodPhase.ValueType  # 0
 """Not said: a new pod, read as pending."""
@@ -52,6 +51,28 @@ POD_PHASE_UNKNOWN: PodPhase.ValueType  # 5
 """The cluster says Unknown, or something that has no name here."""
 Global___PodPhase: _TypeAlias = PodPhase  # noqa: Y015
 
+class _PortProtocol:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PortProtocolEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PortProtocol.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PORT_PROTOCOL_UNSPECIFIED: _PortProtocol.ValueType  # 0
+    """Not said: TCP."""
+    PORT_PROTOCOL_TCP: _PortProtocol.ValueType  # 1
+    PORT_PROTOCOL_UDP: _PortProtocol.ValueType  # 2
+    PORT_PROTOCOL_SCTP: _PortProtocol.ValueType  # 3
+
+class PortProtocol(_PortProtocol, metaclass=_PortProtocolEnumTypeWrapper):
+    """The protocol of a port."""
+
+PORT_PROTOCOL_UNSPECIFIED: PortProtocol.ValueType  # 0
+"""Not said: TCP."""
+PORT_PROTOCOL_TCP: PortProtocol.ValueType  # 1
+PORT_PROTOCOL_UDP: PortProtocol.ValueType  # 2
+PORT_PROTOCOL_SCTP: PortProtocol.ValueType  # 3
+Global___PortProtocol: _TypeAlias = PortProtocol  # noqa: Y015
+
 @_typing.final
 class HostPort(_message.Message):
     """A port of the node that the pod wants for itself."""
@@ -61,8 +82,7 @@ class HostPort(_message.Message):
     PROTOCOL_FIELD_NUMBER: _builtins.int
     IP_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int
-    protocol: _builtins.str
-    """TCP, UDP or SCTP."""
+    protocol: Global___PortProtocol.ValueType
     ip: _builtins.str
     """0.0.0.0 for every address."""
     port: _builtins.int
@@ -70,7 +90,7 @@ class HostPort(_message.Message):
     def __init__(
         self,
         *,
-        protocol: _builtins.str = ...,
+        protocol: Global___PortProtocol.ValueType = ...,
         ip: _builtins.str = ...,
         port: _builtins.int = ...,
     ) -> None: ...
@@ -361,8 +381,8 @@ class PodSpec(_message.Message):
     priority_class_name: _builtins.str
     never_preempts: _builtins.bool
     """The preemption policy is Never."""
-    numa_policy: _builtins.str
-    """`none`, `best-effort`, `restricted` or `single-numa-node`; empty: not said."""
+    numa_policy: _topology_pb2.TopologyPolicy.ValueType
+    """The pod's own topology policy. Unspecified: not said."""
     @_builtins.property
     def requests(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What the pod asks for as a whole: containers, init containers, sidecars, overhead and pod-level
@@ -429,7 +449,7 @@ class PodSpec(_message.Message):
         scheduler_name: _builtins.str = ...,
         priority_class_name: _builtins.str = ...,
         never_preempts: _builtins.bool = ...,
-        numa_policy: _builtins.str = ...,
+        numa_policy: _topology_pb2.TopologyPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "container_count", b"container_count", "required_node_terms", b"required_node_terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -451,25 +471,25 @@ class PodCondition(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
-    TRANSITION_TIME_NS_FIELD_NUMBER: _builtins.int
+    TRANSITION_TIME_FIELD_NUMBER: _builtins.int
     type: _builtins.str
-    status: _builtins.str
-    """True, False or Unknown."""
+    status: _condition_pb2.ConditionStatus.ValueType
     reason: _builtins.str
     message: _builtins.str
-    transition_time_ns: _builtins.int
+    @_builtins.property
+    def transition_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         type: _builtins.str = ...,
-        status: _builtins.str = ...,
+        status: _condition_pb2.ConditionStatus.ValueType = ...,
         reason: _builtins.str = ...,
         message: _builtins.str = ...,
-        transition_time_ns: _builtins.int = ...,
+        transition_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["transition_time", b"transition_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason", "status", b"status", "transition_time_ns", b"transition_time_ns", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason", "status", b"status", "transition_time", b"transition_time", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -527,7 +547,7 @@ class Pod(_message.Message):
     NAMESPACE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     SPEC_FIELD_NUMBER: _builtins.int
-    CREATION_TIME_NS_FIELD_NUMBER: _builtins.int
+    CREATION_TIME_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
     PHASE_FIELD_NUMBER: _builtins.int
@@ -535,7 +555,7 @@ class Pod(_message.Message):
     NODE_NAME_FIELD_NUMBER: _builtins.int
     NOMINATED_NODE_NAME_FIELD_NUMBER: _builtins.int
     CONDITIONS_FIELD_NUMBER: _builtins.int
-    START_TIME_NS_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
     GROUP_NAME_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
@@ -549,7 +569,6 @@ class Pod(_message.Message):
     """Never empty, like namespace and name."""
     namespace: _builtins.str
     name: _builtins.str
-    creation_time_ns: _builtins.int
     phase: Global___PodPhase.ValueType
     terminating: _builtins.bool
     """Has a deletion time."""
@@ -557,7 +576,6 @@ class Pod(_message.Message):
     """Empty: not placed."""
     nominated_node_name: _builtins.str
     """The node it was told to wait for."""
-    start_time_ns: _builtins.int
     group_name: _builtins.str
     """PodGroup in the pod's namespace; empty: the pod belongs to no job and is never placed."""
     role: _builtins.str
@@ -579,6 +597,8 @@ class Pod(_message.Message):
         """Absent: asks for nothing."""
 
     @_builtins.property
+    def creation_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -586,6 +606,8 @@ class Pod(_message.Message):
 
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCondition]: ...
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
@@ -593,7 +615,7 @@ class Pod(_message.Message):
         namespace: _builtins.str = ...,
         name: _builtins.str = ...,
         spec: Global___PodSpec | None = ...,
-        creation_time_ns: _builtins.int = ...,
+        creation_time: _timestamp_pb2.Timestamp | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         phase: Global___PodPhase.ValueType = ...,
@@ -601,7 +623,7 @@ class Pod(_message.Message):
         node_name: _builtins.str = ...,
         nominated_node_name: _builtins.str = ...,
         conditions: _abc.Iterable[Global___PodCondition] | None = ...,
-        start_time_ns: _builtins.int = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
         group_name: _builtins.str = ...,
         role: _builtins.str = ...,
         priority: _builtins.int = ...,
@@ -612,9 +634,9 @@ class Pod(_message.Message):
         controller_kind: _builtins.str = ...,
         controller_name: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_preemptable", b"_preemptable", "_task_priority", b"_task_priority", "preemptable", b"preemptable", "spec", b"spec", "task_priority", b"task_priority"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_preemptable", b"_preemptable", "_task_priority", b"_task_priority", "creation_time", b"creation_time", "preemptable", b"preemptable", "spec", b"spec", "start_time", b"start_time", "task_priority", b"task_priority"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemptable", b"_preemptable", "_task_priority", b"_task_priority", "annotations", b"annotations", "conditions", b"conditions", "controller_kind", b"controller_kind", "controller_name", b"controller_name", "controller_uid", b"controller_uid", "creation_time_ns", b"creation_time_ns", "group_name", b"group_name", "labels", b"labels", "name", b"name", "namespace", b"namespace", "node_name", b"node_name", "nominated_node_name", b"nominated_node_name", "phase", b"phase", "preemptable", b"preemptable", "priority", b"priority", "revocable_zone", b"revocable_zone", "role", b"role", "spec", b"spec", "start_time_ns", b"start_time_ns", "task_priority", b"task_priority", "terminating", b"terminating", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemptable", b"_preemptable", "_task_priority", b"_task_priority", "annotations", b"annotations", "conditions", b"conditions", "controller_kind", b"controller_kind", "controller_name", b"controller_name", "controller_uid", b"controller_uid", "creation_time", b"creation_time", "group_name", b"group_name", "labels", b"labels", "name", b"name", "namespace", b"namespace", "node_name", b"node_name", "nominated_node_name", b"nominated_node_name", "phase", b"phase", "preemptable", b"preemptable", "priority", b"priority", "revocable_zone", b"revocable_zone", "role", b"role", "spec", b"spec", "start_time", b"start_time", "task_priority", b"task_priority", "terminating", b"terminating", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__preemptable: _TypeAlias = _typing.Literal["preemptable"]  # noqa: Y015
     _WhichOneofArgType__preemptable: _TypeAlias = _typing.Literal["_preemptable", b"_preemptable"]  # noqa: Y015

@@ -24,23 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16pumice/v1/reason.proto\x12\tpumice.v1\"*\n\tNodeCount\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05nodes\x18\x02 \x01(\x05\"[\n\nQueueLimit\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\r\n\x05\x61sked\x18\x03 \x01(\x03\x12\x0c\n\x04used\x18\x04 \x01(\x03\x12\x0f\n\x07\x61llowed\x18\x05 \x01(\x03\"\xc5\x01\n\x06Reason\x12\x0e\n\x06\x61uthor\x18\x01 \x01(\t\x12#\n\x04\x63ode\x18\x02 \x01(\x0e\x32\x15.pumice.v1.ReasonCode\x12\x0c\n\x04task\x18\x03 \x01(\t\x12\x0c\n\x04have\x18\x04 \x01(\x03\x12\x0c\n\x04need\x18\x05 \x01(\x03\x12\x10\n\x08subjects\x18\x06 \x03(\t\x12#\n\x05nodes\x18\x07 \x03(\x0b\x32\x14.pumice.v1.NodeCount\x12%\n\x06limits\x18\x08 \x03(\x0b\x32\x15.pumice.v1.QueueLimit\"7\n\x04Wait\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\"\n\x07reasons\x18\x02 \x03(\x0b\x32\x11.pumice.v1.Reason\"H\n\x0bPluginFault\x12\x0e\n\x06\x61uthor\x18\x01 \x01(\t\x12\r\n\x05where\x18\x02 \x01(\t\x12\x0b\n\x03job\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t*\xae\x04\n\nReasonCode\x12\x1b\n\x17REASON_CODE_UNSPECIFIED\x10\x00\x12\x1c\n\x18REASON_CODE_NOT_ENQUEUED\x10\x01\x12\x1d\n\x19REASON_CODE_QUEUE_MISSING\x10\x02\x12\x1e\n\x1aREASON_CODE_QUEUE_NOT_OPEN\x10\x03\x12\x1e\n\x1aREASON_CODE_QUEUE_OVERUSED\x10\x04\x12\x1b\n\x17REASON_CODE_QUEUE_QUOTA\x10\x05\x12%\n!REASON_CODE_CLUSTER_OVERCOMMITTED\x10\x06\x12\x1f\n\x1bREASON_CODE_NAMESPACE_QUOTA\x10\x07\x12\x1c\n\x18REASON_CODE_GANG_INVALID\x10\x08\x12\x1a\n\x16REASON_CODE_GANG_SHORT\x10\t\x12\x1c\n\x18REASON_CODE_NO_NODE_FITS\x10\n\x12\x1b\n\x17REASON_CODE_ROLE_FAILED\x10\x0b\x12\x15\n\x11REASON_CODE_GATED\x10\x0c\x12\x19\n\x15REASON_CODE_PIPELINED\x10\r\x12\x1a\n\x16REASON_CODE_NO_VICTIMS\x10\x0e\x12\x1c\n\x18REASON_CODE_COOLING_DOWN\x10\x0f\x12\x1c\n\x18REASON_CODE_PLUGIN_FAULT\x10\x10\x12\"\n\x1eREASON_CODE_CAPABILITY_MISSING\x10\x11\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16pumice/v1/reason.proto\x12\tpumice.v1\"/\n\tNodeCount\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x12\n\nnode_count\x18\x02 \x01(\x05\"[\n\nQueueLimit\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\r\n\x05\x61sked\x18\x03 \x01(\x03\x12\x0c\n\x04used\x18\x04 \x01(\x03\x12\x0f\n\x07\x61llowed\x18\x05 \x01(\x03\"\xc5\x01\n\x06Reason\x12\x0e\n\x06\x61uthor\x18\x01 \x01(\t\x12#\n\x04\x63ode\x18\x02 \x01(\x0e\x32\x15.pumice.v1.ReasonCode\x12\x0c\n\x04task\x18\x03 \x01(\t\x12\x0c\n\x04have\x18\x04 \x01(\x03\x12\x0c\n\x04need\x18\x05 \x01(\x03\x12\x10\n\x08subjects\x18\x06 \x03(\t\x12#\n\x05nodes\x18\x07 \x03(\x0b\x32\x14.pumice.v1.NodeCount\x12%\n\x06limits\x18\x08 \x03(\x0b\x32\x15.pumice.v1.QueueLimit\"7\n\x04Wait\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\"\n\x07reasons\x18\x02 \x03(\x0b\x32\x11.pumice.v1.Reason\"H\n\x0bPluginFault\x12\x0e\n\x06\x61uthor\x18\x01 \x01(\t\x12\r\n\x05where\x18\x02 \x01(\t\x12\x0b\n\x03job\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t*\xae\x04\n\nReasonCode\x12\x1b\n\x17REASON_CODE_UNSPECIFIED\x10\x00\x12\x1c\n\x18REASON_CODE_NOT_ENQUEUED\x10\x01\x12\x1d\n\x19REASON_CODE_QUEUE_MISSING\x10\x02\x12\x1e\n\x1aREASON_CODE_QUEUE_NOT_OPEN\x10\x03\x12\x1e\n\x1aREASON_CODE_QUEUE_OVERUSED\x10\x04\x12\x1b\n\x17REASON_CODE_QUEUE_QUOTA\x10\x05\x12%\n!REASON_CODE_CLUSTER_OVERCOMMITTED\x10\x06\x12\x1f\n\x1bREASON_CODE_NAMESPACE_QUOTA\x10\x07\x12\x1c\n\x18REASON_CODE_GANG_INVALID\x10\x08\x12\x1a\n\x16REASON_CODE_GANG_SHORT\x10\t\x12\x1c\n\x18REASON_CODE_NO_NODE_FITS\x10\n\x12\x1b\n\x17REASON_CODE_ROLE_FAILED\x10\x0b\x12\x15\n\x11REASON_CODE_GATED\x10\x0c\x12\x19\n\x15REASON_CODE_PIPELINED\x10\r\x12\x1a\n\x16REASON_CODE_NO_VICTIMS\x10\x0e\x12\x1c\n\x18REASON_CODE_COOLING_DOWN\x10\x0f\x12\x1c\n\x18REASON_CODE_PLUGIN_FAULT\x10\x10\x12\"\n\x1eREASON_CODE_CAPABILITY_MISSING\x10\x11\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pumice.v1.reason_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REASONCODE']._serialized_start=506
-  _globals['_REASONCODE']._serialized_end=1064
+  _globals['_REASONCODE']._serialized_start=511
+  _globals['_REASONCODE']._serialized_end=1069
   _globals['_NODECOUNT']._serialized_start=37
-  _globals['_NODECOUNT']._serialized_end=79
-  _globals['_QUEUELIMIT']._serialized_start=81
-  _globals['_QUEUELIMIT']._serialized_end=172
-  _globals['_REASON']._serialized_start=175
-  _globals['_REASON']._serialized_end=372
-  _globals['_WAIT']._serialized_start=374
-  _globals['_WAIT']._serialized_end=429
-  _globals['_PLUGINFAULT']._serialized_start=431
-  _globals['_PLUGINFAULT']._serialized_end=503
+  _globals['_NODECOUNT']._serialized_end=84
+  _globals['_QUEUELIMIT']._serialized_start=86
+  _globals['_QUEUELIMIT']._serialized_end=177
+  _globals['_REASON']._serialized_start=180
+  _globals['_REASON']._serialized_end=377
+  _globals['_WAIT']._serialized_start=379
+  _globals['_WAIT']._serialized_end=434
+  _globals['_PLUGINFAULT']._serialized_start=436
+  _globals['_PLUGINFAULT']._serialized_end=508
 # @@protoc_insertion_point(module_scope)

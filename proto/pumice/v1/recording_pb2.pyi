@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -49,11 +50,7 @@ class RecordingEntry(_message.Message):
     STATUS_BATCH_FIELD_NUMBER: _builtins.int
     SESSION_END_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
-    AT_TIME_NS_FIELD_NUMBER: _builtins.int
-    at_time_ns: _builtins.int
-    """When the core did this: the time that outcomes, snapshots and wakings were given. Nanoseconds
-    since 1970; 0 where no decision depends on it.
-    """
+    ENTRY_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def header(self) -> Global___RecordingHeader: ...
     @_builtins.property
@@ -90,6 +87,12 @@ class RecordingEntry(_message.Message):
 
     @_builtins.property
     def index(self) -> Global___RecordingIndex: ...
+    @_builtins.property
+    def entry_time(self) -> _timestamp_pb2.Timestamp:
+        """The time that the core gave to the outcomes, the snapshot or the session. Absent where no decision
+        depends on it.
+        """
+
     def __init__(
         self,
         *,
@@ -106,11 +109,11 @@ class RecordingEntry(_message.Message):
         status_batch: _cluster_service_pb2.StatusBatch | None = ...,
         session_end: Global___RecordingSessionEnd | None = ...,
         index: Global___RecordingIndex | None = ...,
-        at_time_ns: _builtins.int = ...,
+        entry_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "checkpoint", b"checkpoint", "configuration_result", b"configuration_result", "connection", b"connection", "decision_batch", b"decision_batch", "delta_batch", b"delta_batch", "entry", b"entry", "header", b"header", "index", b"index", "session_end", b"session_end", "snapshot_begin", b"snapshot_begin", "snapshot_end", b"snapshot_end", "status_batch", b"status_batch", "tick", b"tick"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "checkpoint", b"checkpoint", "configuration_result", b"configuration_result", "connection", b"connection", "decision_batch", b"decision_batch", "delta_batch", b"delta_batch", "entry", b"entry", "entry_time", b"entry_time", "header", b"header", "index", b"index", "session_end", b"session_end", "snapshot_begin", b"snapshot_begin", "snapshot_end", b"snapshot_end", "status_batch", b"status_batch", "tick", b"tick"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "at_time_ns", b"at_time_ns", "checkpoint", b"checkpoint", "configuration_result", b"configuration_result", "connection", b"connection", "decision_batch", b"decision_batch", "delta_batch", b"delta_batch", "entry", b"entry", "header", b"header", "index", b"index", "session_end", b"session_end", "snapshot_begin", b"snapshot_begin", "snapshot_end", b"snapshot_end", "status_batch", b"status_batch", "tick", b"tick"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "checkpoint", b"checkpoint", "configuration_result", b"configuration_result", "connection", b"connection", "decision_batch", b"decision_batch", "delta_batch", b"delta_batch", "entry", b"entry", "entry_time", b"entry_time", "header", b"header", "index", b"index", "session_end", b"session_end", "snapshot_begin", b"snapshot_begin", "snapshot_end", b"snapshot_end", "status_batch", b"status_batch", "tick", b"tick"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_entry: _TypeAlias = _typing.Literal["header", "checkpoint", "connection", "snapshot_begin", "snapshot_end", "delta_batch", "ack", "configuration_result", "tick", "decision_batch", "status_batch", "session_end", "index"]  # noqa: Y015
     _WhichOneofArgType_entry: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
@@ -174,7 +177,7 @@ class RecordingHeader(_message.Message):
     PLATFORM_FIELD_NUMBER: _builtins.int
     FIRST_SESSION_FIELD_NUMBER: _builtins.int
     format_version: _builtins.int
-    """1. A reader refuses a newer one, and says so. A file that was gone on with has several headers."""
+    """2. A reader refuses any other one, and says so. A file that was gone on with has several headers."""
     cluster: _builtins.str
     core_id: _builtins.str
     core_version: _builtins.str
@@ -313,7 +316,7 @@ Global___RecordingCheckpoint: _TypeAlias = RecordingCheckpoint  # noqa: Y015
 
 @_typing.final
 class AssumedDecision(_message.Message):
-    """A decision that the core takes for done until it hears of it. Times are nanoseconds since 1970."""
+    """A decision that the core takes for done until it hears of it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -322,7 +325,7 @@ class AssumedDecision(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
     EVICT_FIELD_NUMBER: _builtins.int
-    SINCE_TIME_NS_FIELD_NUMBER: _builtins.int
+    DECISION_TIME_FIELD_NUMBER: _builtins.int
     APPLIED_FIELD_NUMBER: _builtins.int
     EXPIRED_FIELD_NUMBER: _builtins.int
     decision_id: _builtins.str
@@ -332,11 +335,12 @@ class AssumedDecision(_message.Message):
     node: _builtins.str
     evict: _builtins.bool
     """Else it is a bind."""
-    since_time_ns: _builtins.int
     applied: _builtins.bool
     """The adapter says that it is done; the pod has not shown it yet."""
     expired: _builtins.bool
     """It took too long, and the pod was asked for again."""
+    @_builtins.property
+    def decision_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
@@ -345,13 +349,13 @@ class AssumedDecision(_message.Message):
         job: _builtins.str = ...,
         node: _builtins.str = ...,
         evict: _builtins.bool = ...,
-        since_time_ns: _builtins.int = ...,
+        decision_time: _timestamp_pb2.Timestamp | None = ...,
         applied: _builtins.bool = ...,
         expired: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decision_time", b"decision_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "decision_id", b"decision_id", "evict", b"evict", "expired", b"expired", "job", b"job", "node", b"node", "pod_uid", b"pod_uid", "since_time_ns", b"since_time_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "decision_id", b"decision_id", "decision_time", b"decision_time", "evict", b"evict", "expired", b"expired", "job", b"job", "node", b"node", "pod_uid", b"pod_uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -365,32 +369,35 @@ class CoolDown(_message.Message):
 
     JOB_FIELD_NUMBER: _builtins.int
     FAILURE_COUNT_FIELD_NUMBER: _builtins.int
-    UNTIL_TIME_NS_FIELD_NUMBER: _builtins.int
-    DECIDED_TIME_NS_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    LAST_DECISION_TIME_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """`namespace/name`."""
     failure_count: _builtins.int
-    until_time_ns: _builtins.int
-    decided_time_ns: _builtins.int
-    """When the decision was made that failed last; -1: none was."""
     node: _builtins.str
     """For which node."""
     code: _reason_pb2.ReasonCode.ValueType
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def last_decision_time(self) -> _timestamp_pb2.Timestamp:
+        """When the decision was made that failed last. Absent: none was."""
+
     def __init__(
         self,
         *,
         job: _builtins.str = ...,
         failure_count: _builtins.int = ...,
-        until_time_ns: _builtins.int = ...,
-        decided_time_ns: _builtins.int = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+        last_decision_time: _timestamp_pb2.Timestamp | None = ...,
         node: _builtins.str = ...,
         code: _reason_pb2.ReasonCode.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "last_decision_time", b"last_decision_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "decided_time_ns", b"decided_time_ns", "failure_count", b"failure_count", "job", b"job", "node", b"node", "until_time_ns", b"until_time_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "end_time", b"end_time", "failure_count", b"failure_count", "job", b"job", "last_decision_time", b"last_decision_time", "node", b"node"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -403,18 +410,19 @@ class BrokenGang(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     JOB_FIELD_NUMBER: _builtins.int
-    SINCE_TIME_NS_FIELD_NUMBER: _builtins.int
+    BEGIN_TIME_FIELD_NUMBER: _builtins.int
     job: _builtins.str
-    since_time_ns: _builtins.int
+    @_builtins.property
+    def begin_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         job: _builtins.str = ...,
-        since_time_ns: _builtins.int = ...,
+        begin_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_time", b"begin_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "since_time_ns", b"since_time_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_time", b"begin_time", "job", b"job"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -506,11 +514,11 @@ class JobMemory(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     JOB_FIELD_NUMBER: _builtins.int
-    CLOSED_FIELD_NUMBER: _builtins.int
+    STATUS_WRITTEN_FIELD_NUMBER: _builtins.int
     HYPER_NODES_FIELD_NUMBER: _builtins.int
     job: _builtins.str
-    closed: _builtins.bool
-    """Nothing happened to it since its status was written."""
+    status_written: _builtins.bool
+    """Its status was written, and nothing happened to it since."""
     @_builtins.property
     def hyper_nodes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Its own and its parts' network domains, by id."""
@@ -519,12 +527,12 @@ class JobMemory(_message.Message):
         self,
         *,
         job: _builtins.str = ...,
-        closed: _builtins.bool = ...,
+        status_written: _builtins.bool = ...,
         hyper_nodes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed", b"closed", "hyper_nodes", b"hyper_nodes", "job", b"job"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hyper_nodes", b"hyper_nodes", "job", b"job", "status_written", b"status_written"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -568,8 +576,6 @@ class RecordingConnection(_message.Message):
 
     HELLO_FIELD_NUMBER: _builtins.int
     WELCOME_FIELD_NUMBER: _builtins.int
-    AT_TIME_NS_FIELD_NUMBER: _builtins.int
-    at_time_ns: _builtins.int
     @_builtins.property
     def hello(self) -> _cluster_service_pb2.Hello:
         """Absent: it went."""
@@ -581,11 +587,10 @@ class RecordingConnection(_message.Message):
         *,
         hello: _cluster_service_pb2.Hello | None = ...,
         welcome: _cluster_service_pb2.Welcome | None = ...,
-        at_time_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_time_ns", b"at_time_ns", "hello", b"hello", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -598,27 +603,29 @@ class RecordingTick(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
-    NOW_NS_FIELD_NUMBER: _builtins.int
+    SESSION_TIME_FIELD_NUMBER: _builtins.int
     BASED_ON_SEQ_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     session: _builtins.int
-    now_ns: _builtins.int
-    """The time that the session was given; nanoseconds since 1970."""
     based_on_seq: _builtins.int
     """The last op that it saw."""
     skipped: _builtins.bool
     """Decisions were given up or asked for again at this time, and no session ran."""
+    @_builtins.property
+    def session_time(self) -> _timestamp_pb2.Timestamp:
+        """The time that the session was given."""
+
     def __init__(
         self,
         *,
         session: _builtins.int = ...,
-        now_ns: _builtins.int = ...,
+        session_time: _timestamp_pb2.Timestamp | None = ...,
         based_on_seq: _builtins.int = ...,
         skipped: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session_time", b"session_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "now_ns", b"now_ns", "session", b"session", "skipped", b"skipped"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "session", b"session", "session_time", b"session_time", "skipped", b"skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -653,15 +660,17 @@ class RecordingSessionEnd(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
     WORK_FIELD_NUMBER: _builtins.int
-    DURATION_NS_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
     session: _builtins.int
-    duration_ns: _builtins.int
-    """How long it took; not compared when replayed."""
     @_builtins.property
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.PluginFault]: ...
     @_builtins.property
     def work(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Counts of work done, by name; they tell of the machine's way, and are not compared."""
+
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long it took; not compared when replayed."""
 
     def __init__(
         self,
@@ -669,11 +678,11 @@ class RecordingSessionEnd(_message.Message):
         session: _builtins.int = ...,
         faults: _abc.Iterable[_reason_pb2.PluginFault] | None = ...,
         work: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        duration_ns: _builtins.int = ...,
+        duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ns", b"duration_ns", "faults", b"faults", "session", b"session", "work", b"work"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "faults", b"faults", "session", b"session", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -709,25 +718,26 @@ class RecordingFrame(_message.Message):
 
     OFFSET_BYTES_FIELD_NUMBER: _builtins.int
     FIRST_SESSION_FIELD_NUMBER: _builtins.int
-    FIRST_TIME_NS_FIELD_NUMBER: _builtins.int
+    FIRST_ENTRY_TIME_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     offset_bytes: _builtins.int
     first_session: _builtins.int
     """The first session that begins in it; 0: none."""
-    first_time_ns: _builtins.int
     checkpoint: _builtins.bool
     """A checkpoint begins in it."""
+    @_builtins.property
+    def first_entry_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         offset_bytes: _builtins.int = ...,
         first_session: _builtins.int = ...,
-        first_time_ns: _builtins.int = ...,
+        first_entry_time: _timestamp_pb2.Timestamp | None = ...,
         checkpoint: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["first_entry_time", b"first_entry_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "first_session", b"first_session", "first_time_ns", b"first_time_ns", "offset_bytes", b"offset_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "first_entry_time", b"first_entry_time", "first_session", b"first_session", "offset_bytes", b"offset_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

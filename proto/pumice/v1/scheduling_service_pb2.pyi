@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from pumice.v1 import configuration_pb2 as _configuration_pb2
+from pumice.v1 import core_pb2 as _core_pb2
 from pumice.v1 import decision_pb2 as _decision_pb2
 from pumice.v1 import explanation_pb2 as _explanation_pb2
 from pumice.v1 import group_pb2 as _group_pb2
@@ -289,7 +290,7 @@ class ExplainRequest(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     POD_FIELD_NUMBER: _builtins.int
     NEAREST_NODE_COUNT_FIELD_NUMBER: _builtins.int
-    PATIENCE_FIELD_NUMBER: _builtins.int
+    MAX_WAIT_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """Empty: the only cluster, if there is just one."""
     nearest_node_count: _builtins.int
@@ -301,9 +302,9 @@ class ExplainRequest(_message.Message):
     @_builtins.property
     def pod(self) -> Global___ObjectName: ...
     @_builtins.property
-    def patience(self) -> _duration_pb2.Duration:
-        """How long a look at nodes may be waited for, where a session is running and no follower stands
-        by; at most 30 s. Absent: 20 ms. The answer is then without nodes.
+    def max_wait(self) -> _duration_pb2.Duration:
+        """How long to wait for the nodes while a session is running and no follower process is ready; at
+        most 30 s. Absent: 20 ms. After that time the answer is without nodes.
         """
 
     def __init__(
@@ -313,11 +314,11 @@ class ExplainRequest(_message.Message):
         job: Global___ObjectName | None = ...,
         pod: Global___ObjectName | None = ...,
         nearest_node_count: _builtins.int = ...,
-        patience: _duration_pb2.Duration | None = ...,
+        max_wait: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "patience", b"patience", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "max_wait", b"max_wait", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "job", b"job", "nearest_node_count", b"nearest_node_count", "patience", b"patience", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "job", b"job", "max_wait", b"max_wait", "nearest_node_count", b"nearest_node_count", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["job", "pod"]  # noqa: Y015
     _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015
@@ -335,6 +336,7 @@ class ExplainResponse(_message.Message):
     BASED_ON_SEQ_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     WITHOUT_NODES_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
     based_on_seq: _builtins.int
     """The op that the answer stands at, and the last session that ran."""
     session: _builtins.int
@@ -344,6 +346,10 @@ class ExplainResponse(_message.Message):
     """
     @_builtins.property
     def explanation(self) -> _explanation_pb2.Explanation: ...
+    @_builtins.property
+    def pause(self) -> _core_pb2.Pause:
+        """Why nothing is scheduled; absent: the cluster is scheduled."""
+
     def __init__(
         self,
         *,
@@ -351,10 +357,11 @@ class ExplainResponse(_message.Message):
         based_on_seq: _builtins.int = ...,
         session: _builtins.int = ...,
         without_nodes: _builtins.bool = ...,
+        pause: _core_pb2.Pause | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "pause", b"pause"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "explanation", b"explanation", "session", b"session", "without_nodes", b"without_nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "explanation", b"explanation", "pause", b"pause", "session", b"session", "without_nodes", b"without_nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,33 +24,29 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18pumice/v1/selector.proto\x12\tpumice.v1\"Q\n\x0bRequirement\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x08operator\x18\x02 \x01(\x0e\x32\x13.pumice.v1.Operator\x12\x0e\n\x06values\x18\x03 \x03(\t\"=\n\rLabelSelector\x12,\n\x0crequirements\x18\x01 \x03(\x0b\x32\x16.pumice.v1.Requirement\"j\n\x08LabelMap\x12/\n\x06labels\x18\x01 \x03(\x0b\x32\x1f.pumice.v1.LabelMap.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"z\n\x10NodeSelectorTerm\x12\x32\n\x12label_requirements\x18\x01 \x03(\x0b\x32\x16.pumice.v1.Requirement\x12\x32\n\x12\x66ield_requirements\x18\x02 \x03(\x0b\x32\x16.pumice.v1.Requirement\":\n\x0cNodeSelector\x12*\n\x05terms\x18\x01 \x03(\x0b\x32\x1b.pumice.v1.NodeSelectorTerm\"K\n\x05Taint\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x03 \x01(\x0e\x32\x16.pumice.v1.TaintEffect\"`\n\nToleration\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x0e\n\x06\x65xists\x18\x03 \x01(\x08\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x04 \x01(\x0e\x32\x16.pumice.v1.TaintEffect*\xaf\x01\n\x08Operator\x12\x18\n\x14OPERATOR_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOPERATOR_IN\x10\x01\x12\x13\n\x0fOPERATOR_NOT_IN\x10\x02\x12\x13\n\x0fOPERATOR_EXISTS\x10\x03\x12\x1b\n\x17OPERATOR_DOES_NOT_EXIST\x10\x04\x12\x19\n\x15OPERATOR_GREATER_THAN\x10\x05\x12\x16\n\x12OPERATOR_LESS_THAN\x10\x06*\x8b\x01\n\x0bTaintEffect\x12\x1c\n\x18TAINT_EFFECT_UNSPECIFIED\x10\x00\x12\x1c\n\x18TAINT_EFFECT_NO_SCHEDULE\x10\x01\x12#\n\x1fTAINT_EFFECT_PREFER_NO_SCHEDULE\x10\x02\x12\x1b\n\x17TAINT_EFFECT_NO_EXECUTE\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18pumice/v1/selector.proto\x12\tpumice.v1\"Q\n\x0bRequirement\x12\x0b\n\x03key\x18\x01 \x01(\t\x12%\n\x08operator\x18\x02 \x01(\x0e\x32\x13.pumice.v1.Operator\x12\x0e\n\x06values\x18\x03 \x03(\t\"=\n\rLabelSelector\x12,\n\x0crequirements\x18\x01 \x03(\x0b\x32\x16.pumice.v1.Requirement\"z\n\x10NodeSelectorTerm\x12\x32\n\x12label_requirements\x18\x01 \x03(\x0b\x32\x16.pumice.v1.Requirement\x12\x32\n\x12\x66ield_requirements\x18\x02 \x03(\x0b\x32\x16.pumice.v1.Requirement\":\n\x0cNodeSelector\x12*\n\x05terms\x18\x01 \x03(\x0b\x32\x1b.pumice.v1.NodeSelectorTerm\"K\n\x05Taint\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x03 \x01(\x0e\x32\x16.pumice.v1.TaintEffect\"\x81\x01\n\nToleration\x12\x0b\n\x03key\x18\x01 \x01(\t\x12/\n\x08operator\x18\x02 \x01(\x0e\x32\x1d.pumice.v1.TolerationOperator\x12\r\n\x05value\x18\x03 \x01(\t\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x04 \x01(\x0e\x32\x16.pumice.v1.TaintEffect*\xaf\x01\n\x08Operator\x12\x18\n\x14OPERATOR_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOPERATOR_IN\x10\x01\x12\x13\n\x0fOPERATOR_NOT_IN\x10\x02\x12\x13\n\x0fOPERATOR_EXISTS\x10\x03\x12\x1b\n\x17OPERATOR_DOES_NOT_EXIST\x10\x04\x12\x19\n\x15OPERATOR_GREATER_THAN\x10\x05\x12\x16\n\x12OPERATOR_LESS_THAN\x10\x06*\x8b\x01\n\x0bTaintEffect\x12\x1c\n\x18TAINT_EFFECT_UNSPECIFIED\x10\x00\x12\x1c\n\x18TAINT_EFFECT_NO_SCHEDULE\x10\x01\x12#\n\x1fTAINT_EFFECT_PREFER_NO_SCHEDULE\x10\x02\x12\x1b\n\x17TAINT_EFFECT_NO_EXECUTE\x10\x03*x\n\x12TolerationOperator\x12#\n\x1fTOLERATION_OPERATOR_UNSPECIFIED\x10\x00\x12\x1d\n\x19TOLERATION_OPERATOR_EQUAL\x10\x01\x12\x1e\n\x1aTOLERATION_OPERATOR_EXISTS\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pumice.v1.selector_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LABELMAP_LABELSENTRY']._loaded_options = None
-  _globals['_LABELMAP_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_OPERATOR']._serialized_start=653
-  _globals['_OPERATOR']._serialized_end=828
-  _globals['_TAINTEFFECT']._serialized_start=831
-  _globals['_TAINTEFFECT']._serialized_end=970
+  _globals['_OPERATOR']._serialized_start=579
+  _globals['_OPERATOR']._serialized_end=754
+  _globals['_TAINTEFFECT']._serialized_start=757
+  _globals['_TAINTEFFECT']._serialized_end=896
+  _globals['_TOLERATIONOPERATOR']._serialized_start=898
+  _globals['_TOLERATIONOPERATOR']._serialized_end=1018
   _globals['_REQUIREMENT']._serialized_start=39
   _globals['_REQUIREMENT']._serialized_end=120
   _globals['_LABELSELECTOR']._serialized_start=122
   _globals['_LABELSELECTOR']._serialized_end=183
-  _globals['_LABELMAP']._serialized_start=185
-  _globals['_LABELMAP']._serialized_end=291
-  _globals['_LABELMAP_LABELSENTRY']._serialized_start=246
-  _globals['_LABELMAP_LABELSENTRY']._serialized_end=291
-  _globals['_NODESELECTORTERM']._serialized_start=293
-  _globals['_NODESELECTORTERM']._serialized_end=415
-  _globals['_NODESELECTOR']._serialized_start=417
-  _globals['_NODESELECTOR']._serialized_end=475
-  _globals['_TAINT']._serialized_start=477
-  _globals['_TAINT']._serialized_end=552
-  _globals['_TOLERATION']._serialized_start=554
-  _globals['_TOLERATION']._serialized_end=650
+  _globals['_NODESELECTORTERM']._serialized_start=185
+  _globals['_NODESELECTORTERM']._serialized_end=307
+  _globals['_NODESELECTOR']._serialized_start=309
+  _globals['_NODESELECTOR']._serialized_end=367
+  _globals['_TAINT']._serialized_start=369
+  _globals['_TAINT']._serialized_end=444
+  _globals['_TOLERATION']._serialized_start=447
+  _globals['_TOLERATION']._serialized_end=576
 # @@protoc_insertion_point(module_scope)

@@ -84,6 +84,28 @@ TAINT_EFFECT_PREFER_NO_SCHEDULE: TaintEffect.ValueType  # 2
 TAINT_EFFECT_NO_EXECUTE: TaintEffect.ValueType  # 3
 Global___TaintEffect: _TypeAlias = TaintEffect  # noqa: Y015
 
+class _TolerationOperator:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TolerationOperatorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TolerationOperator.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOLERATION_OPERATOR_UNSPECIFIED: _TolerationOperator.ValueType  # 0
+    """Not said: EQUAL."""
+    TOLERATION_OPERATOR_EQUAL: _TolerationOperator.ValueType  # 1
+    TOLERATION_OPERATOR_EXISTS: _TolerationOperator.ValueType  # 2
+    """Any value will do."""
+
+class TolerationOperator(_TolerationOperator, metaclass=_TolerationOperatorEnumTypeWrapper):
+    """How a toleration compares its value with that of a taint."""
+
+TOLERATION_OPERATOR_UNSPECIFIED: TolerationOperator.ValueType  # 0
+"""Not said: EQUAL."""
+TOLERATION_OPERATOR_EQUAL: TolerationOperator.ValueType  # 1
+TOLERATION_OPERATOR_EXISTS: TolerationOperator.ValueType  # 2
+"""Any value will do."""
+Global___TolerationOperator: _TypeAlias = TolerationOperator  # noqa: Y015
+
 @_typing.final
 class Requirement(_message.Message):
     """One condition on one label."""
@@ -136,48 +158,6 @@ class LabelSelector(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LabelSelector: _TypeAlias = LabelSelector  # noqa: Y015
-
-@_typing.final
-class LabelMap(_message.Message):
-    """Labels with which an absent map differs from an empty one."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class LabelsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    LABELS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
-    def __init__(
-        self,
-        *,
-        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___LabelMap: _TypeAlias = LabelMap  # noqa: Y015
 
 @_typing.final
 class NodeSelectorTerm(_message.Message):
@@ -259,30 +239,30 @@ Global___Taint: _TypeAlias = Taint  # noqa: Y015
 
 @_typing.final
 class Toleration(_message.Message):
-    """A permission to ignore taints; an empty key with `exists` ignores all of them."""
+    """A permission to ignore taints; an empty key with EXISTS ignores all of them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     KEY_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
-    EXISTS_FIELD_NUMBER: _builtins.int
     EFFECT_FIELD_NUMBER: _builtins.int
     key: _builtins.str
+    operator: Global___TolerationOperator.ValueType
     value: _builtins.str
-    """Compared with the taint's value unless `exists`."""
-    exists: _builtins.bool
+    """Not read with EXISTS."""
     effect: Global___TaintEffect.ValueType
     def __init__(
         self,
         *,
         key: _builtins.str = ...,
+        operator: Global___TolerationOperator.ValueType = ...,
         value: _builtins.str = ...,
-        exists: _builtins.bool = ...,
         effect: Global___TaintEffect.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effect", b"effect", "exists", b"exists", "key", b"key", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effect", b"effect", "key", b"key", "operator", b"operator", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

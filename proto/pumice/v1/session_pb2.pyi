@@ -106,7 +106,7 @@ Global___SessionSummary: _TypeAlias = SessionSummary  # noqa: Y015
 
 @_typing.final
 class SessionDetail(_message.Message):
-    """A session with all it decided."""
+    """A session with what it decided, or a page of that."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -115,6 +115,14 @@ class SessionDetail(_message.Message):
     DECISIONS_FIELD_NUMBER: _builtins.int
     WAITS_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    SUMMARY_ONLY_FIELD_NUMBER: _builtins.int
+    truncated: _builtins.bool
+    """Decisions or waits are missing here. The counts in `summary` are those of the whole session;
+    GetSession gives all of them, page by page.
+    """
+    summary_only: _builtins.bool
+    """The core kept the figures of this session only, so that no page has its decisions and waits."""
     @_builtins.property
     def summary(self) -> Global___SessionSummary: ...
     @_builtins.property
@@ -133,10 +141,12 @@ class SessionDetail(_message.Message):
         decisions: _abc.Iterable[_decision_pb2.Decision] | None = ...,
         waits: _abc.Iterable[_reason_pb2.Wait] | None = ...,
         faults: _abc.Iterable[_reason_pb2.PluginFault] | None = ...,
+        truncated: _builtins.bool = ...,
+        summary_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "faults", b"faults", "gangs", b"gangs", "summary", b"summary", "waits", b"waits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "faults", b"faults", "gangs", b"gangs", "summary", b"summary", "summary_only", b"summary_only", "truncated", b"truncated", "waits", b"waits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from pumice.v1 import selector_pb2 as pumice_dot_v1_dot_selector__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17pumice/v1/storage.proto\x12\tpumice.v1\x1a\x18pumice/v1/selector.proto\"\xc9\x03\n\x10PersistentVolume\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x37\n\x06labels\x18\x03 \x03(\x0b\x32\'.pumice.v1.PersistentVolume.LabelsEntry\x12%\n\x05phase\x18\x04 \x01(\x0e\x32\x16.pumice.v1.VolumePhase\x12\x1a\n\x12storage_class_name\x18\x05 \x01(\t\x12\x1d\n\x15\x61ttributes_class_name\x18\x06 \x01(\t\x12\x16\n\x0e\x63\x61pacity_bytes\x18\x07 \x01(\x03\x12\x14\n\x0c\x61\x63\x63\x65ss_modes\x18\x08 \x03(\t\x12\x12\n\nblock_mode\x18\t \x01(\x08\x12+\n\nnode_terms\x18\n \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x12\n\ncsi_driver\x18\x0b \x01(\t\x12\x12\n\ncsi_handle\x18\x0c \x01(\t\x12\x11\n\tclaim_key\x18\r \x01(\t\x12\x11\n\tclaim_uid\x18\x0e \x01(\t\x12\x13\n\x0bterminating\x18\x0f \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x9c\x03\n\x15PersistentVolumeClaim\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12%\n\x05phase\x18\x04 \x01(\x0e\x32\x16.pumice.v1.VolumePhase\x12\x13\n\x0bvolume_name\x18\x05 \x01(\t\x12\x1f\n\x12storage_class_name\x18\x06 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x15\x61ttributes_class_name\x18\x07 \x01(\t\x12\x15\n\rrequest_bytes\x18\x08 \x01(\x03\x12\x14\n\x0c\x61\x63\x63\x65ss_modes\x18\t \x03(\t\x12\x12\n\nblock_mode\x18\n \x01(\x08\x12*\n\x08selector\x18\x0b \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x16\n\x0e\x62ind_completed\x18\x0c \x01(\x08\x12\x15\n\rselected_node\x18\r \x01(\t\x12\x11\n\towner_uid\x18\x0e \x01(\t\x12\x13\n\x0bterminating\x18\x0f \x01(\x08\x42\x15\n\x13_storage_class_name\"\xb1\x01\n\x0cStorageClass\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bprovisioner\x18\x03 \x01(\t\x12\x1f\n\x17wait_for_first_consumer\x18\x04 \x01(\x08\x12\x37\n\x12\x61llowed_topologies\x18\x05 \x03(\x0b\x32\x1b.pumice.v1.NodeSelectorTerm\x12\x17\n\x0f\x63si_driver_name\x18\x06 \x01(\t\"\x96\x01\n\x07\x43siNode\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12;\n\rdriver_limits\x18\x03 \x03(\x0b\x32$.pumice.v1.CsiNode.DriverLimitsEntry\x1a\x33\n\x11\x44riverLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"B\n\tCsiDriver\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x1a\n\x12publishes_capacity\x18\x03 \x01(\x08\"\xfb\x01\n\x12\x43siStorageCapacity\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x1a\n\x12storage_class_name\x18\x04 \x01(\t\x12/\n\rnode_selector\x18\x05 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x1b\n\x0e\x63\x61pacity_bytes\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12!\n\x14maximum_volume_bytes\x18\x07 \x01(\x03H\x01\x88\x01\x01\x42\x11\n\x0f_capacity_bytesB\x17\n\x15_maximum_volume_bytes\"g\n\x10VolumeAttachment\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08\x61ttacher\x18\x03 \x01(\t\x12\x11\n\tnode_name\x18\x04 \x01(\t\x12\x13\n\x0bvolume_name\x18\x05 \x01(\t*\xc4\x01\n\x0bVolumePhase\x12\x1c\n\x18VOLUME_PHASE_UNSPECIFIED\x10\x00\x12\x18\n\x14VOLUME_PHASE_PENDING\x10\x01\x12\x1a\n\x16VOLUME_PHASE_AVAILABLE\x10\x02\x12\x16\n\x12VOLUME_PHASE_BOUND\x10\x03\x12\x19\n\x15VOLUME_PHASE_RELEASED\x10\x04\x12\x17\n\x13VOLUME_PHASE_FAILED\x10\x05\x12\x15\n\x11VOLUME_PHASE_LOST\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17pumice/v1/storage.proto\x12\tpumice.v1\x1a\x18pumice/v1/selector.proto\"\xe0\x03\n\x10PersistentVolume\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x37\n\x06labels\x18\x03 \x03(\x0b\x32\'.pumice.v1.PersistentVolume.LabelsEntry\x12%\n\x05phase\x18\x04 \x01(\x0e\x32\x16.pumice.v1.VolumePhase\x12\x1a\n\x12storage_class_name\x18\x05 \x01(\t\x12\x1d\n\x15\x61ttributes_class_name\x18\x06 \x01(\t\x12\x16\n\x0e\x63\x61pacity_bytes\x18\x07 \x01(\x03\x12+\n\x0c\x61\x63\x63\x65ss_modes\x18\x08 \x03(\x0e\x32\x15.pumice.v1.AccessMode\x12\x12\n\nblock_mode\x18\t \x01(\x08\x12+\n\nnode_terms\x18\n \x01(\x0b\x32\x17.pumice.v1.NodeSelector\x12\x12\n\ncsi_driver\x18\x0b \x01(\t\x12\x12\n\ncsi_handle\x18\x0c \x01(\t\x12\x11\n\tclaim_key\x18\r \x01(\t\x12\x11\n\tclaim_uid\x18\x0e \x01(\t\x12\x13\n\x0bterminating\x18\x0f \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xb3\x03\n\x15PersistentVolumeClaim\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12%\n\x05phase\x18\x04 \x01(\x0e\x32\x16.pumice.v1.VolumePhase\x12\x13\n\x0bvolume_name\x18\x05 \x01(\t\x12\x1f\n\x12storage_class_name\x18\x06 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x15\x61ttributes_class_name\x18\x07 \x01(\t\x12\x15\n\rrequest_bytes\x18\x08 \x01(\x03\x12+\n\x0c\x61\x63\x63\x65ss_modes\x18\t \x03(\x0e\x32\x15.pumice.v1.AccessMode\x12\x12\n\nblock_mode\x18\n \x01(\x08\x12*\n\x08selector\x18\x0b \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x16\n\x0e\x62ind_completed\x18\x0c \x01(\x08\x12\x15\n\rselected_node\x18\r \x01(\t\x12\x11\n\towner_uid\x18\x0e \x01(\t\x12\x13\n\x0bterminating\x18\x0f \x01(\x08\x42\x15\n\x13_storage_class_name\"\xb1\x01\n\x0cStorageClass\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bprovisioner\x18\x03 \x01(\t\x12\x1f\n\x17wait_for_first_consumer\x18\x04 \x01(\x08\x12\x37\n\x12\x61llowed_topologies\x18\x05 \x03(\x0b\x32\x1b.pumice.v1.NodeSelectorTerm\x12\x17\n\x0f\x63si_driver_name\x18\x06 \x01(\t\"\x96\x01\n\x07\x43siNode\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12;\n\rdriver_limits\x18\x03 \x03(\x0b\x32$.pumice.v1.CsiNode.DriverLimitsEntry\x1a\x33\n\x11\x44riverLimitsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"B\n\tCsiDriver\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x1a\n\x12publishes_capacity\x18\x03 \x01(\x08\"\xfb\x01\n\x12\x43siStorageCapacity\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x1a\n\x12storage_class_name\x18\x04 \x01(\t\x12/\n\rnode_selector\x18\x05 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x1b\n\x0e\x63\x61pacity_bytes\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12!\n\x14maximum_volume_bytes\x18\x07 \x01(\x03H\x01\x88\x01\x01\x42\x11\n\x0f_capacity_bytesB\x17\n\x15_maximum_volume_bytes\"g\n\x10VolumeAttachment\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08\x61ttacher\x18\x03 \x01(\t\x12\x11\n\tnode_name\x18\x04 \x01(\t\x12\x13\n\x0bvolume_name\x18\x05 \x01(\t*\xc4\x01\n\x0bVolumePhase\x12\x1c\n\x18VOLUME_PHASE_UNSPECIFIED\x10\x00\x12\x18\n\x14VOLUME_PHASE_PENDING\x10\x01\x12\x1a\n\x16VOLUME_PHASE_AVAILABLE\x10\x02\x12\x16\n\x12VOLUME_PHASE_BOUND\x10\x03\x12\x19\n\x15VOLUME_PHASE_RELEASED\x10\x04\x12\x17\n\x13VOLUME_PHASE_FAILED\x10\x05\x12\x15\n\x11VOLUME_PHASE_LOST\x10\x06*\xb0\x01\n\nAccessMode\x12\x1b\n\x17\x41\x43\x43\x45SS_MODE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x41\x43\x43\x45SS_MODE_READ_WRITE_ONCE\x10\x01\x12\x1e\n\x1a\x41\x43\x43\x45SS_MODE_READ_ONLY_MANY\x10\x02\x12\x1f\n\x1b\x41\x43\x43\x45SS_MODE_READ_WRITE_MANY\x10\x03\x12#\n\x1f\x41\x43\x43\x45SS_MODE_READ_WRITE_ONCE_POD\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,24 +36,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PERSISTENTVOLUME_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_CSINODE_DRIVERLIMITSENTRY']._loaded_options = None
   _globals['_CSINODE_DRIVERLIMITSENTRY']._serialized_options = b'8\001'
-  _globals['_VOLUMEPHASE']._serialized_start=1700
-  _globals['_VOLUMEPHASE']._serialized_end=1896
+  _globals['_VOLUMEPHASE']._serialized_start=1746
+  _globals['_VOLUMEPHASE']._serialized_end=1942
+  _globals['_ACCESSMODE']._serialized_start=1945
+  _globals['_ACCESSMODE']._serialized_end=2121
   _globals['_PERSISTENTVOLUME']._serialized_start=65
-  _globals['_PERSISTENTVOLUME']._serialized_end=522
-  _globals['_PERSISTENTVOLUME_LABELSENTRY']._serialized_start=477
-  _globals['_PERSISTENTVOLUME_LABELSENTRY']._serialized_end=522
-  _globals['_PERSISTENTVOLUMECLAIM']._serialized_start=525
-  _globals['_PERSISTENTVOLUMECLAIM']._serialized_end=937
-  _globals['_STORAGECLASS']._serialized_start=940
-  _globals['_STORAGECLASS']._serialized_end=1117
-  _globals['_CSINODE']._serialized_start=1120
-  _globals['_CSINODE']._serialized_end=1270
-  _globals['_CSINODE_DRIVERLIMITSENTRY']._serialized_start=1219
-  _globals['_CSINODE_DRIVERLIMITSENTRY']._serialized_end=1270
-  _globals['_CSIDRIVER']._serialized_start=1272
-  _globals['_CSIDRIVER']._serialized_end=1338
-  _globals['_CSISTORAGECAPACITY']._serialized_start=1341
-  _globals['_CSISTORAGECAPACITY']._serialized_end=1592
-  _globals['_VOLUMEATTACHMENT']._serialized_start=1594
-  _globals['_VOLUMEATTACHMENT']._serialized_end=1697
+  _globals['_PERSISTENTVOLUME']._serialized_end=545
+  _globals['_PERSISTENTVOLUME_LABELSENTRY']._serialized_start=500
+  _globals['_PERSISTENTVOLUME_LABELSENTRY']._serialized_end=545
+  _globals['_PERSISTENTVOLUMECLAIM']._serialized_start=548
+  _globals['_PERSISTENTVOLUMECLAIM']._serialized_end=983
+  _globals['_STORAGECLASS']._serialized_start=986
+  _globals['_STORAGECLASS']._serialized_end=1163
+  _globals['_CSINODE']._serialized_start=1166
+  _globals['_CSINODE']._serialized_end=1316
+  _globals['_CSINODE_DRIVERLIMITSENTRY']._serialized_start=1265
+  _globals['_CSINODE_DRIVERLIMITSENTRY']._serialized_end=1316
+  _globals['_CSIDRIVER']._serialized_start=1318
+  _globals['_CSIDRIVER']._serialized_end=1384
+  _globals['_CSISTORAGECAPACITY']._serialized_start=1387
+  _globals['_CSISTORAGECAPACITY']._serialized_end=1638
+  _globals['_VOLUMEATTACHMENT']._serialized_start=1640
+  _globals['_VOLUMEATTACHMENT']._serialized_end=1743
 # @@protoc_insertion_point(module_scope)

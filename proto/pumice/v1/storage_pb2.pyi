@@ -51,6 +51,30 @@ VOLUME_PHASE_FAILED: VolumePhase.ValueType  # 5
 VOLUME_PHASE_LOST: VolumePhase.ValueType  # 6
 Global___VolumePhase: _TypeAlias = VolumePhase  # noqa: Y015
 
+class _AccessMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _AccessModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AccessMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ACCESS_MODE_UNSPECIFIED: _AccessMode.ValueType  # 0
+    """A mode that has no name here; no volume offers it."""
+    ACCESS_MODE_READ_WRITE_ONCE: _AccessMode.ValueType  # 1
+    ACCESS_MODE_READ_ONLY_MANY: _AccessMode.ValueType  # 2
+    ACCESS_MODE_READ_WRITE_MANY: _AccessMode.ValueType  # 3
+    ACCESS_MODE_READ_WRITE_ONCE_POD: _AccessMode.ValueType  # 4
+
+class AccessMode(_AccessMode, metaclass=_AccessModeEnumTypeWrapper):
+    """How a volume may be mounted."""
+
+ACCESS_MODE_UNSPECIFIED: AccessMode.ValueType  # 0
+"""A mode that has no name here; no volume offers it."""
+ACCESS_MODE_READ_WRITE_ONCE: AccessMode.ValueType  # 1
+ACCESS_MODE_READ_ONLY_MANY: AccessMode.ValueType  # 2
+ACCESS_MODE_READ_WRITE_MANY: AccessMode.ValueType  # 3
+ACCESS_MODE_READ_WRITE_ONCE_POD: AccessMode.ValueType  # 4
+Global___AccessMode: _TypeAlias = AccessMode  # noqa: Y015
+
 @_typing.final
 class PersistentVolume(_message.Message):
     """A volume that exists."""
@@ -111,9 +135,7 @@ class PersistentVolume(_message.Message):
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
-    def access_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod."""
-
+    def access_modes(self) -> _containers.RepeatedScalarFieldContainer[Global___AccessMode.ValueType]: ...
     @_builtins.property
     def node_terms(self) -> _selector_pb2.NodeSelector:
         """Absent: reachable from every node."""
@@ -128,7 +150,7 @@ class PersistentVolume(_message.Message):
         storage_class_name: _builtins.str = ...,
         attributes_class_name: _builtins.str = ...,
         capacity_bytes: _builtins.int = ...,
-        access_modes: _abc.Iterable[_builtins.str] | None = ...,
+        access_modes: _abc.Iterable[Global___AccessMode.ValueType] | None = ...,
         block_mode: _builtins.bool = ...,
         node_terms: _selector_pb2.NodeSelector | None = ...,
         csi_driver: _builtins.str = ...,
@@ -147,7 +169,7 @@ Global___PersistentVolume: _TypeAlias = PersistentVolume  # noqa: Y015
 
 @_typing.final
 class PersistentVolumeClaim(_message.Message):
-    """A wish for a volume."""
+    """A claim to a volume."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -185,7 +207,7 @@ class PersistentVolumeClaim(_message.Message):
     """The controlling owner, a pod if the volume is ephemeral."""
     terminating: _builtins.bool
     @_builtins.property
-    def access_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def access_modes(self) -> _containers.RepeatedScalarFieldContainer[Global___AccessMode.ValueType]: ...
     @_builtins.property
     def selector(self) -> _selector_pb2.LabelSelector:
         """Absent: every volume."""
@@ -201,7 +223,7 @@ class PersistentVolumeClaim(_message.Message):
         storage_class_name: _builtins.str | None = ...,
         attributes_class_name: _builtins.str = ...,
         request_bytes: _builtins.int = ...,
-        access_modes: _abc.Iterable[_builtins.str] | None = ...,
+        access_modes: _abc.Iterable[Global___AccessMode.ValueType] | None = ...,
         block_mode: _builtins.bool = ...,
         selector: _selector_pb2.LabelSelector | None = ...,
         bind_completed: _builtins.bool = ...,

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from pumice.v1 import selector_pb2 as _selector_pb2
 import builtins as _builtins
 import sys
@@ -18,6 +19,50 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _CpuManagerPolicy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CpuManagerPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CpuManagerPolicy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CPU_MANAGER_POLICY_UNSPECIFIED: _CpuManagerPolicy.ValueType  # 0
+    """Not said, or a policy that has no name here."""
+    CPU_MANAGER_POLICY_NONE: _CpuManagerPolicy.ValueType  # 1
+    CPU_MANAGER_POLICY_STATIC: _CpuManagerPolicy.ValueType  # 2
+
+class CpuManagerPolicy(_CpuManagerPolicy, metaclass=_CpuManagerPolicyEnumTypeWrapper):
+    """A kubelet's policy for exclusive cpus."""
+
+CPU_MANAGER_POLICY_UNSPECIFIED: CpuManagerPolicy.ValueType  # 0
+"""Not said, or a policy that has no name here."""
+CPU_MANAGER_POLICY_NONE: CpuManagerPolicy.ValueType  # 1
+CPU_MANAGER_POLICY_STATIC: CpuManagerPolicy.ValueType  # 2
+Global___CpuManagerPolicy: _TypeAlias = CpuManagerPolicy  # noqa: Y015
+
+class _TopologyPolicy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TopologyPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TopologyPolicy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOPOLOGY_POLICY_UNSPECIFIED: _TopologyPolicy.ValueType  # 0
+    """Not said, or a policy that has no name here."""
+    TOPOLOGY_POLICY_NONE: _TopologyPolicy.ValueType  # 1
+    TOPOLOGY_POLICY_BEST_EFFORT: _TopologyPolicy.ValueType  # 2
+    TOPOLOGY_POLICY_RESTRICTED: _TopologyPolicy.ValueType  # 3
+    TOPOLOGY_POLICY_SINGLE_NUMA_NODE: _TopologyPolicy.ValueType  # 4
+
+class TopologyPolicy(_TopologyPolicy, metaclass=_TopologyPolicyEnumTypeWrapper):
+    """How resources are aligned to NUMA nodes: a kubelet's policy, or a pod's wish."""
+
+TOPOLOGY_POLICY_UNSPECIFIED: TopologyPolicy.ValueType  # 0
+"""Not said, or a policy that has no name here."""
+TOPOLOGY_POLICY_NONE: TopologyPolicy.ValueType  # 1
+TOPOLOGY_POLICY_BEST_EFFORT: TopologyPolicy.ValueType  # 2
+TOPOLOGY_POLICY_RESTRICTED: TopologyPolicy.ValueType  # 3
+TOPOLOGY_POLICY_SINGLE_NUMA_NODE: TopologyPolicy.ValueType  # 4
+Global___TopologyPolicy: _TypeAlias = TopologyPolicy  # noqa: Y015
 
 @_typing.final
 class HyperNodeMember(_message.Message):
@@ -31,19 +76,12 @@ class HyperNodeMember(_message.Message):
     IS_HYPER_NODE_FIELD_NUMBER: _builtins.int
     EXACT_NAME_FIELD_NUMBER: _builtins.int
     NAME_PATTERN_FIELD_NUMBER: _builtins.int
-    MATCH_LABELS_FIELD_NUMBER: _builtins.int
     LABEL_SELECTOR_FIELD_NUMBER: _builtins.int
     is_hyper_node: _builtins.bool
     """The member is a HyperNode; only `exact_name` can choose it."""
     exact_name: _builtins.str
     name_pattern: _builtins.str
     """A regular expression, searched for anywhere in the name."""
-    @_builtins.property
-    def match_labels(self) -> _selector_pb2.LabelMap:
-        """Superseded by `label_selector`, and read as one that asks for each of these labels. Absent: not
-        a label match; empty selects nothing.
-        """
-
     @_builtins.property
     def label_selector(self) -> _selector_pb2.LabelSelector:
         """Nodes by their labels. Absent: not a label match; without requirements it selects nothing."""
@@ -54,12 +92,11 @@ class HyperNodeMember(_message.Message):
         is_hyper_node: _builtins.bool = ...,
         exact_name: _builtins.str = ...,
         name_pattern: _builtins.str = ...,
-        match_labels: _selector_pb2.LabelMap | None = ...,
         label_selector: _selector_pb2.LabelSelector | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["label_selector", b"label_selector", "match_labels", b"match_labels"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["label_selector", b"label_selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exact_name", b"exact_name", "is_hyper_node", b"is_hyper_node", "label_selector", b"label_selector", "match_labels", b"match_labels", "name_pattern", b"name_pattern"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exact_name", b"exact_name", "is_hyper_node", b"is_hyper_node", "label_selector", b"label_selector", "name_pattern", b"name_pattern"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -164,26 +201,6 @@ class NumaTopology(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
-    class PoliciesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
     class ResourcesEntry(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -246,7 +263,8 @@ class NumaTopology(_message.Message):
 
     UID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    POLICIES_FIELD_NUMBER: _builtins.int
+    CPU_MANAGER_POLICY_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_MANAGER_POLICY_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
     CPUS_FIELD_NUMBER: _builtins.int
     RESERVED_FIELD_NUMBER: _builtins.int
@@ -254,10 +272,8 @@ class NumaTopology(_message.Message):
     uid: _builtins.str
     """Never empty, like the name, which is the node's."""
     name: _builtins.str
-    @_builtins.property
-    def policies(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """`CPUManagerPolicy` and `TopologyManagerPolicy`."""
-
+    cpu_manager_policy: Global___CpuManagerPolicy.ValueType
+    topology_manager_policy: Global___TopologyPolicy.ValueType
     @_builtins.property
     def resources(self) -> _containers.MessageMap[_builtins.str, Global___NumaResource]: ...
     @_builtins.property
@@ -275,7 +291,8 @@ class NumaTopology(_message.Message):
         *,
         uid: _builtins.str = ...,
         name: _builtins.str = ...,
-        policies: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        cpu_manager_policy: Global___CpuManagerPolicy.ValueType = ...,
+        topology_manager_policy: Global___TopologyPolicy.ValueType = ...,
         resources: _abc.Mapping[_builtins.str, Global___NumaResource] | None = ...,
         cpus: _abc.Iterable[Global___NumaCpu] | None = ...,
         reserved: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
@@ -283,7 +300,7 @@ class NumaTopology(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpus", b"cpus", "name", b"name", "pod_allocations", b"pod_allocations", "policies", b"policies", "reserved", b"reserved", "resources", b"resources", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_manager_policy", b"cpu_manager_policy", "cpus", b"cpus", "name", b"name", "pod_allocations", b"pod_allocations", "reserved", b"reserved", "resources", b"resources", "topology_manager_policy", b"topology_manager_policy", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -51,6 +51,7 @@ _MAY: Mapping[str, frozenset[Role]] = {
     "/pumice.v1.InspectionService/": _READERS,
     # A recording contains every object of a cluster.
     "/pumice.v1.RecordingService/": frozenset({Role.ADMIN}),
+    "/pumice.v1.AdministrationService/": frozenset({Role.ADMIN}),
     "/grpc.reflection.v1alpha.ServerReflection/": frozenset(Role),
     "/grpc.reflection.v1.ServerReflection/": frozenset(Role),
 }

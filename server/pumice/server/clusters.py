@@ -45,7 +45,7 @@ class Cluster:
         loop = asyncio.get_running_loop()
         self.owner = Owner(self.served, around, loop, self._publish, lambda: on_pause(self))
         self.stream: AdapterStream | None = None
-        self._epoch = 0
+        self.epoch = 0
         self.owner.start()
 
     def _publish(self, record: SessionRecord) -> None:
@@ -68,9 +68,9 @@ class Cluster:
     def admit(self, stream: AdapterStream) -> None:
         """Fences leaders: the highest epoch is served, and of one adapter the newest stream."""
         hello, current = stream.hello, self.stream
-        if hello.epoch < self._epoch:
-            raise errors.StaleEpochError(hello.epoch, self._epoch)
-        if current is not None and hello.epoch == self._epoch:
+        if hello.epoch < self.epoch:
+            raise errors.StaleEpochError(hello.epoch, self.epoch)
+        if current is not None and hello.epoch == self.epoch:
             if hello.adapter_id != current.hello.adapter_id:
                 raise errors.EpochTakenError(hello.epoch, current.hello.adapter_id)
             reason = cluster_service_pb2.GO_AWAY_REASON_REPLACED
@@ -78,13 +78,18 @@ class Cluster:
         elif current is not None:
             reason = cluster_service_pb2.GO_AWAY_REASON_FENCED
             current.end(reason, f"an adapter of epoch {hello.epoch} took over")
-        self._epoch = hello.epoch
+        self.epoch = hello.epoch
         self.stream = stream
 
     def release(self, stream: AdapterStream) -> None:
         if self.stream is stream:
             self.stream = None
         self.owner.post(lambda: self.served.detach(stream))
+
+    async def stop(self) -> None:
+        self.watchers.close()
+        await self.owner.stop()
+        await asyncio.to_thread(self.recorder.close)
 
 
 def _recorder(name: str, around: Surroundings) -> Recorder:
@@ -123,6 +128,22 @@ class Clusters:
             )
         return cluster
 
+    def names(self) -> list[str]:
+        return sorted(self._by_name)
+
+    async def forget(self, name: str, *, force: bool) -> int:
+        """Drops a cluster with all that is held of it; returns the epoch that was served."""
+        cluster = self.find(name)
+        if cluster.stream is not None and not force:
+            raise errors.ClusterConnectedError(name, cluster.stream.hello.adapter_id)
+        del self._by_name[name]
+        if cluster.stream is not None:
+            reason = cluster_service_pb2.GO_AWAY_REASON_FORGOTTEN
+            cluster.stream.end(reason, "an operator made the core forget this cluster")
+            await cluster.stream.finished.wait()
+        await cluster.stop()
+        return cluster.epoch
+
     def find(self, name: str) -> Cluster:
         """The cluster of that name; without a name, the only one."""
         names = sorted(self._by_name)
@@ -146,8 +167,4 @@ class Clusters:
         return [c.stream for c in self._by_name.values() if c.stream is not None]
 
     async def stop(self) -> None:
-        for cluster in self._by_name.values():
-            cluster.watchers.close()
-        await asyncio.gather(*(cluster.owner.stop() for cluster in self._by_name.values()))
-        for cluster in self._by_name.values():
-            await asyncio.to_thread(cluster.recorder.close)
+        await asyncio.gather(*(cluster.stop() for cluster in self._by_name.values()))

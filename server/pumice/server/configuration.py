@@ -24,6 +24,7 @@ from pumice.core.engine import DEFAULT_CONFIGURATION
 from pumice.core.errors import ConfigurationError, Problem
 from pumice.core.registry import Registry
 from pumice.server.plain_yaml import YamlText, YamlTextError, parse
+from pumice.server.wire.times import duration
 from pumice.v1 import configuration_pb2
 
 _SECOND_NS = 1_000_000_000
@@ -201,10 +202,6 @@ def _told(problem: Problem, parsed: YamlText) -> configuration_pb2.Configuration
         suggestion=problem.suggestion,
         warning=problem.warning,
     )
-
-
-def duration(nanoseconds: int) -> Duration:
-    return Duration(seconds=nanoseconds // _SECOND_NS, nanos=nanoseconds % _SECOND_NS)
 
 
 def _spelled_out(

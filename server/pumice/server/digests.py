@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from pumice.server.wire import READ_KINDS
 from pumice.v1 import delta_pb2, object_pb2
 
 
@@ -58,9 +59,12 @@ class KindSums:
     def differing(
         self, digests: Iterable[delta_pb2.KindDigest], kinds: Iterable[int] = ()
     ) -> list[int]:
-        """Kinds that differ; of those named only, or of all. A kind that is not told is empty."""
+        """Kinds that differ; of those named only, or of all. A kind that is not told is empty.
+
+        Kinds that this core does not read are never compared.
+        """
         told: dict[int, tuple[int, int]] = {d.kind: (d.count, d.sum) for d in digests}
-        compared = set(kinds) or (set(told) | set(self._hashes))
+        compared = (set(kinds) or (set(told) | set(self._hashes))) & READ_KINDS
         return sorted(
             kind for kind in compared if told.get(kind, (0, 0)) != self._count_and_sum(kind)
         )

@@ -1,18 +1,48 @@
-"""What can go wrong between the core and those who call it: one class a case, with advice."""
+"""Errors that a core answers to its callers: one class for each case, with advice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from pumice.core.errors import InputError
 from pumice.v1 import object_pb2
+
+# A double holds integers up to this one exactly, so that JavaScript clients can read them.
+LARGEST_SEQ = 2**53 - 1
+_CONF = "bytes of a configuration"
+_MOST_VIOLATIONS = 5
 
 
 class ServiceError(InputError):
     """A call that cannot be served. What the caller can do about it stands in ``advice``."""
 
     advice: ClassVar[str] = "correct the request and try again"
+    # How long to wait before the next attempt; 0: waiting does not help.
+    retry_after_seconds: ClassVar[float] = 0.0
+    # Goes into ErrorInfo; the names are those in error.proto.
+    metadata: Mapping[str, str] = MappingProxyType({})
+    # Fields with what is wrong with them, for BadRequest.
+    violations: Sequence[tuple[str, str]] = ()
+
+
+class MalformedMessageError(ServiceError):
+    """Bytes that cannot be read as the message that is expected."""
+
+    advice = "use stubs made from pumice's protocol files"
+
+    def __init__(self, expected: str) -> None:
+        super().__init__(f"the bytes are not a {expected}")
+
+
+class FieldError(ServiceError):
+    """A field that is missing or has a value which is not allowed."""
+
+    def __init__(self, field: str, problem: str, within: str = "") -> None:
+        super().__init__(f"{within}.{field} {problem}" if within else f"{field} {problem}")
+        self.field = field
+        self.violations = ((field, problem),)
 
 
 # The stream's rules.
@@ -36,30 +66,28 @@ class HelloRepeatedError(ServiceError):
         super().__init__("Hello was sent twice on one stream")
 
 
-class HelloFieldError(ServiceError):
-    """A field of Hello is missing or makes no sense."""
+class HelloFieldError(FieldError):
+    """A field of Hello is missing or has a value which is not allowed."""
 
     def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"Hello.{field} {problem}")
-        self.field = field
+        super().__init__(field, problem, within="Hello")
 
 
 class SequenceNumberError(ServiceError):
-    """A sequence number below 1."""
+    """A sequence number out of range."""
 
     advice = "number the ops of an incarnation from 1"
 
-    def __init__(self, given: int) -> None:
-        super().__init__(f"sequence number {given} is below 1")
+    def __init__(self, field: str, given: int) -> None:
+        problem = f"{given} is not between 1 and {LARGEST_SEQ}"
+        super().__init__(f"{field} {problem}")
+        self.violations = ((field, problem),)
 
 
 class MarkerError(ServiceError):
     """A snapshot marker where none may stand."""
 
     advice = "send SnapshotBegin, batches, SnapshotEnd"
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
 
 
 class OtherIncarnationError(ServiceError):
@@ -78,8 +106,7 @@ class GapError(ServiceError):
 
     def __init__(self, given: int, expected: int) -> None:
         super().__init__(f"batch begins with op {given}, expected {expected}")
-        self.given = given
-        self.expected = expected
+        self.metadata = {"expected_seq": str(expected), "given_seq": str(given)}
 
 
 class SnapshotExpectedError(ServiceError):
@@ -98,6 +125,7 @@ class SnapshotEndError(ServiceError):
 
     def __init__(self, given: int, held: int) -> None:
         super().__init__(f"SnapshotEnd names op {given}, the last one received is {held}")
+        self.metadata = {"expected_seq": str(held), "given_seq": str(given)}
 
 
 class StaleEpochError(ServiceError):
@@ -107,8 +135,7 @@ class StaleEpochError(ServiceError):
 
     def __init__(self, given: int, served: int) -> None:
         super().__init__(f"epoch {given} is below {served}, which is served")
-        self.given = given
-        self.served = served
+        self.metadata = {"served_epoch": str(served)}
 
 
 class FutureEpochError(ServiceError):
@@ -118,6 +145,7 @@ class FutureEpochError(ServiceError):
 
     def __init__(self, given: int, latest: int) -> None:
         super().__init__(f"epoch {given} lies too far in the future; the latest is {latest}")
+        self.metadata = {"latest_epoch": str(latest)}
 
 
 class EpochTakenError(ServiceError):
@@ -127,6 +155,7 @@ class EpochTakenError(ServiceError):
 
     def __init__(self, epoch: int, adapter_id: str) -> None:
         super().__init__(f"epoch {epoch} is served to adapter {adapter_id!r}")
+        self.metadata = {"served_epoch": str(epoch), "adapter_id": adapter_id}
 
 
 class ProtocolVersionError(ServiceError):
@@ -138,6 +167,7 @@ class ProtocolVersionError(ServiceError):
         super().__init__(
             f"the adapter speaks protocol {lowest} to {highest}, this core {ours[0]} to {ours[1]}"
         )
+        self.metadata = {"min_protocol": str(ours[0]), "max_protocol": str(ours[1])}
 
 
 class LimitError(ServiceError):
@@ -147,15 +177,14 @@ class LimitError(ServiceError):
 
     def __init__(self, name: str, limit: int, given: int) -> None:
         super().__init__(f"{name}: {given} is over the limit of {limit}")
-        self.limit_name = name
-        self.limit = limit
-        self.given = given
+        self.metadata = {"limit_name": name, "limit": str(limit), "given": str(given)}
 
 
 class BusyError(LimitError):
     """More at once than a limit allows, for now."""
 
     advice = "ask again in a moment"
+    retry_after_seconds = 1.0
 
 
 # Who may do what.
@@ -177,6 +206,7 @@ class ClusterDeniedError(ServiceError):
 
     def __init__(self, cluster: str) -> None:
         super().__init__(f"the client certificate does not name cluster {cluster!r}")
+        self.metadata = {"cluster": cluster}
 
 
 # The core's own state.
@@ -186,6 +216,7 @@ class ShuttingDownError(ServiceError):
     """The core is about to end."""
 
     advice = "try again, with jitter"
+    retry_after_seconds = 1.0
 
     def __init__(self) -> None:
         super().__init__("the core is shutting down")
@@ -195,15 +226,18 @@ class NotReadyError(ServiceError):
     """The cluster's snapshot is not complete yet."""
 
     advice = "try again, with jitter"
+    retry_after_seconds = 1.0
 
     def __init__(self, cluster: str) -> None:
         super().__init__(f"the snapshot of cluster {cluster!r} is not complete yet")
+        self.metadata = {"cluster": cluster}
 
 
 class StateLostError(ServiceError):
     """The core found its own state in disorder and dropped it; a fault of the core."""
 
     advice = "connect again and send a snapshot; report the error that the core logged"
+    retry_after_seconds = 1.0
 
     def __init__(self, cluster: str) -> None:
         super().__init__(f"the core dropped its state of cluster {cluster!r} after an error")
@@ -219,7 +253,7 @@ class UnknownClusterError(ServiceError):
 
     def __init__(self, name: str, nearest: Sequence[str]) -> None:
         super().__init__(f"no cluster {name!r}" if name else "no cluster is connected")
-        self.nearest_names = tuple(nearest)
+        self.metadata = {"nearest_names": ",".join(nearest)}
 
 
 class NoClusterError(UnknownClusterError):
@@ -236,16 +270,24 @@ class ClusterNotNamedError(ServiceError):
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__("name one of the clusters: " + ", ".join(names))
-        self.nearest_names = tuple(names)
+        self.metadata = {"nearest_names": ",".join(names)}
+        self.violations = (("cluster", "is empty, and there are several clusters"),)
 
 
-class PageError(ServiceError):
+class ClusterConnectedError(ServiceError):
+    """The cluster has an adapter at this moment."""
+
+    advice = "stop the adapter first, or use force"
+
+    def __init__(self, cluster: str, adapter_id: str) -> None:
+        super().__init__(f"cluster {cluster!r} is connected by adapter {adapter_id!r}")
+        self.metadata = {"adapter_id": adapter_id}
+
+
+class PageError(FieldError):
     """A page size or token that cannot be used."""
 
     advice = "begin with an empty token, and go on with the one of the last answer"
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
 
 
 class SessionNotKeptError(ServiceError):
@@ -254,6 +296,7 @@ class SessionNotKeptError(ServiceError):
     def __init__(self, session: int, first: int, last: int) -> None:
         kept = f"sessions {first} to {last} are kept" if last else "no session has run yet"
         super().__init__(f"no session {session}; {kept}")
+        self.metadata = {"first_session": str(first), "last_session": str(last)}
 
 
 class ConfTooLargeError(ServiceError):
@@ -261,17 +304,15 @@ class ConfTooLargeError(ServiceError):
 
     def __init__(self, limit: int, given: int) -> None:
         super().__init__(f"the configuration has {given} bytes; at most {limit} are read")
+        self.metadata = {"limit_name": _CONF, "limit": str(limit), "given": str(given)}
+        self.violations = (("configuration.scheduler_conf", f"has more than {limit} bytes"),)
 
 
 # Questions of frontends: what would be decided, and why something is as it is.
 
 
-class RequestFieldError(ServiceError):
-    """A field of a request is missing or makes no sense."""
-
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"{field} {problem}")
-        self.field = field
+class RequestFieldError(FieldError):
+    """A field of a request is missing or has a value which is not allowed."""
 
 
 class RequestIdReusedError(ServiceError):
@@ -293,6 +334,9 @@ class ObjectsRejectedError(ServiceError):
         more = f" and {count - 1} more" if count > 1 else ""
         super().__init__(f"{first.key}: {first.field} {first.reason}{more}")
         self.rejected = tuple(rejected)
+        self.violations = tuple(
+            (f"{one.key}: {one.field}", one.reason) for one in rejected[:_MOST_VIOLATIONS]
+        )
 
 
 class TrialTimeoutError(ServiceError):
@@ -308,6 +352,7 @@ class TrialLostError(ServiceError):
     """The process that worked on the answer ended; the next one begins afresh."""
 
     advice = "try again, with jitter"
+    retry_after_seconds = 1.0
 
     def __init__(self) -> None:
         super().__init__(
@@ -316,12 +361,14 @@ class TrialLostError(ServiceError):
 
 
 class TrialFailedError(ServiceError):
-    """What a trial in another process found wrong; ``code`` is empty for a fault of ours."""
+    """What a trial in another process found wrong, with its google.rpc.Status as bytes.
 
-    def __init__(self, code: str, problem: str, detail: bytes) -> None:
+    There is no status for an error of the core itself.
+    """
+
+    def __init__(self, problem: str, status: bytes) -> None:
         super().__init__(problem)
-        self.code = code
-        self.detail = detail
+        self.status = status
 
 
 class UnknownSubjectError(ServiceError):
@@ -332,16 +379,13 @@ class UnknownSubjectError(ServiceError):
     def __init__(self, kind: str, name: str, nearest: Sequence[str]) -> None:
         near = f"; did you mean {', '.join(nearest)}?" if nearest else ""
         super().__init__(f"no {kind} {name!r}{near}")
-        self.nearest_names = tuple(nearest)
+        self.metadata = {"nearest_names": ",".join(nearest)}
 
 
 class TokenError(ServiceError):
     """No bearer token, or one that is not known."""
 
     advice = "send 'authorization: Bearer TOKEN' with a token that the core knows"
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
 
 
 class RoleDeniedError(ServiceError):

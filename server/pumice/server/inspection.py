@@ -11,16 +11,19 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from pumice.server import errors
+from pumice.server.authorization import current_caller
 from pumice.server.board import JobRow
 from pumice.server.built_in import written
 from pumice.server.checking import check
+from pumice.server.cluster_info import cluster_info, core_info, write_pause
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.overview import jobs_of, node_names, nodes_of, phase_of, queues_of
 from pumice.server.plain_yaml import MAX_TEXT_BYTES
-from pumice.server.records import SessionRecord, timestamp
+from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
 from pumice.server.service import abort
 from pumice.server.surroundings import Surroundings
+from pumice.server.wire.times import timestamp
 from pumice.v1 import inspection_service_pb2 as pb
 from pumice.v1 import inspection_service_pb2_grpc
 
@@ -53,13 +56,22 @@ def page_of(keys: Sequence[str], size: int, token: str) -> tuple[Sequence[str], 
     A token holds the last key: what comes and goes between two pages makes none of the others
     appear twice or not at all.
     """
-    if not 0 <= size <= _LARGEST_PAGE:
-        raise errors.PageError(f"page_size {size} is not between 0 and {_LARGEST_PAGE}")
     start = bisect_right(keys, _read_token(token)) if token else 0
-    page = keys[start : start + (size or _DEFAULT_PAGE)]
+    page = keys[start : start + _page_size(size)]
     if start + len(page) >= len(keys):
         return page, ""
-    return page, base64.urlsafe_b64encode(f"{_TOKEN_MARK}{page[-1]}".encode()).decode()
+    return page, _write_token(page[-1])
+
+
+def _page_size(asked: int) -> int:
+    """A page that is too large becomes the largest one."""
+    if asked < 0:
+        raise errors.PageError("page_size", f"{asked} is negative")
+    return min(asked or _DEFAULT_PAGE, _LARGEST_PAGE)
+
+
+def _write_token(text: str) -> str:
+    return base64.urlsafe_b64encode(f"{_TOKEN_MARK}{text}".encode()).decode()
 
 
 def _read_token(token: str) -> str:
@@ -68,8 +80,16 @@ def _read_token(token: str) -> str:
     except (ValueError, binascii.Error):
         text = ""
     if not text.startswith(_TOKEN_MARK):
-        raise errors.PageError(f"page_token {token!r} is not one of ours")
+        raise errors.PageError("page_token", "is not one that this core gave")
     return text[len(_TOKEN_MARK) :]
+
+
+def _read_place(token: str, session: int) -> tuple[int, int]:
+    """The session of a token and the number of its next item."""
+    number, _, start = _read_token(token).partition(":")
+    if not (number.isdecimal() and start.isdecimal()) or session not in (0, int(number)):
+        raise errors.PageError("page_token", "is not one of this session")
+    return int(number), int(start)
 
 
 class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
@@ -82,10 +102,25 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         self._checks = 0
 
     @answers
+    async def ListClusters(  # noqa: N802
+        self, request: pb.ListClustersRequest, context: Any
+    ) -> pb.ListClustersResponse:
+        caller = current_caller.get()
+        allowed = None if caller is None else caller.clusters
+        names = [name for name in self._clusters.names() if allowed is None or name in allowed]
+        page, following = page_of(names, request.page_size, request.page_token)
+        return pb.ListClustersResponse(
+            clusters=[cluster_info(self._clusters.find(name)) for name in page],
+            next_page_token=following,
+            core=core_info(self._around),
+        )
+
+    @answers
     async def ListQueues(  # noqa: N802
         self, request: pb.ListQueuesRequest, context: Any
     ) -> pb.ListQueuesResponse:
-        view = await self._clusters.find(request.cluster).seen()
+        cluster = self._clusters.find(request.cluster)
+        view = await cluster.seen()
         names = [queue.name for queue in view.queues]
         page, following = page_of(names, request.page_size, request.page_token)
         return pb.ListQueuesResponse(
@@ -93,13 +128,15 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
             next_page_token=following,
             session=view.session,
             based_on_seq=view.based_on_seq,
+            pause=write_pause(cluster.served.pause),
         )
 
     @answers
     async def ListJobs(  # noqa: N802
         self, request: pb.ListJobsRequest, context: Any
     ) -> pb.ListJobsResponse:
-        view = await self._clusters.find(request.cluster).seen()
+        cluster = self._clusters.find(request.cluster)
+        view = await cluster.seen()
 
         def write() -> pb.ListJobsResponse:
             ids = sorted(id_ for id_, row in view.jobs.items() if _wanted(row, request))
@@ -109,6 +146,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
                 next_page_token=following,
                 session=view.session,
                 based_on_seq=view.based_on_seq,
+                pause=write_pause(cluster.served.pause),
             )
 
         return await asyncio.to_thread(write)
@@ -117,7 +155,8 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
     async def ListNodes(  # noqa: N802
         self, request: pb.ListNodesRequest, context: Any
     ) -> pb.ListNodesResponse:
-        view = await self._clusters.find(request.cluster).seen()
+        cluster = self._clusters.find(request.cluster)
+        view = await cluster.seen()
 
         def write() -> pb.ListNodesResponse:
             names = node_names(view)
@@ -127,6 +166,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
                 next_page_token=following,
                 session=view.session,
                 based_on_seq=view.based_on_seq,
+                pause=write_pause(cluster.served.pause),
             )
 
         return await asyncio.to_thread(write)
@@ -152,10 +192,19 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         self, request: pb.GetSessionRequest, context: Any
     ) -> pb.GetSessionResponse:
         history = self._clusters.find(request.cluster).history
-        record = history.get(request.session)
+        number, start = request.session, 0
+        if request.page_token:
+            number, start = _read_place(request.page_token, number)
+        record = history.get(number)
         if record is None:
-            raise errors.SessionNotKeptError(request.session, *history.bounds)
-        return pb.GetSessionResponse(session=await asyncio.to_thread(record.detail))
+            raise errors.SessionNotKeptError(number, *history.bounds)
+        size = _page_size(request.page_size)
+        detail = await asyncio.to_thread(record.detail, start, size)
+        end = start + size
+        following = f"{record.number}:{end}" if end < record.item_count else ""
+        return pb.GetSessionResponse(
+            session=detail, next_page_token=_write_token(following) if following else ""
+        )
 
     async def WatchSessions(  # noqa: N802
         self, request: pb.WatchSessionsRequest, context: Any
@@ -171,7 +220,9 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
     async def GetConfig(  # noqa: N802
         self, request: pb.GetConfigRequest, context: Any
     ) -> pb.GetConfigResponse:
-        return _config(self._clusters.find(request.cluster).served)
+        response = _config(self._clusters.find(request.cluster).served)
+        response.core.CopyFrom(core_info(self._around))
+        return response
 
     @answers
     async def CheckConfig(  # noqa: N802
@@ -248,7 +299,9 @@ def _config(served: ServedCluster) -> pb.GetConfigResponse:
     """On the loop: the owner replaces these values whole, and never changes one."""
     state = served.state
     effective, refused = state.effective, state.refused
-    response = pb.GetConfigResponse(problems=state.refused_problems)
+    response = pb.GetConfigResponse(
+        problems=state.refused_problems, pause=write_pause(served.pause)
+    )
     if effective is not None:
         response.effective_config_hash = effective.hash
         response.configuration.CopyFrom(effective.message)

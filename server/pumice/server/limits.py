@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pumice.server.configuration import duration
+from pumice.server.wire.times import duration
 from pumice.v1 import cluster_service_pb2
 
 _SECOND_NS = 1_000_000_000

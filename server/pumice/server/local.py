@@ -25,6 +25,7 @@ from pumice.server.wire import (
     write_event,
     write_fault,
     write_status,
+    write_upsert,
     write_wait,
 )
 from pumice.v1 import (
@@ -160,7 +161,7 @@ class LocalCore:
         """Takes objects in; returns those that were set aside."""
         return self._apply(
             [
-                delta_pb2.Op(upsert=delta_pb2.Upsert(revision=self._seq + number, object=item))
+                delta_pb2.Op(upsert=write_upsert(item, self._seq + number))
                 for number, item in enumerate(objects, 1)
             ]
         )

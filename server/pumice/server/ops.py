@@ -9,16 +9,15 @@ from pumice.core.deltas import Delta, PodsUpserted, Upserted
 from pumice.core.errors import ObjectError
 from pumice.core.model.pod import Pod
 from pumice.server.wire import (
+    READ_KINDS,
     ObjectReader,
-    object_ref,
+    check_upsert,
     op_ref,
     read_outcome,
     read_tombstone,
 )
 from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
 
-# The number of the field is the number of the kind.
-_KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 _POD = object_pb2.KIND_POD
 # Fewer than so many are read sooner one by one.
 _FEW_OPS = 4
@@ -119,20 +118,20 @@ class OpReader:
         return self._other(seq, op, word)
 
     def _upsert(self, seq: int, upsert: delta_pb2.Upsert) -> NumberedOp:
-        message, revision = upsert.object, upsert.revision
+        kind, uid, revision = upsert.kind, upsert.uid, upsert.revision
+        if kind not in READ_KINDS:
+            return NumberedOp(seq)
         try:
-            value = self._objects.read(message)
+            check_upsert(upsert)
+            value = self._objects.read(upsert.object)
         except ObjectError as error:
-            kind, uid, _ = object_ref(message)
             return NumberedOp(seq, kind, uid, revision, error=error)
-        if value is None:
-            kind, uid, _ = object_ref(message)
-            return NumberedOp(seq, kind, uid, revision)
-        kind = _KINDS[message.WhichOneof("object") or ""]
-        return NumberedOp(seq, kind, value.uid, revision, Upserted(value))
+        return NumberedOp(seq, kind, uid, revision, None if value is None else Upserted(value))
 
     def _other(self, seq: int, op: delta_pb2.Op, word: str | None) -> NumberedOp:
         kind, uid, _ = op_ref(op)
+        if word == "tombstone" and kind not in READ_KINDS:
+            return NumberedOp(seq)
         numbered = NumberedOp(seq, kind, uid)
         try:
             if word == "tombstone":

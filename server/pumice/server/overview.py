@@ -14,9 +14,9 @@ from pumice.core.model.status import TaskStatus
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 from pumice.server.board import JobRow, View
-from pumice.server.records import timestamp
 from pumice.server.wire import write_reason
 from pumice.server.wire.groups import write_pod_group_status, write_queue
+from pumice.server.wire.times import timestamp
 from pumice.v1 import group_pb2, inspection_service_pb2, session_pb2
 
 _BOUND = (TaskStatus.BINDING, TaskStatus.BOUND)

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from itertools import islice
-
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from pumice.core.decisions import Bind, SessionResult
-from pumice.server.configuration import duration
 from pumice.server.wire import write_decisions, write_fault, write_wait
+from pumice.server.wire.times import duration, timestamp
 from pumice.v1 import session_pb2
 
-_SECOND_NS = 1_000_000_000
 # A message of so many decisions and waits stays under the limit of messages.
-_MOST_DECISIONS = 10_000
-_MOST_WAITS = 5_000
+MOST_ITEMS = 5_000
 # Details of older sessions are dropped when together they hold more decisions.
 _KEPT_DECISIONS = 100_000
-
-
-def timestamp(time_ns: int) -> Timestamp:
-    return Timestamp(seconds=time_ns // _SECOND_NS, nanos=time_ns % _SECOND_NS)
 
 
 @dataclass(slots=True)
@@ -34,18 +25,26 @@ class SessionRecord:
     result: SessionResult | None
     decided: int
 
-    def detail(self) -> session_pb2.SessionDetail:
-        """All of it, as far as it is kept and a message can hold it."""
+    @property
+    def item_count(self) -> int:
+        """Decisions and waits that are kept."""
+        return 0 if self.result is None else len(self.result.decisions) + len(self.result.waits)
+
+    def detail(self, start: int = 0, count: int = MOST_ITEMS) -> session_pb2.SessionDetail:
+        """Some of the decisions and waits, which are numbered together; faults with the first."""
         result = self.result
         if result is None:
-            return session_pb2.SessionDetail(summary=self.summary)
-        gangs, decisions = write_decisions(islice(result.decisions, _MOST_DECISIONS))
+            return session_pb2.SessionDetail(summary=self.summary, summary_only=True)
+        decided, end = len(result.decisions), start + count
+        gangs, decisions = write_decisions(result.decisions[start:end])
+        waits = result.waits[max(start - decided, 0) : max(end - decided, 0)]
         return session_pb2.SessionDetail(
             summary=self.summary,
             gangs=gangs,
             decisions=decisions,
-            waits=map(write_wait, result.waits[:_MOST_WAITS]),
-            faults=map(write_fault, result.faults),
+            waits=map(write_wait, waits),
+            faults=() if start else map(write_fault, result.faults),
+            truncated=len(decisions) + len(waits) < decided + len(result.waits),
         )
 
 

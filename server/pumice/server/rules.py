@@ -28,8 +28,9 @@ def check_hello(
         raise errors.HelloFieldError("epoch", "must be 1 or more")
     if not 1 <= hello.min_protocol <= hello.max_protocol:
         raise errors.HelloFieldError("min_protocol", "must be 1 or more, max_protocol no less")
-    if hello.last_acknowledged_seq < 0:
-        raise errors.HelloFieldError("last_acknowledged_seq", "is negative")
+    if not 0 <= hello.last_acknowledged_seq <= errors.LARGEST_SEQ:
+        problem = f"must lie between 0 and {errors.LARGEST_SEQ}"
+        raise errors.HelloFieldError("last_acknowledged_seq", problem)
     ours = (LOWEST_PROTOCOL, HIGHEST_PROTOCOL)
     if hello.min_protocol > HIGHEST_PROTOCOL or hello.max_protocol < LOWEST_PROTOCOL:
         raise errors.ProtocolVersionError(hello.min_protocol, hello.max_protocol, ours)
@@ -62,8 +63,8 @@ class StreamRules:
             raise errors.OtherIncarnationError(batch.incarnation, self._incarnation)
         if self._expects_snapshot:
             raise errors.SnapshotExpectedError
-        if batch.first_seq < 1:
-            raise errors.SequenceNumberError(batch.first_seq)
+        if not 1 <= batch.first_seq <= errors.LARGEST_SEQ - len(batch.ops):
+            raise errors.SequenceNumberError("first_seq", batch.first_seq)
         if batch.first_seq > self._received + 1:
             raise errors.GapError(batch.first_seq, self._received + 1)
         known = self._received + 1 - batch.first_seq
@@ -81,8 +82,8 @@ class StreamRules:
     def begin(self, marker: cluster_service_pb2.SnapshotBegin) -> None:
         if self.in_snapshot:
             raise errors.MarkerError("SnapshotBegin inside a snapshot")
-        if marker.first_seq < 1:
-            raise errors.SequenceNumberError(marker.first_seq)
+        if not 1 <= marker.first_seq <= errors.LARGEST_SEQ:
+            raise errors.SequenceNumberError("first_seq", marker.first_seq)
         if self._expects_snapshot:
             if marker.kinds:
                 raise errors.MarkerError("Welcome asked for a snapshot of every kind")

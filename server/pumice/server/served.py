@@ -21,7 +21,8 @@ from pumice.server.state import ClusterState
 from pumice.server.stream import AdapterStream
 from pumice.server.surroundings import Surroundings
 from pumice.server.tap import NoTap, Tap
-from pumice.server.wire import decision_batches, kind_word, status_batches
+from pumice.server.versions import own_version
+from pumice.server.wire import READ_KINDS, decision_batches, kind_word, status_batches
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
 _POD = object_pb2.KIND_POD
@@ -97,6 +98,8 @@ class ServedCluster:
             resume_after_seq=self.state.applied_seq if resume else 0,
             limits=self._around.limits.write(),
             effective_config_hash=self.state.config_hash,
+            core_version=own_version(),
+            kinds=map(object_pb2.Kind.ValueType, sorted(READ_KINDS)),
         )
         stream.send(_Response(welcome=welcome))
         self.tap.connected(hello, welcome, self._around.clock.now_ns())

@@ -16,20 +16,23 @@ from grpc_reflection.v1alpha import reflection
 from pumice.core import kernel
 from pumice.server.access import AccessFile, AccessPolicy, CertificatePolicy
 from pumice.server.addresses import DEFAULT_ADDRESS, AddressError, check_address, socket_path
+from pumice.server.administration import AdministrationServicer
 from pumice.server.audit import AuditLog
 from pumice.server.authorization import CallInterceptor
 from pumice.server.cluster_figures import ClusterCollector
 from pumice.server.cluster_health import ClusterHealth
 from pumice.server.clusters import Clusters
+from pumice.server.decoding import RequestDecoding
 from pumice.server.http_pages import HttpPages
 from pumice.server.inspection import InspectionServicer
 from pumice.server.recording.service import RecordingServicer
 from pumice.server.scheduling import SchedulingServicer
 from pumice.server.service import ClusterServicer
-from pumice.server.sizes import StreamSizes
 from pumice.server.surroundings import Surroundings
 from pumice.server.tls import TlsFiles
 from pumice.v1 import (
+    administration_service_pb2,
+    administration_service_pb2_grpc,
     cluster_service_pb2,
     cluster_service_pb2_grpc,
     inspection_service_pb2,
@@ -45,6 +48,7 @@ log = logging.getLogger("pumice.server")
 _SWITCH_SECONDS = 0.0005
 _GRACE_SECONDS = 2.0
 SERVICES = (
+    administration_service_pb2.DESCRIPTOR.services_by_name["AdministrationService"].full_name,
     cluster_service_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
     inspection_service_pb2.DESCRIPTOR.services_by_name["InspectionService"].full_name,
     recording_service_pb2.DESCRIPTOR.services_by_name["RecordingService"].full_name,
@@ -96,7 +100,7 @@ class CoreServer:
         sys.setswitchinterval(_SWITCH_SECONDS)
         limits = self._around.limits
         server = grpc.aio.server(
-            interceptors=[self._interceptor, StreamSizes(limits.max_message_bytes)],
+            interceptors=[self._interceptor, RequestDecoding(limits.max_message_bytes)],
             options=(
                 ("grpc.max_receive_message_length", limits.frontend_message_bytes),
                 ("grpc.max_send_message_length", limits.frontend_message_bytes),
@@ -117,6 +121,9 @@ class CoreServer:
         )
         recording_service_pb2_grpc.add_RecordingServiceServicer_to_server(
             RecordingServicer(self._clusters, self._around), server
+        )
+        administration_service_pb2_grpc.add_AdministrationServiceServicer_to_server(
+            AdministrationServicer(self._clusters), server
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, server)
         reflection.enable_server_reflection(

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, suppress
 from typing import Any
 
+import grpc
+
 from pumice.server import errors
 from pumice.server.arrivals import Arrival
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.peers import PeerCounts, check_cluster, peer_of
 from pumice.server.rules import StreamRules, check_hello
-from pumice.server.sizes import Oversize
-from pumice.server.status import code_of, message_of, trailing_metadata
+from pumice.server.status import grpc_status
 from pumice.server.stream import AdapterStream
 from pumice.server.surroundings import Surroundings
 from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc, delta_pb2
@@ -24,11 +25,17 @@ _SECOND_NS = 1_000_000_000
 _FIRST_WORD_SECONDS = 5.0
 
 
+def not_expected(error: BaseException) -> BaseException | None:
+    """The error where its traceback belongs in the log."""
+    return None if isinstance(error, errors.ServiceError) else error
+
+
 async def abort(context: Any, error: BaseException) -> None:
     """Ends a call with the status of an error."""
-    if not isinstance(error, errors.ServiceError):
-        log.error("call failed", exc_info=error)
-    await context.abort(code_of(error), message_of(error), trailing_metadata(error))
+    status = grpc_status(error)
+    if status.code is grpc.StatusCode.INTERNAL:
+        log.error("call failed: %s", error, exc_info=not_expected(error))
+    await context.abort(status.code, status.details, status.trailing_metadata)
 
 
 async def first_word(requests: AsyncIterator[Any]) -> None:
@@ -78,14 +85,13 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         first = await anext(aiter(requests), None)
         if first is None:
             raise errors.HelloMissingError
-        self._check_size(first)
         limits = self._around.limits
         hello = check_hello(first, self._around.clock.now_ns(), limits)
         if self._mutual_tls:
             check_cluster(context, hello.cluster)
         cluster = self._clusters.of(hello.cluster)
         loop = asyncio.get_running_loop()
-        stream = AdapterStream(hello, peer_of(context), limits, loop)
+        stream = AdapterStream(hello, peer_of(context), limits, loop, self._around.clock.now_ns())
         cluster.admit(stream)
         gauge = self._around.metrics.streams.labels(cluster.name)
         self._open.add(stream)
@@ -138,7 +144,6 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         holds_snapshot = False
         try:
             async for request in requests:
-                self._check_size(request)
                 self._take(cluster, stream, stream.rules, request)
                 if stream.rules.in_snapshot != holds_snapshot:
                     holds_snapshot = not holds_snapshot
@@ -149,11 +154,6 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         finally:
             if holds_snapshot:
                 self._snapshots.give_back(stream.peer)
-
-    def _check_size(self, request: object) -> None:
-        if isinstance(request, Oversize):
-            limit = self._around.limits.max_message_bytes
-            raise errors.LimitError("bytes of a message", limit, request.size)
 
     def _take(
         self,

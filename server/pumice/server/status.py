@@ -1,12 +1,16 @@
-"""Errors as gRPC statuses: one table from classes to codes, and the details that go with them."""
+"""Errors as gRPC statuses: one table from classes to codes and reasons, and the details of each."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import grpc
-from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+from grpc_status import rpc_status
 
 from pumice.core.errors import (
     ConfigurationError,
@@ -19,142 +23,163 @@ from pumice.server import errors
 from pumice.server.configuration import ConfigurationRefusedError
 from pumice.v1 import error_pb2
 
-DETAILS_KEY = "grpc-status-details-bin"
+# The domain of every ErrorInfo of a core.
+DOMAIN = "pumice.v1"
+_PREFIX = "ERROR_REASON_"
+# Many clients accept 8 KiB of trailing metadata; details that would not fit are left out.
+_MOST_DETAIL_BYTES = 4096
+_MOST_TEXT = 1000
 
+
+class Answer(NamedTuple):
+    """The status code and the reason of a class of errors."""
+
+    code: grpc.StatusCode
+    reason: error_pb2.ErrorReason.ValueType
+
+
+_ABORTED = grpc.StatusCode.ABORTED
+_DENIED = grpc.StatusCode.PERMISSION_DENIED
+_EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+_EXISTS = grpc.StatusCode.ALREADY_EXISTS
+_INTERNAL = grpc.StatusCode.INTERNAL
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
+_NOT_FOUND = grpc.StatusCode.NOT_FOUND
 _PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
-CODES: dict[type[PumiceError], grpc.StatusCode] = {
-    PumiceError: grpc.StatusCode.INTERNAL,
-    InvariantError: grpc.StatusCode.INTERNAL,
-    InputError: _INVALID,
-    ObjectError: _INVALID,
-    ConfigurationError: _INVALID,
-    ConfigurationRefusedError: _INVALID,
-    errors.ServiceError: _INVALID,
-    errors.HelloMissingError: _INVALID,
-    errors.HelloRepeatedError: _INVALID,
-    errors.HelloFieldError: _INVALID,
-    errors.SequenceNumberError: _INVALID,
-    errors.MarkerError: _INVALID,
-    errors.OtherIncarnationError: _PRECONDITION,
-    errors.GapError: _PRECONDITION,
-    errors.SnapshotExpectedError: _PRECONDITION,
-    errors.SnapshotEndError: _PRECONDITION,
-    errors.StaleEpochError: _PRECONDITION,
-    errors.FutureEpochError: grpc.StatusCode.OUT_OF_RANGE,
-    errors.EpochTakenError: grpc.StatusCode.ALREADY_EXISTS,
-    errors.ProtocolVersionError: grpc.StatusCode.UNIMPLEMENTED,
-    errors.LimitError: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    errors.BusyError: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    errors.UnauthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
-    errors.ClusterDeniedError: grpc.StatusCode.PERMISSION_DENIED,
-    errors.ShuttingDownError: grpc.StatusCode.UNAVAILABLE,
-    errors.NotReadyError: grpc.StatusCode.UNAVAILABLE,
-    errors.StateLostError: grpc.StatusCode.INTERNAL,
-    errors.UnknownClusterError: grpc.StatusCode.NOT_FOUND,
-    errors.NoClusterError: grpc.StatusCode.NOT_FOUND,
-    errors.ClusterNotNamedError: _INVALID,
-    errors.PageError: _INVALID,
-    errors.SessionNotKeptError: grpc.StatusCode.NOT_FOUND,
-    errors.ConfTooLargeError: _INVALID,
-    errors.RequestFieldError: _INVALID,
-    errors.RequestIdReusedError: grpc.StatusCode.ALREADY_EXISTS,
-    errors.ObjectsRejectedError: _INVALID,
-    errors.TrialTimeoutError: grpc.StatusCode.DEADLINE_EXCEEDED,
-    errors.TrialLostError: grpc.StatusCode.UNAVAILABLE,
-    errors.TrialFailedError: grpc.StatusCode.INTERNAL,
-    errors.UnknownSubjectError: grpc.StatusCode.NOT_FOUND,
-    errors.TokenError: grpc.StatusCode.UNAUTHENTICATED,
-    errors.RoleDeniedError: grpc.StatusCode.PERMISSION_DENIED,
+_UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
+_UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+ANSWERS: dict[type[PumiceError], Answer] = {
+    PumiceError: Answer(_INTERNAL, error_pb2.ERROR_REASON_INTERNAL),
+    InvariantError: Answer(_INTERNAL, error_pb2.ERROR_REASON_INTERNAL),
+    InputError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
+    ObjectError: Answer(_INVALID, error_pb2.ERROR_REASON_OBJECTS_REJECTED),
+    ConfigurationError: Answer(_INVALID, error_pb2.ERROR_REASON_CONFIGURATION_REJECTED),
+    ConfigurationRefusedError: Answer(_INVALID, error_pb2.ERROR_REASON_CONFIGURATION_REJECTED),
+    errors.ServiceError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
+    errors.MalformedMessageError: Answer(_INVALID, error_pb2.ERROR_REASON_MALFORMED_MESSAGE),
+    errors.FieldError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
+    errors.HelloMissingError: Answer(_INVALID, error_pb2.ERROR_REASON_HELLO_MISSING),
+    errors.HelloRepeatedError: Answer(_INVALID, error_pb2.ERROR_REASON_HELLO_REPEATED),
+    errors.HelloFieldError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
+    errors.SequenceNumberError: Answer(_INVALID, error_pb2.ERROR_REASON_SEQUENCE_NUMBER_INVALID),
+    errors.MarkerError: Answer(_INVALID, error_pb2.ERROR_REASON_SNAPSHOT_MARKER_UNEXPECTED),
+    errors.OtherIncarnationError: Answer(
+        _PRECONDITION, error_pb2.ERROR_REASON_INCARNATION_MISMATCH
+    ),
+    errors.GapError: Answer(_ABORTED, error_pb2.ERROR_REASON_SEQUENCE_GAP),
+    errors.SnapshotExpectedError: Answer(_PRECONDITION, error_pb2.ERROR_REASON_SNAPSHOT_EXPECTED),
+    errors.SnapshotEndError: Answer(_ABORTED, error_pb2.ERROR_REASON_SNAPSHOT_END_MISMATCH),
+    errors.StateLostError: Answer(_ABORTED, error_pb2.ERROR_REASON_STATE_LOST),
+    errors.StaleEpochError: Answer(_PRECONDITION, error_pb2.ERROR_REASON_EPOCH_STALE),
+    errors.FutureEpochError: Answer(
+        grpc.StatusCode.OUT_OF_RANGE, error_pb2.ERROR_REASON_EPOCH_TOO_HIGH
+    ),
+    errors.EpochTakenError: Answer(_EXISTS, error_pb2.ERROR_REASON_EPOCH_TAKEN),
+    errors.ProtocolVersionError: Answer(
+        grpc.StatusCode.UNIMPLEMENTED, error_pb2.ERROR_REASON_PROTOCOL_VERSION_UNSUPPORTED
+    ),
+    errors.LimitError: Answer(_EXHAUSTED, error_pb2.ERROR_REASON_LIMIT_EXCEEDED),
+    errors.BusyError: Answer(_EXHAUSTED, error_pb2.ERROR_REASON_BUSY),
+    errors.UnauthenticatedError: Answer(
+        _UNAUTHENTICATED, error_pb2.ERROR_REASON_CERTIFICATE_MISSING
+    ),
+    errors.TokenError: Answer(_UNAUTHENTICATED, error_pb2.ERROR_REASON_TOKEN_INVALID),
+    errors.ClusterDeniedError: Answer(_DENIED, error_pb2.ERROR_REASON_CLUSTER_DENIED),
+    errors.RoleDeniedError: Answer(_DENIED, error_pb2.ERROR_REASON_ROLE_DENIED),
+    errors.ShuttingDownError: Answer(_UNAVAILABLE, error_pb2.ERROR_REASON_SHUTTING_DOWN),
+    errors.NotReadyError: Answer(_UNAVAILABLE, error_pb2.ERROR_REASON_CLUSTER_NOT_READY),
+    errors.UnknownClusterError: Answer(_NOT_FOUND, error_pb2.ERROR_REASON_CLUSTER_UNKNOWN),
+    errors.NoClusterError: Answer(_NOT_FOUND, error_pb2.ERROR_REASON_NO_CLUSTER),
+    errors.ClusterNotNamedError: Answer(_INVALID, error_pb2.ERROR_REASON_CLUSTER_NOT_NAMED),
+    errors.ClusterConnectedError: Answer(_PRECONDITION, error_pb2.ERROR_REASON_CLUSTER_CONNECTED),
+    errors.PageError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
+    errors.SessionNotKeptError: Answer(_NOT_FOUND, error_pb2.ERROR_REASON_SESSION_NOT_KEPT),
+    errors.ConfTooLargeError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
+    errors.RequestFieldError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
+    errors.RequestIdReusedError: Answer(_EXISTS, error_pb2.ERROR_REASON_REQUEST_ID_REUSED),
+    errors.ObjectsRejectedError: Answer(_INVALID, error_pb2.ERROR_REASON_OBJECTS_REJECTED),
+    errors.TrialTimeoutError: Answer(
+        grpc.StatusCode.DEADLINE_EXCEEDED, error_pb2.ERROR_REASON_TIME_LIMIT_EXCEEDED
+    ),
+    errors.TrialLostError: Answer(_UNAVAILABLE, error_pb2.ERROR_REASON_ANSWER_LOST),
+    errors.TrialFailedError: Answer(_INTERNAL, error_pb2.ERROR_REASON_INTERNAL),
+    errors.UnknownSubjectError: Answer(_NOT_FOUND, error_pb2.ERROR_REASON_SUBJECT_UNKNOWN),
 }
+_UNEXPECTED = ANSWERS[PumiceError]
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+def answer_of(error: BaseException) -> Answer:
+    """The answer of the class, or of its nearest base class; INTERNAL for any other exception."""
+    found = (ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
+    return next(found, _UNEXPECTED)
+
+
+def reason_name(reason: error_pb2.ErrorReason.ValueType) -> str:
+    """The text in ErrorInfo.reason, such as ``EPOCH_STALE``."""
+    return error_pb2.ErrorReason.Name(reason).removeprefix(_PREFIX)
+
+
+def status_of(error: BaseException) -> status_pb2.Status:
+    """The status that a caller gets; it tells nothing about errors of the core itself."""
+    if isinstance(error, errors.TrialFailedError) and error.status:
+        return status_pb2.Status.FromString(error.status)
+    code, reason = answer_of(error)
+    if code is _INTERNAL:
+        message, metadata = "internal error; the core logged it", {}
+    else:
+        message, metadata = str(error)[:_MOST_TEXT], _metadata(error)
+    info = error_details_pb2.ErrorInfo(reason=reason_name(reason), domain=DOMAIN, metadata=metadata)
+    details = _fitting([info, *_further_details(error)] if code is not _INTERNAL else [info])
+    return status_pb2.Status(code=code.value[0], message=message, details=details)
+
+
+def grpc_status(error: BaseException) -> grpc.Status:
+    """The same for ``context.abort``: code, text and trailing metadata."""
+    return rpc_status.to_status(status_of(error))
 
 
 def code_of(error: BaseException) -> grpc.StatusCode:
-    """That of the class, or of the nearest one it stands under.
-
-    INTERNAL for what has none: a bug of ours, whatever the caller did.
-    """
-    if isinstance(error, errors.TrialFailedError) and error.code:
-        return grpc.StatusCode[error.code]
-    found = (CODES[kind] for kind in type(error).__mro__ if kind in CODES)
-    return next(found, grpc.StatusCode.INTERNAL)
+    return _CODES[status_of(error).code]
 
 
-def message_of(error: BaseException) -> str:
-    """What the caller is told: never a stack trace, and nothing at all about our own bugs."""
-    ours = isinstance(error, errors.TrialFailedError) or not isinstance(error, errors.ServiceError)
-    if code_of(error) is grpc.StatusCode.INTERNAL and ours:
-        return "internal error; the core logged it"
-    return str(error)
-
-
-def detail_of(error: BaseException) -> error_pb2.ErrorDetail:
-    if isinstance(error, errors.TrialFailedError) and error.detail:
-        return error_pb2.ErrorDetail.FromString(error.detail)
-    detail = error_pb2.ErrorDetail(reason=type(error).__name__, advice=getattr(error, "advice", ""))
-    match error:
-        case (
-            errors.UnknownClusterError()
-            | errors.ClusterNotNamedError()
-            | errors.UnknownSubjectError()
-        ):
-            detail.nearest_names.extend(error.nearest_names)
-        case errors.LimitError():
-            detail.limit_name = error.limit_name
-            detail.limit = error.limit
-            detail.given = error.given
-        case ConfigurationRefusedError():
-            detail.problems.extend(error.told)
-        case errors.ObjectsRejectedError():
-            detail.rejected.extend(error.rejected)
-    return detail
-
-
-def trailing_metadata(error: BaseException) -> tuple[tuple[str, bytes], ...]:
-    """The google.rpc.Status that clients of any language know how to read."""
-    packed = any_pb2.Any()
-    packed.Pack(detail_of(error))
-    status = _status_class()(code=code_of(error).value[0], message=message_of(error))
-    status.details.add().ParseFromString(packed.SerializeToString())
-    return ((DETAILS_KEY, status.SerializeToString()),)
-
-
-def read_detail(metadata: Any) -> error_pb2.ErrorDetail | None:
-    """The detail of a failed call, from its trailing metadata."""
-    for key, value in metadata or ():
-        if key == DETAILS_KEY:
-            status = _status_class().FromString(value)
-            for packed in status.details:
-                held = any_pb2.Any.FromString(packed.SerializeToString())
-                detail = error_pb2.ErrorDetail()
-                if held.Unpack(detail):
-                    return detail
-    return None
-
-
-@cache
-def _status_class() -> Any:
-    """google.rpc.Status, described here: it has three fields, and its package is not needed."""
-    described = descriptor_pb2.FileDescriptorProto(
-        name="google/rpc/status.proto",
-        package="google.rpc",
-        syntax="proto3",
-        dependency=["google/protobuf/any.proto"],
+def _metadata(error: BaseException) -> dict[str, str]:
+    given = (
+        {"advice": error.advice, **error.metadata} if isinstance(error, errors.ServiceError) else {}
     )
-    field = descriptor_pb2.FieldDescriptorProto
-    message = described.message_type.add(name="Status")
-    one, many = field.LABEL_OPTIONAL, field.LABEL_REPEATED
-    message.field.add(name="code", number=1, type=field.TYPE_INT32, label=one)
-    message.field.add(name="message", number=2, type=field.TYPE_STRING, label=one)
-    message.field.add(
-        name="details",
-        number=3,
-        type=field.TYPE_MESSAGE,
-        label=many,
-        type_name=".google.protobuf.Any",
+    return {name: text[:_MOST_TEXT] for name, text in given.items() if text}
+
+
+def _further_details(error: BaseException) -> Iterable[Message]:
+    if isinstance(error, errors.ServiceError):
+        if error.retry_after_seconds:
+            delay = Duration()
+            delay.FromMilliseconds(int(error.retry_after_seconds * 1000))
+            yield error_details_pb2.RetryInfo(retry_delay=delay)
+        if error.violations:
+            yield _bad_request(error.violations)
+    if isinstance(error, ConfigurationRefusedError):
+        yield from error.told
+    if isinstance(error, errors.ObjectsRejectedError):
+        yield from error.rejected
+
+
+def _bad_request(violations: Iterable[tuple[str, str]]) -> error_details_pb2.BadRequest:
+    return error_details_pb2.BadRequest(
+        field_violations=[
+            error_details_pb2.BadRequest.FieldViolation(field=field, description=problem)
+            for field, problem in violations
+        ]
     )
-    # A pool of its own: another library may register the same file.
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(any_pb2.DESCRIPTOR.serialized_pb)
-    pool.AddSerializedFile(described.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("google.rpc.Status"))
+
+
+def _fitting(details: Iterable[Message]) -> Iterable[any_pb2.Any]:
+    """As many of the details as fit into trailing metadata, in order."""
+    size = 0
+    for detail in details:
+        packed = any_pb2.Any()
+        packed.Pack(detail)
+        size += packed.ByteSize()
+        if size > _MOST_DETAIL_BYTES:
+            return
+        yield packed

@@ -20,8 +20,10 @@ class AdapterStream:
         peer: str,
         limits: Limits,
         loop: asyncio.AbstractEventLoop,
+        connected_ns: int = 0,
     ) -> None:
         self.hello = hello
+        self.connected_ns = connected_ns
         self.peer = peer
         # Set when the owner has said how the stream begins.
         self.rules: StreamRules | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from secrets import token_hex
+from time import time_ns
 
 from pumice.core.registry import Registry
 from pumice.server.clock import Clock, SystemClock
@@ -31,6 +32,7 @@ class Surroundings:
     """A core's identity, clock, limits, plugins and metrics."""
 
     core_id: str = field(default_factory=lambda: token_hex(8))
+    started_ns: int = field(default_factory=time_ns)
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)
     registry: Registry = field(default_factory=installed_registry)

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from pumice.adapters.runtime.world import ApplyCode, ReadError
-from pumice.v1 import group_pb2, status_pb2
+from pumice.v1 import condition_pb2, group_pb2, status_pb2
 from pumice.v1.decision_pb2 import Evict
 from pumice.v1.object_pb2 import KIND_QUEUE
 from tests.adapters.fake_clock import until
@@ -164,7 +165,9 @@ def group_change(uid: str) -> status_pb2.StatusChange:
         running=2,
         conditions=[
             group_pb2.PodGroupCondition(
-                type="Scheduled", status="True", transition_time_ns=1_700_000_000 * 10**9
+                type="Scheduled",
+                status=condition_pb2.CONDITION_STATUS_TRUE,
+                transition_time=Timestamp(seconds=1_700_000_000),
             )
         ],
     )

@@ -7,11 +7,14 @@ import pytest
 from pumice.adapters.shadow.comparison import Comparison
 from pumice.adapters.shadow.differences import Difference, What
 from pumice.adapters.shadow.report import shown
+from pumice.v1.condition_pb2 import CONDITION_STATUS_TRUE
 from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.pod_pb2 import Pod, PodCondition
 
 WAIT = 3.0
-EVICTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+EVICTED = PodCondition(
+    type="DisruptionTarget", status=CONDITION_STATUS_TRUE, reason="PreemptionByScheduler"
+)
 
 
 class Case:

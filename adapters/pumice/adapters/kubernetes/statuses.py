@@ -27,6 +27,11 @@ from pumice.adapters.kubernetes.session import (
 )
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
+from pumice.v1.condition_pb2 import (
+    CONDITION_STATUS_FALSE,
+    CONDITION_STATUS_TRUE,
+    CONDITION_STATUS_UNKNOWN,
+)
 from pumice.v1.group_pb2 import PodGroupCondition, PodGroupPhase, PodGroupStatus
 from pumice.v1.status_pb2 import (
     Event,
@@ -36,6 +41,11 @@ from pumice.v1.status_pb2 import (
     StatusChange,
 )
 
+_STATUSES: Final = {
+    CONDITION_STATUS_TRUE: "True",
+    CONDITION_STATUS_FALSE: "False",
+    CONDITION_STATUS_UNKNOWN: "Unknown",
+}
 _ENCODE: Final = msgspec.json.Encoder().encode
 # The conditions of a PodGroup that a scheduler decides on; all others belong to somebody else.
 OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled")
@@ -242,12 +252,13 @@ def group_status(
 def _condition(condition: PodGroupCondition) -> dict[str, str]:
     fields = {
         "type": condition.type,
-        "status": condition.status,
+        "status": _STATUSES.get(condition.status, ""),
         "transitionID": condition.transition_id,
         "reason": condition.reason,
         "message": condition.message,
     }
     written = {name: text for name, text in fields.items() if text}
-    if condition.transition_time_ns:
-        written["lastTransitionTime"] = shown_time(condition.transition_time_ns)
+    if condition.HasField("transition_time"):
+        time_ns = condition.transition_time.ToNanoseconds()
+        written["lastTransitionTime"] = shown_time(time_ns)
     return written

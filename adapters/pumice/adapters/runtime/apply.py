@@ -241,7 +241,6 @@ class ApplyPool:
                 decision_id=work.decision.id,
                 code=verdict.code,
                 reason=verdict.reason,
-                observed_version=verdict.version,
             )
         )
 

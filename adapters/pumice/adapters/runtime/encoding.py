@@ -25,9 +25,9 @@ def object_body(cluster_object: ClusterObject) -> bytes:
     return cluster_object.SerializeToString(deterministic=True)
 
 
-def upsert_op(revision: int, body: bytes) -> bytes:
+def upsert_op(kind: KindNumber, uid: str, revision: int, body: bytes) -> bytes:
     """An Op that holds an Upsert of an encoded object."""
-    upsert = Upsert(revision=revision).SerializeToString()
+    upsert = Upsert(kind=kind, uid=uid, revision=revision).SerializeToString()
     upsert += _field(Upsert.OBJECT_FIELD_NUMBER, body)
     return _field(Op.UPSERT_FIELD_NUMBER, upsert)
 

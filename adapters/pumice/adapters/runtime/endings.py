@@ -6,12 +6,14 @@ from typing import Final
 
 import grpc
 
+from pumice.client.details import StatusDetails
 from pumice.v1.cluster_service_pb2 import (
     GO_AWAY_REASON_FENCED,
     GO_AWAY_REASON_REPLACED,
     GoAway,
     GoAwayReason,
 )
+from pumice.v1.error_pb2 import ErrorReason
 
 
 class Next(Enum):
@@ -33,9 +35,37 @@ class Ending:
     code: str = ""
     # It got as far as an Ack: whatever was wrong before is right now.
     was_useful: bool = False
+    # How long the core asks to be left alone; 0: it did not say.
+    retry_after_seconds: float = 0.0
 
 
-# Answers to Hello that no second try changes.
+# What to do by the reason of an error.
+BY_REASON: Final = {
+    ErrorReason.ERROR_REASON_MALFORMED_MESSAGE: Next.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_INVALID_FIELD: Next.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_LIMIT_EXCEEDED: Next.AGAIN,
+    ErrorReason.ERROR_REASON_BUSY: Next.AGAIN,
+    ErrorReason.ERROR_REASON_SHUTTING_DOWN: Next.AGAIN,
+    ErrorReason.ERROR_REASON_INTERNAL: Next.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_HELLO_MISSING: Next.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_HELLO_REPEATED: Next.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_PROTOCOL_VERSION_UNSUPPORTED: Next.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_EPOCH_STALE: Next.NEW_EPOCH,
+    ErrorReason.ERROR_REASON_EPOCH_TAKEN: Next.NEW_EPOCH,
+    ErrorReason.ERROR_REASON_EPOCH_TOO_HIGH: Next.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_SEQUENCE_NUMBER_INVALID: Next.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_SEQUENCE_GAP: Next.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_INCARNATION_MISMATCH: Next.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_SNAPSHOT_EXPECTED: Next.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_SNAPSHOT_MARKER_UNEXPECTED: Next.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_SNAPSHOT_END_MISMATCH: Next.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_STATE_LOST: Next.AGAIN,
+    ErrorReason.ERROR_REASON_CERTIFICATE_MISSING: Next.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_TOKEN_INVALID: Next.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_CLUSTER_DENIED: Next.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_ROLE_DENIED: Next.STOP_REFUSED,
+}
+# Without a reason that is known here: answers to Hello that no second try changes.
 _FINAL: Final = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.OUT_OF_RANGE,
@@ -55,16 +85,30 @@ def ending_of_goaway(message: GoAway) -> Ending:
     return Ending(Next.AGAIN, reason)
 
 
-def ending_of_status(code: grpc.StatusCode, details: str, *, welcomed: bool) -> Ending:
-    reason = f"{code.name}: {details}" if details else code.name
+def ending_of_status(
+    code: grpc.StatusCode, text: str, detail: StatusDetails, *, welcomed: bool
+) -> Ending:
+    """What the status of a stream means: by its reason, or by its code where there is none."""
+    shown = f"{code.name}: {text}" if text else code.name
+    then = _next_by_reason(detail.reason) or _next_by_code(code)
+    if then is Next.STOP_REFUSED and welcomed:
+        # What was welcomed once will be again; something in this stream was wrong.
+        then = Next.NEW_INCARNATION
+    wait = detail.retry_after_seconds
+    return Ending(then, shown, code.name, retry_after_seconds=wait)
+
+
+def _next_by_reason(name: str) -> Next | None:
+    """None for an error that is not a core's, and for a reason newer than this adapter."""
+    full = f"ERROR_REASON_{name}"
+    if full not in ErrorReason.keys():  # noqa: SIM118 - an enum wrapper is no mapping
+        return None
+    return BY_REASON.get(ErrorReason.Value(full))
+
+
+def _next_by_code(code: grpc.StatusCode) -> Next:
     if code is grpc.StatusCode.ALREADY_EXISTS:
-        return Ending(Next.NEW_EPOCH, reason, code.name)
-    if code is grpc.StatusCode.FAILED_PRECONDITION:
-        # Before Welcome it can only be the epoch; later the numbers or the incarnation.
-        then = Next.NEW_INCARNATION if welcomed else Next.NEW_EPOCH
-        return Ending(then, reason, code.name)
-    if code in _FINAL and not welcomed:
-        return Ending(Next.STOP_REFUSED, reason, code.name)
-    if code in _FINAL:
-        return Ending(Next.NEW_INCARNATION, reason, code.name)
-    return Ending(Next.AGAIN, reason, code.name)
+        return Next.NEW_EPOCH
+    if code in {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.ABORTED}:
+        return Next.NEW_INCARNATION
+    return Next.STOP_REFUSED if code in _FINAL else Next.AGAIN

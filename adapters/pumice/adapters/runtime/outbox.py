@@ -265,7 +265,7 @@ class Outbox:
     def _number(self, waiting: _Waiting) -> bytes:
         self.last_seq += 1
         held, key = waiting.held, waiting.key
-        op = waiting.op if held is None else upsert_op(held.revision, held.body)
+        op = waiting.op if held is None else upsert_op(*held.key, held.revision, held.body)
         sent = _Sent(self.last_seq, op, waiting.decision_id)
         if key == _CONFIGURATION and self._buffer.configuration is not None:
             self._note_configuration(self._buffer.configuration)

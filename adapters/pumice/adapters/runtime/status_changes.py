@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.objects import ObjectKey
+from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.group_pb2 import PodGroupCondition, PodGroupStatus
 from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, KIND_QUEUE
 from pumice.v1.pod_pb2 import Pod
@@ -49,7 +50,7 @@ def _same_group_status(held: PodGroupStatus, wanted: PodGroupStatus) -> bool:
     )
 
 
-def _conditions(conditions: Iterable[PodGroupCondition]) -> list[tuple[str, str, str, str]]:
+def _conditions(conditions: Iterable[PodGroupCondition]) -> list[tuple[str, int, str, str]]:
     # Transition times and ids are new in every session and say nothing by themselves.
     return [(c.type, c.status, c.reason, c.message) for c in conditions]
 
@@ -59,7 +60,7 @@ def _has_condition(pod: Pod, wanted: PodConditionChange) -> bool:
         return False
     return any(
         condition.type == "PodScheduled"
-        and condition.status == "False"
+        and condition.status == CONDITION_STATUS_FALSE
         and condition.reason == wanted.reason
         and condition.message == wanted.message
         for condition in pod.conditions

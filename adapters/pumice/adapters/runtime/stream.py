@@ -6,7 +6,7 @@ reads and hands on. Neither waits for a cluster: decisions and statuses go to qu
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import grpc
@@ -20,6 +20,7 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.outbox import Outbox
+from pumice.client.details import read_status_details
 from pumice.v1.cluster_service_pb2 import (
     WELCOME_MODE_RESUME,
     ConnectRequest,
@@ -125,7 +126,7 @@ class CoreStream:
         finally:
             await end_tasks(*tasks)
             self._call.cancel()
-        return Ending(ending.next, ending.reason, ending.code, self._was_useful)
+        return replace(ending, was_useful=self._was_useful)
 
     async def _first_ending(self, tasks: list[asyncio.Task[None]]) -> Ending:
         reader = tasks[0]
@@ -141,8 +142,9 @@ class CoreStream:
         raise AssertionError("the loops of a stream end by raising")
 
     async def _ending_by_status(self) -> Ending:
-        code, details = await self._call.code(), await self._call.details()
-        return ending_of_status(code, details or "", welcomed=self.welcomed)
+        code, text = await self._call.code(), await self._call.details()
+        detail = read_status_details(await self._call.trailing_metadata())
+        return ending_of_status(code, text or "", detail, welcomed=self.welcomed)
 
     # Hello and Welcome.
 

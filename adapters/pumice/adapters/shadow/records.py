@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pumice.v1.condition_pb2 import CONDITION_STATUS_TRUE
 from pumice.v1.pod_pb2 import Pod
 
 _BY_A_SCHEDULER = "PreemptionByScheduler"
@@ -61,6 +62,8 @@ class PodRecord:
 def is_evicted(pod: Pod) -> bool:
     """Whether a scheduler takes it away, and not its owner or the kubelet."""
     return pod.terminating and any(
-        one.type == "DisruptionTarget" and one.status == "True" and one.reason == _BY_A_SCHEDULER
+        one.type == "DisruptionTarget"
+        and one.status == CONDITION_STATUS_TRUE
+        and one.reason == _BY_A_SCHEDULER
         for one in pod.conditions
     )

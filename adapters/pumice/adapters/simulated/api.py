@@ -10,12 +10,13 @@ from google.protobuf.message import Message
 
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
 from pumice.adapters.simulated.chance import Chance
-from pumice.adapters.simulated.furniture import time_ns
+from pumice.adapters.simulated.furniture import timestamp
 from pumice.adapters.simulated.life import ClusterLife
 from pumice.adapters.simulated.options import SimulationOptions
 from pumice.adapters.simulated.report import SimulationReport
 from pumice.adapters.simulated.store import ObjectStore
 from pumice.adapters.simulated.timeline import Timeline
+from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.node_pb2 import Node
 from pumice.v1.object_pb2 import (
@@ -181,10 +182,10 @@ class SimulatedApi:
         others = [condition for condition in pod.conditions if condition.type != "PodScheduled"]
         condition = PodCondition(
             type="PodScheduled",
-            status="False",
+            status=CONDITION_STATUS_FALSE,
             reason=change.reason,
             message=change.message,
-            transition_time_ns=time_ns(self._timeline.now()),
+            transition_time=timestamp(self._timeline.now()),
         )
         del pod.conditions[:]
         pod.conditions.extend([*others, condition])

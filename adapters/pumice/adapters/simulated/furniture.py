@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from pumice.v1.group_pb2 import QUEUE_STATE_OPEN, PriorityClass, Queue
 from pumice.v1.node_pb2 import Node
 from pumice.v1.object_pb2 import ClusterObject
@@ -38,8 +40,9 @@ QUEUES: Final = {"research": 3, "production": 2, "default": 1}
 PRIORITY_CLASSES: Final = {"low": 10, "normal": 100, "high": 1000}
 
 
-def time_ns(second: float) -> int:
-    return BEGIN_NS + int(second * 1e9)
+def timestamp(second: float) -> Timestamp:
+    seconds, nanos = divmod(BEGIN_NS + int(second * 1e9), 1_000_000_000)
+    return Timestamp(seconds=seconds, nanos=nanos)
 
 
 def node_name(number: int) -> str:
@@ -65,7 +68,7 @@ def node(number: int, life: int, second: float) -> ClusterObject:
         node=Node(
             uid=f"{name}.{life}",
             name=name,
-            creation_time_ns=time_ns(second),
+            creation_time=timestamp(second),
             labels=labels,
             allocatable=amounts,
             capacity=amounts,
@@ -78,7 +81,7 @@ def queues() -> list[ClusterObject]:
     root = Queue(
         uid="queue.root",
         name="root",
-        creation_time_ns=BEGIN_NS,
+        creation_time=timestamp(0),
         weight=1,
         reclaimable=False,
         state=QUEUE_STATE_OPEN,
@@ -88,7 +91,7 @@ def queues() -> list[ClusterObject]:
         queue = Queue(
             uid=f"queue.{name}",
             name=name,
-            creation_time_ns=BEGIN_NS,
+            creation_time=timestamp(0),
             weight=weight,
             reclaimable=True,
             state=QUEUE_STATE_OPEN,

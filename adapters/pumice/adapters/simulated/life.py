@@ -133,7 +133,7 @@ class ClusterLife:
         if job.is_done:
             return
         copied.pod.phase = POD_PHASE_RUNNING
-        copied.pod.start_time_ns = furniture.time_ns(self._timeline.now())
+        copied.pod.start_time.CopyFrom(furniture.timestamp(self._timeline.now()))
         self._store.put(copied)
         self._check(job)
 

@@ -11,7 +11,7 @@ from pumice.adapters.simulated.furniture import (
     PRIORITY_CLASSES,
     QUEUES,
     shape_of,
-    time_ns,
+    timestamp,
 )
 from pumice.adapters.simulated.options import SimulationOptions
 from pumice.v1.group_pb2 import POD_GROUP_PHASE_PENDING, PodGroup, PodGroupStatus
@@ -102,7 +102,7 @@ def pod_group(plan: JobPlan) -> ClusterObject:
         uid=f"group.{plan.name}",
         namespace=NAMESPACE,
         name=plan.name,
-        creation_time_ns=time_ns(plan.arrival),
+        creation_time=timestamp(plan.arrival),
         queue=plan.queue,
         min_member=plan.min_member,
         min_task_member={ROLE: plan.min_member},
@@ -118,7 +118,7 @@ def spec_hash(group: PodGroup) -> str:
     """Over what scheduling reads, never over the status."""
     read = PodGroup()
     read.CopyFrom(group)
-    for field in ("uid", "creation_time_ns", "status", "spec_hash"):
+    for field in ("uid", "creation_time", "status", "spec_hash"):
         read.ClearField(field)
     encoded = read.SerializeToString(deterministic=True)
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()
@@ -146,7 +146,7 @@ def pod(plan: JobPlan, index: int, life: int, second: float) -> ClusterObject:
             namespace=NAMESPACE,
             name=name,
             spec=spec,
-            creation_time_ns=time_ns(second),
+            creation_time=timestamp(second),
             labels={"job": plan.name},
             annotations={GROUP_ANNOTATION: plan.name, ROLE_ANNOTATION: ROLE},
             phase=POD_PHASE_PENDING,

@@ -148,7 +148,7 @@ def _problem(error: ClientError) -> click.ClickException:
             return InputProblem(f"{text}; {hint}" if hint and not _names(error, text) else text)
         case InvalidRequestError():
             return InputProblem(_rejections(error) or text)
-        case AccessDeniedError() if error.reason == "TokenError":
+        case AccessDeniedError() if error.reason == "TOKEN_INVALID":
             return InputProblem(f"{text}; give one with --token-file or PUMICE_TOKEN")
         case AccessDeniedError() | LimitExceededError():
             return InputProblem(f"{text}; {error.advice}")

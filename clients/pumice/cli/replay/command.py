@@ -215,7 +215,11 @@ def _say_what_there_is(held: Recording, session: int | None, until_ns: int | Non
     if session:
         raise InputProblem(f"{held.path}: session {session} is not in it whole; {numbers} are")
     if until_ns is not None:
-        times = [entry.tick.now_ns for entry in held.entries() if entry.tick.session]
+        times = [
+            entry.tick.session_time.ToNanoseconds()
+            for entry in held.entries()
+            if entry.tick.session
+        ]
         ran = f"from {clock(times[0])} to {clock(times[-1])}"
         raise InputProblem(f"{held.path}: no session ran until then; {numbers} ran {ran}")
 

@@ -120,7 +120,7 @@ def _entries(recordings: Sequence[Recording]) -> Iterator[RecordingEntry]:
 def _until(entries: Iterator[RecordingEntry], until_ns: int | None) -> Iterator[RecordingEntry]:
     if until_ns is None:
         return entries
-    return takewhile(lambda entry: entry.at_time_ns <= until_ns, entries)
+    return takewhile(lambda entry: entry.entry_time.ToNanoseconds() <= until_ns, entries)
 
 
 def in_order(recordings: Sequence[Recording]) -> list[Recording]:

@@ -148,7 +148,7 @@ def _cycle_json(cycle: Cycle) -> dict[str, Any]:
                         "have": reason.have,
                         "need": reason.need,
                         "subjects": list(reason.subjects),
-                        "nodes": {count.reason: count.nodes for count in reason.nodes},
+                        "nodes": {count.reason: count.node_count for count in reason.nodes},
                     }
                     for reason in wait.reasons
                 ],

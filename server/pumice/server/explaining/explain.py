@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pumice.core.decisions import Bind
 from pumice.server import errors
+from pumice.server.cluster_info import write_pause
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.explaining.book import Evicted, Period, Story
 from pumice.server.explaining.clarity import clarified
@@ -15,11 +16,12 @@ from pumice.server.explaining.names import nearest_names
 from pumice.server.explaining.sentences import sentence_of
 from pumice.server.explaining.sight import Sight, Subject, glimpse, see
 from pumice.server.explaining.stages import stages_of
-from pumice.server.records import SessionRecord, timestamp
+from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
 from pumice.server.surroundings import Surroundings
 from pumice.server.whatif.followers import Followers
 from pumice.server.wire import write_reason
+from pumice.server.wire.times import timestamp
 from pumice.v1 import explanation_pb2 as pb
 from pumice.v1.scheduling_service_pb2 import ExplainRequest, ExplainResponse
 
@@ -130,12 +132,12 @@ def _subject(request: ExplainRequest) -> Subject:
 
 
 def _patience(request: ExplainRequest) -> float:
-    if not request.HasField("patience"):
+    if not request.HasField("max_wait"):
         return _PATIENCE_SECONDS
-    seconds = request.patience.seconds + request.patience.nanos / 1e9
+    seconds = request.max_wait.seconds + request.max_wait.nanos / 1e9
     if not 0 <= seconds <= _MOST_PATIENCE_SECONDS:
         problem = f"{seconds:g} s is not between 0 and {_MOST_PATIENCE_SECONDS} s"
-        raise errors.RequestFieldError("patience", problem)
+        raise errors.RequestFieldError("max_wait", problem)
     return seconds
 
 
@@ -187,6 +189,7 @@ def _explained(
         based_on_seq=sight.based_on_seq,
         session=sight.session,
         without_nodes=sight.without_nodes,
+        pause=write_pause(cluster.served.pause),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.checkpoint import Checkpoint, JobMemory
 from pumice.core.cache.volumes import TakenVolume
@@ -11,8 +13,9 @@ from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.server.digests import KindSums
 from pumice.server.state import ClusterState
-from pumice.server.wire import ObjectReader, object_ref, write_object
-from pumice.v1 import cluster_service_pb2, delta_pb2, reason_pb2
+from pumice.server.wire import ObjectReader, write_object, write_upsert
+from pumice.server.wire.times import timestamp
+from pumice.v1 import cluster_service_pb2, reason_pb2
 from pumice.v1 import recording_pb2 as pb
 
 # Parts of this size stay well under the limit of messages.
@@ -54,7 +57,7 @@ class Taken:
         for number, item in enumerate(self.engine.objects):
             if breathe is not None and not number % _OBJECTS_A_BREATH:
                 breathe()
-            upsert = delta_pb2.Upsert(revision=1, object=write_object(item))
+            upsert = write_upsert(write_object(item), 1)
             length = upsert.ByteSize()
             if size and size + length > _PART_BYTES:
                 yield part
@@ -74,7 +77,9 @@ class Taken:
             capabilities=map(cluster_service_pb2.Capability.ValueType, self.capabilities),
             rejected=self.rejected,
             cool_downs=[_write_cool_down(job, state) for job, state in taken.cool_downs],
-            broken_gangs=[pb.BrokenGang(job=j, since_time_ns=since) for j, since in taken.broken],
+            broken_gangs=[
+                pb.BrokenGang(job=j, begin_time=timestamp(since)) for j, since in taken.broken
+            ],
             broken_gangs_scanned=taken.broken_scanned,
             assumed_volumes=[
                 pb.AssumedVolume(name=v.name, claim=v.claim_key, claim_uid=v.claim_uid, pod_uid=pod)
@@ -115,14 +120,14 @@ def _memory_messages(
             job=assumed.job_id,
             node=assumed.node_name,
             evict=assumed.status is TaskStatus.RELEASING,
-            since_time_ns=assumed.since_ns,
+            decision_time=timestamp(assumed.since_ns),
             applied=assumed.applied,
             expired=assumed.expired,
         )
     for memory in taken.jobs:
         yield pb.JobMemory(
             job=memory.job_id,
-            closed=memory.closed,
+            status_written=memory.closed,
             hyper_nodes=dict(memory.hyper_nodes),
         )
     for uid, (reason, message, nominated) in taken.told:
@@ -133,8 +138,8 @@ def _write_cool_down(job_id: str, state: CoolDown) -> pb.CoolDown:
     return pb.CoolDown(
         job=job_id,
         failure_count=state.failures,
-        until_time_ns=state.until_ns,
-        decided_time_ns=state.decided_ns,
+        end_time=timestamp(state.until_ns),
+        last_decision_time=None if state.decided_ns < 0 else timestamp(state.decided_ns),
         node=state.node_name,
         code=_CODES[state.code],
     )
@@ -161,8 +166,7 @@ def _count(sums: KindSums, parts: Iterable[pb.RecordingCheckpoint]) -> None:
     """Which objects there are; their revisions begin anew."""
     for part in parts:
         for upsert in part.objects:
-            kind, uid, _ = object_ref(upsert.object)
-            sums.put(kind, uid, upsert.revision)
+            sums.put(upsert.kind, upsert.uid, upsert.revision)
         for rejected in part.rejected:
             sums.put(rejected.kind, rejected.uid, 1)
 
@@ -175,14 +179,14 @@ def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Chec
         tuple(item for item in objects if item is not None),
         tuple(_read_assumed(item) for part in parts for item in part.assumed),
         tuple((item.job, _read_cool_down(item)) for item in first.cool_downs),
-        tuple((item.job, item.since_time_ns) for item in first.broken_gangs),
+        tuple((item.job, _time(item.begin_time)) for item in first.broken_gangs),
         first.broken_gangs_scanned,
         tuple(
             (TakenVolume(v.name, v.claim, v.claim_uid), v.pod_uid) for v in first.assumed_volumes
         ),
         tuple((c.claim, c.node, c.pod_uid) for c in first.assumed_claims),
         tuple(
-            JobMemory(m.job, m.closed, tuple(sorted(m.hyper_nodes.items())))
+            JobMemory(m.job, m.status_written, tuple(sorted(m.hyper_nodes.items())))
             for part in parts
             for m in part.jobs
         ),
@@ -194,6 +198,10 @@ def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Chec
     )
 
 
+def _time(message: Timestamp) -> int:
+    return message.ToNanoseconds()
+
+
 def _read_assumed(item: pb.AssumedDecision) -> Assumption:
     status = TaskStatus.RELEASING if item.evict else TaskStatus.BINDING
     return Assumption(
@@ -202,7 +210,7 @@ def _read_assumed(item: pb.AssumedDecision) -> Assumption:
         item.job,
         status,
         item.node,
-        item.since_time_ns,
+        _time(item.decision_time),
         item.applied,
         item.expired,
     )
@@ -210,4 +218,5 @@ def _read_assumed(item: pb.AssumedDecision) -> Assumption:
 
 def _read_cool_down(item: pb.CoolDown) -> CoolDown:
     code = _CODES_BACK.get(item.code, ReasonCode.COOLING_DOWN)
-    return CoolDown(item.failure_count, item.until_time_ns, item.decided_time_ns, item.node, code)
+    decided_ns = _time(item.last_decision_time) if item.HasField("last_decision_time") else -1
+    return CoolDown(item.failure_count, _time(item.end_time), decided_ns, item.node, code)

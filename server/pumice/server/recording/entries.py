@@ -10,13 +10,14 @@ from functools import cache
 from importlib import metadata
 
 import numpy as np
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from pumice.core.decisions import SessionResult
 from pumice.core.registry import Registry
 from pumice.recordings import FORMAT_VERSION
 from pumice.server.recording.checkpoints import Taken
+from pumice.server.versions import own_version
 from pumice.server.wire import write_fault
+from pumice.server.wire.times import duration, timestamp
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 from pumice.v1 import recording_pb2 as pb
 
@@ -34,14 +35,6 @@ class Origin:
 
 def origin(cluster: str, core_id: str, registry: Registry) -> Origin:
     return Origin(cluster, core_id, plugin_versions(registry))
-
-
-def own_version() -> str:
-    """Of the package; source files that were never installed have none."""
-    try:
-        return metadata.version("pumice")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def plugin_versions(registry: Registry) -> dict[str, str]:
@@ -63,14 +56,12 @@ def opening(
     origin: Origin, taken: Taken, now_ns: int, breathe: Callable[[], None] | None = None
 ) -> Iterator[_Entry]:
     """The header and the checkpoint that every recording begins with."""
-    time = Timestamp()
-    time.FromNanoseconds(now_ns)
     header = pb.RecordingHeader(
         format_version=FORMAT_VERSION,
         cluster=origin.cluster,
         core_id=origin.core_id,
         core_version=own_version(),
-        creation_time=time,
+        creation_time=timestamp(now_ns),
         plugin_versions=origin.plugin_versions,
         platform={
             "python": sys.version.split()[0],
@@ -79,33 +70,33 @@ def opening(
         },
         first_session=taken.engine.session + 1,
     )
-    yield _Entry(header=header, at_time_ns=now_ns)
+    yield _Entry(header=header, entry_time=timestamp(now_ns))
     for part in taken.write(breathe):
-        yield _Entry(checkpoint=part, at_time_ns=now_ns)
+        yield _Entry(checkpoint=part, entry_time=timestamp(now_ns))
 
 
 def connection(
     hello: cluster_service_pb2.Hello, welcome: cluster_service_pb2.Welcome | None, now_ns: int
 ) -> Iterator[_Entry]:
-    came = pb.RecordingConnection(at_time_ns=now_ns)
+    came = pb.RecordingConnection()
     if welcome is not None:
         came.hello.CopyFrom(hello)
         came.welcome.CopyFrom(welcome)
-    yield _Entry(connection=came, at_time_ns=now_ns)
+    yield _Entry(connection=came, entry_time=timestamp(now_ns))
 
 
 def snapshot_begin(first_seq: int, kinds: Sequence[int], now_ns: int) -> Iterator[_Entry]:
     begin = cluster_service_pb2.SnapshotBegin(
         first_seq=first_seq, kinds=map(object_pb2.Kind.ValueType, kinds)
     )
-    yield _Entry(snapshot_begin=begin, at_time_ns=now_ns)
+    yield _Entry(snapshot_begin=begin, entry_time=timestamp(now_ns))
 
 
 def batch(
     batch: delta_pb2.DeltaBatch, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
 ) -> Iterator[_Entry]:
     if batch.ops:
-        entry = _Entry(at_time_ns=now_ns)
+        entry = _Entry(entry_time=timestamp(now_ns))
         # As bytes: ops that are copied one by one take several times as long.
         entry.delta_batch.MergeFromString(batch.SerializeToString())
         entry.delta_batch.ClearField("incarnation")
@@ -114,13 +105,15 @@ def batch(
 
 
 def configured(result: cluster_service_pb2.ConfigurationResult, now_ns: int) -> Iterator[_Entry]:
-    yield _Entry(configuration_result=result, at_time_ns=now_ns)
+    yield _Entry(configuration_result=result, entry_time=timestamp(now_ns))
 
 
 def snapshot_end(
     seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
 ) -> Iterator[_Entry]:
-    yield _Entry(snapshot_end=cluster_service_pb2.SnapshotEnd(seq=seq), at_time_ns=now_ns)
+    yield _Entry(
+        snapshot_end=cluster_service_pb2.SnapshotEnd(seq=seq), entry_time=timestamp(now_ns)
+    )
     yield from _rejections(seq, rejected, now_ns)
 
 
@@ -129,11 +122,14 @@ def _rejections(
 ) -> Iterator[_Entry]:
     if rejected:
         ack = cluster_service_pb2.Ack(applied_seq=seq, rejected=rejected)
-        yield _Entry(ack=ack, at_time_ns=now_ns)
+        yield _Entry(ack=ack, entry_time=timestamp(now_ns))
 
 
 def skipped(now_ns: int) -> Iterator[_Entry]:
-    yield _Entry(tick=pb.RecordingTick(now_ns=now_ns, skipped=True), at_time_ns=now_ns)
+    yield _Entry(
+        tick=pb.RecordingTick(session_time=timestamp(now_ns), skipped=True),
+        entry_time=timestamp(now_ns),
+    )
 
 
 def session(
@@ -143,8 +139,10 @@ def session(
     duration_ns: int,
 ) -> Iterator[_Entry]:
     now_ns = result.now_ns
-    tick = pb.RecordingTick(session=result.session, now_ns=now_ns, based_on_seq=seq)
-    yield _Entry(tick=tick, at_time_ns=now_ns)
+    tick = pb.RecordingTick(
+        session=result.session, session_time=timestamp(now_ns), based_on_seq=seq
+    )
+    yield _Entry(tick=tick, entry_time=timestamp(now_ns))
     for response in responses:
         if response.HasField("decision_batch"):
             yield _Entry(decision_batch=response.decision_batch)
@@ -154,6 +152,6 @@ def session(
         session=result.session,
         faults=map(write_fault, result.faults),
         work=result.work,
-        duration_ns=duration_ns,
+        duration=duration(duration_ns),
     )
     yield _Entry(session_end=end)

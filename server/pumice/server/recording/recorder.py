@@ -213,7 +213,9 @@ class Recorder:
         for entry in made:
             if self._files is not None:
                 self._files.put(entry)
-                if entry.at_time_ns and self._files.is_full(entry.at_time_ns):
+                if entry.HasField("entry_time") and self._files.is_full(
+                    entry.entry_time.ToNanoseconds()
+                ):
                     self._full = self._current
             for listener in self._listeners:
                 listener.put(entry)

@@ -92,7 +92,7 @@ def _cut(entry: RecordingEntry) -> list[RecordingEntry]:
         for piece in _cut(
             RecordingEntry(
                 delta_batch=delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops),
-                at_time_ns=entry.at_time_ns,
+                entry_time=entry.entry_time,
             )
         )
     ]

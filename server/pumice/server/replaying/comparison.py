@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pumice.core.registry import Registry
 from pumice.recordings import Recording
 from pumice.server.garbage import Garbage
-from pumice.server.recording.entries import own_version, plugin_versions
+from pumice.server.recording.entries import plugin_versions
 from pumice.server.replaying.differences import Difference, differences
 from pumice.server.replaying.playback import Playback
+from pumice.server.versions import own_version
 from pumice.v1 import recording_pb2
 
 

@@ -35,8 +35,8 @@ def cut_session(recording: Recording, registry: Registry, session: int) -> Excer
     for entry in recording.entries(session):
         tick = entry.tick
         if tick.session == session:
-            playback.wake(tick.now_ns)
-            found = _excerpt(playback.state, session, tick.now_ns)
+            playback.wake(tick.session_time.ToNanoseconds())
+            found = _excerpt(playback.state, session, tick.session_time.ToNanoseconds())
             continue
         if found is None:
             playback.take(entry)

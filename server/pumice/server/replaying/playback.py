@@ -116,7 +116,7 @@ class Playback:
             raise PlaybackError(self._source, f"cannot be played on {where}") from error
 
     def _take(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
-        now_ns = entry.at_time_ns
+        now_ns = entry.entry_time.ToNanoseconds()
         match entry.WhichOneof("entry"):
             case "header":
                 self._header(entry.header)
@@ -140,9 +140,11 @@ class Playback:
     def _session_entry(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
         match entry.WhichOneof("entry"):
             case "tick" if entry.tick.skipped:
-                self.wake(entry.tick.now_ns)
+                self.wake(entry.tick.session_time.ToNanoseconds())
             case "tick":
-                self._running = RecordedSession(entry.tick.session, entry.tick.now_ns)
+                self._running = RecordedSession(
+                    entry.tick.session, entry.tick.session_time.ToNanoseconds()
+                )
             case "decision_batch" if self._running:
                 batch = entry.decision_batch
                 self._running.decisions += batch.decisions

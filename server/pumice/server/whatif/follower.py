@@ -26,7 +26,7 @@ from pumice.server.explaining.sight import Subject, see
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.state import ClusterState
-from pumice.server.status import code_of, detail_of, message_of
+from pumice.server.status import status_of
 from pumice.server.whatif import frames
 from pumice.server.whatif.trial import run_inline, run_trial
 from pumice.v1 import configuration_pb2, delta_pb2
@@ -178,7 +178,7 @@ class Follower:
             sight = see(self._followed.state, subject, now_ns)
             frame = frames.pack(frames.ANSWER, id_, sight)
         except Exception as error:
-            frame = frames.pack(frames.FAILED, id_, "", f"{type(error).__name__}: {error}", b"")
+            frame = frames.pack(frames.FAILED, id_, f"{type(error).__name__}: {error}", b"")
         _write_all(self._target, frame)
 
     def _ping(self, id_: int) -> None:
@@ -218,7 +218,7 @@ class Follower:
             return b""
         except BaseException as error:
             text = f"{type(error).__name__}: {error}"
-            return frames.pack(frames.FAILED, id_, "", text, b"")
+            return frames.pack(frames.FAILED, id_, text, b"")
 
     def _collect(self, trial: _Trial) -> None:
         data = os.read(trial.pipe, _READ_BYTES)
@@ -247,8 +247,7 @@ class Follower:
 
 
 def _refusal(id_: int, error: PumiceError) -> bytes:
-    detail = detail_of(error).SerializeToString()
-    return frames.pack(frames.FAILED, id_, code_of(error).name, message_of(error), detail)
+    return frames.pack(frames.FAILED, id_, str(error), status_of(error).SerializeToString())
 
 
 def _limit(seconds: int, memory_bytes: int) -> None:

@@ -112,14 +112,14 @@ def _put_in(state: ClusterState, request: ScheduleRequest, now_ns: int) -> None:
     if live:
         ops += [delta_pb2.Op(tombstone=ref) for ref in request.cluster.removed]
     for word, message in objects_in(held):
+        kind = object_pb2.Kind.ValueType(_KINDS[word])
         old = known.uid_of(word, message) if known is not None else ""
         if not message.uid:
             message.uid = old or _key(message)
         elif old and old != message.uid:
-            kind = object_pb2.Kind.ValueType(_KINDS[word])
             ops.append(delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=kind, uid=old)))
         op = delta_pb2.Op()
-        op.upsert.revision = 1
+        op.upsert.kind, op.upsert.uid, op.upsert.revision = kind, message.uid, 1
         getattr(op.upsert.object, word).CopyFrom(message)
         ops.append(op)
     seq = state.applied_seq

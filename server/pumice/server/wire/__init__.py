@@ -10,14 +10,17 @@ from pumice.server.wire.decisions import (
 )
 from pumice.server.wire.deltas import (
     DeltaReader,
+    check_upsert,
     object_ref,
     op_ref,
     read_outcome,
     read_tombstone,
     write_outcome,
     write_rejected,
+    write_upsert,
 )
 from pumice.server.wire.objects import (
+    READ_KINDS,
     ObjectReader,
     kind_number,
     kind_type,
@@ -35,9 +38,11 @@ from pumice.server.wire.statuses import (
 )
 
 __all__ = [
+    "READ_KINDS",
     "DeltaReader",
     "ObjectReader",
     "SpecTable",
+    "check_upsert",
     "decision_batches",
     "kind_number",
     "kind_type",
@@ -59,5 +64,6 @@ __all__ = [
     "write_reason",
     "write_rejected",
     "write_status",
+    "write_upsert",
     "write_wait",
 ]

@@ -15,14 +15,17 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from pumice.server.wire.partial import Fields, Types, copy_field
+from pumice.server.wire.times import SECONDS_LIMIT
 from pumice.v1 import delta_pb2, object_pb2, pod_pb2
 
-T = TypeVar("T", str, int)
+T = TypeVar("T")
+_SECOND_NS = 1_000_000_000
 # What is not of the shape; of conditions it is the time.
-_OWN_OF_CONDITIONS = ("transition_time_ns",)
-_OWN = ("uid", "name", "creation_time_ns", "node_name", "start_time_ns")
+_OWN_OF_CONDITIONS = ("transition_time",)
+_OWN = ("uid", "name", "creation_time", "node_name", "start_time")
 _LEFT_OUT: Fields = {**dict.fromkeys(_OWN), "conditions": dict.fromkeys(_OWN_OF_CONDITIONS)}
 # Keys of this length or shorter belong to ops without a pod, or to a pod that is empty.
 _NO_POD = 6
@@ -32,8 +35,11 @@ def _add_columns(types: Types, name: str, source: Any, own: Sequence[str]) -> An
     """A message of nothing but its own fields, each of which may be there many times."""
     made = types.add(name)
     for field in own:
-        kind = source.fields_by_name[field].type
-        copy_field(made, source, field, kind, repeated=True)
+        described = source.fields_by_name[field]
+        if described.message_type is Timestamp.DESCRIPTOR:
+            copy_field(made, source, field, "Times")
+        else:
+            copy_field(made, source, field, described.type, repeated=True)
     return made
 
 
@@ -57,12 +63,15 @@ def _make_types() -> tuple[Any, Any, Any]:
     types, pod = Types(), pod_pb2.Pod.DESCRIPTOR
     types.without("PodShape", pod, _LEFT_OUT)
     _add_around(types, "Shape", many=True)
+    _add_columns(types, "Times", Timestamp.DESCRIPTOR, ("seconds", "nanos"))
     condition = pod_pb2.PodCondition.DESCRIPTOR
     _add_columns(types, "ConditionColumns", condition, _OWN_OF_CONDITIONS)
     columns = _add_columns(types, "PodColumns", pod, _OWN)
     copy_field(columns, pod, "conditions", "ConditionColumns")
-    upsert, integer = _add_around(types, "Columns", many=False), FieldDescriptorProto.TYPE_INT64
-    copy_field(upsert, delta_pb2.Upsert.DESCRIPTOR, "revision", integer, repeated=True)
+    upsert, described = _add_around(types, "Columns", many=False), delta_pb2.Upsert.DESCRIPTOR
+    copy_field(upsert, described, "kind", FieldDescriptorProto.TYPE_INT32, repeated=True)
+    copy_field(upsert, described, "uid", FieldDescriptorProto.TYPE_STRING, repeated=True)
+    copy_field(upsert, described, "revision", FieldDescriptorProto.TYPE_INT64, repeated=True)
     keys, octets = types.add("Keys"), FieldDescriptorProto.TYPE_BYTES
     copy_field(keys, delta_pb2.DeltaBatch.DESCRIPTOR, "ops", octets, repeated=True)
     shapes, listed, merged = types.made("BatchShape", "Keys", "BatchColumns")
@@ -79,6 +88,7 @@ class PodColumns:
     __slots__ = (
         "condition_times_ns",
         "creation_times_ns",
+        "is_valid",
         "keys",
         "names",
         "node_names",
@@ -99,24 +109,60 @@ class PodColumns:
         pods = upserts.object.pod
         self.uids: list[str] = pods.uid[:]
         self.names: list[str] = pods.name[:]
-        self.creation_times_ns = self._filled(pods.creation_time_ns, 0, batch, "creation_time_ns")
-        self.node_names = self._filled(pods.node_name, "", batch, "node_name")
-        self.start_times_ns = self._filled(pods.start_time_ns, 0, batch, "start_time_ns")
-        self.revisions = _revisions(keys, self.places, upserts.revision, batch.ops)
-        # Of all conditions of all pods that have a time.
-        self.condition_times_ns: list[int] = pods.conditions.transition_time_ns[:]
+        self.node_names = self._texts(pods.node_name, batch)
+        self.creation_times_ns = self._times(pods.creation_time, batch, "creation_time")
+        self.start_times_ns = self._times(pods.start_time, batch, "start_time")
+        rows = _Rows(keys, self.places)
+        self.revisions = rows.of_pods(upserts.revision) or [
+            batch.ops[place].upsert.revision for place in self.places
+        ]
+        # Of all conditions of all pods that have a time; None: which ones has to be looked for.
+        self.condition_times_ns = _nanoseconds(pods.conditions.transition_time)
+        # Every upsert names its pod; every time is in range. Else nothing here can be relied on.
+        self.is_valid = (
+            len(self.uids) == len(self.names) == len(self.places)
+            and rows.of_pods(upserts.uid) == self.uids
+            and rows.of_pods(upserts.kind) == [object_pb2.KIND_POD] * len(self.places)
+            and all(
+                _are_valid(times)
+                for times in (pods.creation_time, pods.start_time, pods.conditions.transition_time)
+            )
+        )
 
-    def _filled(
-        self, column: Sequence[T], absent: T, batch: delta_pb2.DeltaBatch, field: str
-    ) -> Sequence[T]:
+    def _texts(self, column: Sequence[str], batch: delta_pb2.DeltaBatch) -> Sequence[str]:
         """The column with its gaps, which have to be looked for one by one."""
-        count = len(column)
-        if count == len(self.places):
+        if len(column) == len(self.places):
             return column[:]
-        if count == 0:
-            return [absent] * len(self.places)
-        ops = batch.ops
-        return [getattr(ops[place].upsert.object.pod, field) for place in self.places]
+        if not column:
+            return [""] * len(self.places)
+        return [batch.ops[place].upsert.object.pod.node_name for place in self.places]
+
+    def _times(self, column: Any, batch: delta_pb2.DeltaBatch, field: str) -> Sequence[int]:
+        """Nanoseconds; the gaps have to be looked for one by one."""
+        times = _nanoseconds(column)
+        if times is not None and len(times) == len(self.places):
+            return times
+        if not (column.seconds or column.nanos):
+            return [0] * len(self.places)
+        held = (getattr(batch.ops[place].upsert.object.pod, field) for place in self.places)
+        return [time.seconds * _SECOND_NS + time.nanos for time in held]
+
+
+def _nanoseconds(column: Any) -> list[int] | None:
+    """None where some have seconds and some have not, or some have nanoseconds."""
+    seconds, nanos = column.seconds, column.nanos
+    if not nanos:
+        return [second * _SECOND_NS for second in seconds]
+    if len(seconds) != len(nanos):
+        return None
+    return [s * _SECOND_NS + n for s, n in zip(seconds, nanos, strict=True)]
+
+
+def _are_valid(column: Any) -> bool:
+    seconds, nanos = column.seconds, column.nanos
+    return (not seconds or (min(seconds) >= -SECONDS_LIMIT and max(seconds) <= SECONDS_LIMIT)) and (
+        not nanos or (min(nanos) >= 0 and max(nanos) < _SECOND_NS)
+    )
 
 
 def _keys(data: bytes) -> list[bytes]:
@@ -127,14 +173,19 @@ def _keys(data: bytes) -> list[bytes]:
     return keys
 
 
-def _revisions(
-    keys: list[bytes], places: list[int], column: Sequence[int], ops: Sequence[delta_pb2.Op]
-) -> list[int]:
-    """Those of pods; other objects have theirs in the same column."""
-    upserts = [place for place, key in enumerate(keys) if key]
-    if len(upserts) != len(column):
-        return [ops[place].upsert.revision for place in places]
-    if len(upserts) == len(places):
-        return list(column)
-    by_place = dict(zip(upserts, column, strict=True))
-    return [by_place[place] for place in places]
+class _Rows:
+    """Which rows of the columns of upserts belong to pods; other objects have theirs beside them."""
+
+    def __init__(self, keys: list[bytes], places: list[int]) -> None:
+        upserts = [place for place, key in enumerate(keys) if key]
+        self._count = len(upserts)
+        self._rows: list[int] | None = None
+        if len(places) != len(upserts):
+            row_of = {place: row for row, place in enumerate(upserts)}
+            self._rows = [row_of[place] for place in places]
+
+    def of_pods(self, column: Sequence[T]) -> list[T] | None:
+        """None for a column that does not have every upsert in it."""
+        if len(column) != self._count:
+            return None
+        return [*column] if self._rows is None else [column[row] for row in self._rows]

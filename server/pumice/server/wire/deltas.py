@@ -5,7 +5,7 @@ from __future__ import annotations
 from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.errors import ObjectError
 from pumice.server.wire.fields import FieldError, chosen
-from pumice.server.wire.objects import ObjectReader, key_of, kind_type, kind_word
+from pumice.server.wire.objects import READ_KINDS, ObjectReader, key_of, kind_type, kind_word
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 
 _OUTCOMES = {
@@ -54,8 +54,7 @@ class DeltaReader:
         """None for what is not the engine's: configuration, kinds and ops it does not know."""
         match op.WhichOneof("op"):
             case "upsert":
-                value = self._objects.read(op.upsert.object)
-                return None if value is None else Upserted(value)
+                return self._upsert(op.upsert)
             case "tombstone":
                 return read_tombstone(op.tombstone)
             case "outcome":
@@ -63,12 +62,39 @@ class DeltaReader:
             case _:
                 return None
 
+    def _upsert(self, upsert: delta_pb2.Upsert) -> Upserted | None:
+        if upsert.kind not in READ_KINDS:
+            return None
+        check_upsert(upsert)
+        value = self._objects.read(upsert.object)
+        return None if value is None else Upserted(value)
+
+
+def write_upsert(message: object_pb2.ClusterObject, revision: int) -> delta_pb2.Upsert:
+    kind, uid, _ = object_ref(message)
+    number = object_pb2.Kind.ValueType(kind)
+    return delta_pb2.Upsert(kind=number, uid=uid, revision=revision, object=message)
+
+
+def check_upsert(upsert: delta_pb2.Upsert) -> None:
+    """Raises ObjectError where kind and uid are not those of the object."""
+    kind, uid, key = object_ref(upsert.object)
+    word = kind_word(upsert.kind)
+    if not upsert.uid:
+        raise ObjectError(word, key or "?", "uid", "is empty; every object needs one")
+    if kind != upsert.kind:
+        held = f"the object is a {kind_word(kind)}" if kind else "there is no object"
+        raise ObjectError(word, key or upsert.uid, "kind", f"is {word}, but {held}")
+    if uid != upsert.uid:
+        problem = f"is {upsert.uid!r}, but the object's is {uid!r}; they must be the same"
+        raise ObjectError(word, key, "uid", problem)
+
 
 def op_ref(op: delta_pb2.Op) -> tuple[int, str, str]:
     """The kind, uid and key that an op is about; zero and empty where it is about none."""
     match op.WhichOneof("op"):
         case "upsert":
-            return object_ref(op.upsert.object)
+            return op.upsert.kind, op.upsert.uid, object_ref(op.upsert.object)[2]
         case "tombstone":
             return op.tombstone.kind, op.tombstone.uid, ""
         case "outcome":

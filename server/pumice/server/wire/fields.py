@@ -13,7 +13,7 @@ INT64_LIMIT = 2**63
 
 Pairs = tuple[tuple[str, int], ...]
 Number = TypeVar("Number", bound=int)
-Choice = TypeVar("Choice", bound=Enum)
+Choice = TypeVar("Choice", bound=Enum | str)
 
 
 class FieldError(ValueError):
@@ -77,8 +77,12 @@ def chosen(field: str, number: Number, choices: Mapping[Number, Choice]) -> Choi
     try:
         return choices[number]
     except KeyError:
-        allowed = ", ".join(f"{n} ({choices[n].name})" for n in sorted(choices))
+        allowed = ", ".join(f"{n} ({_word(choices[n])})" for n in sorted(choices))
         raise FieldError(field, f"{number} has no meaning here; use one of {allowed}") from None
+
+
+def _word(choice: Enum | str) -> str:
+    return choice or "unspecified" if isinstance(choice, str) else choice.name
 
 
 def texts(held: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -15,6 +15,7 @@ from pumice.core.model.group import (
     QueueState,
     SubGroupPolicy,
 )
+from pumice.server.wire.conditions import STATUS_NUMBERS, STATUSES
 from pumice.server.wire.fields import (
     Pairs,
     amount,
@@ -26,6 +27,7 @@ from pumice.server.wire.fields import (
     plain,
 )
 from pumice.server.wire.selectors import read_selector, write_selector
+from pumice.server.wire.times import duration, read_time, write_time
 from pumice.v1 import group_pb2, resource_pb2
 
 _PHASES = {
@@ -104,18 +106,20 @@ def read_pod_group_status(message: group_pb2.PodGroupStatus) -> PodGroupStatus:
         message.running,
         message.succeeded,
         message.failed,
-        tuple(map(_read_condition, conditions)) if conditions else (),
+        tuple(_read_condition(f"status.conditions[{i}]", m) for i, m in enumerate(conditions))
+        if conditions
+        else (),
     )
 
 
-def _read_condition(message: group_pb2.PodGroupCondition) -> PodGroupCondition:
+def _read_condition(path: str, message: group_pb2.PodGroupCondition) -> PodGroupCondition:
     return PodGroupCondition(
         intern(message.type),
-        intern(message.status),
+        STATUSES.get(message.status, ""),
         intern(message.reason),
         message.message,
         message.transition_id,
-        message.transition_time_ns,
+        read_time(f"{path}.transition_time", message.transition_time),
     )
 
 
@@ -128,11 +132,11 @@ def write_pod_group_status(status: PodGroupStatus) -> group_pb2.PodGroupStatus:
         conditions=[
             group_pb2.PodGroupCondition(
                 type=condition.type,
-                status=condition.status,
+                status=STATUS_NUMBERS[condition.status],
                 reason=condition.reason,
                 message=condition.message,
                 transition_id=condition.transition_id,
-                transition_time_ns=condition.transition_time_ns,
+                transition_time=write_time(condition.transition_time_ns),
             )
             for condition in status.conditions
         ],
@@ -147,7 +151,7 @@ def read_pod_group(message: group_pb2.PodGroup) -> PodGroup:
         uid=uid,
         namespace=intern(namespace),
         name=intern(name),
-        creation_time_ns=message.creation_time_ns,
+        creation_time_ns=read_time("creation_time", message.creation_time),
         labels=plain(message.labels),
         annotations=plain(message.annotations),
         queue=intern(message.queue),
@@ -168,8 +172,10 @@ def read_pod_group(message: group_pb2.PodGroup) -> PodGroup:
         else (),
         preemptable=message.preemptable,
         revocable_zone=message.revocable_zone,
-        sla_waiting_time_ns=amount("sla_waiting_time_ns", message.sla_waiting_time_ns)
-        if has("sla_waiting_time_ns")
+        sla_waiting_time_ns=amount(
+            "sla_waiting_time", read_time("sla_waiting_time", message.sla_waiting_time)
+        )
+        if has("sla_waiting_time")
         else None,
         spec_hash=message.spec_hash,
         status=read_pod_group_status(message.status),
@@ -181,7 +187,7 @@ def write_pod_group(group: PodGroup) -> group_pb2.PodGroup:
         uid=group.uid,
         namespace=group.namespace,
         name=group.name,
-        creation_time_ns=group.creation_time_ns,
+        creation_time=write_time(group.creation_time_ns),
         labels=group.labels,
         annotations=group.annotations,
         queue=group.queue,
@@ -194,7 +200,9 @@ def write_pod_group(group: PodGroup) -> group_pb2.PodGroup:
         sub_group_policies=map(_write_policy, group.sub_group_policies),
         preemptable=group.preemptable,
         revocable_zone=group.revocable_zone,
-        sla_waiting_time_ns=group.sla_waiting_time_ns,
+        sla_waiting_time=None
+        if group.sla_waiting_time_ns is None
+        else duration(group.sla_waiting_time_ns),
         spec_hash=group.spec_hash,
         status=write_pod_group_status(group.status),
     )
@@ -226,7 +234,7 @@ def read_queue(message: group_pb2.Queue) -> Queue:
     return Queue(
         uid=message.uid,
         name=message.name,
-        creation_time_ns=message.creation_time_ns,
+        creation_time_ns=read_time("creation_time", message.creation_time),
         annotations=plain(message.annotations),
         weight=at_least("weight", message.weight, 1) if has("weight") else 1,
         priority=message.priority,
@@ -245,7 +253,7 @@ def write_queue(queue: Queue) -> group_pb2.Queue:
     return group_pb2.Queue(
         uid=queue.uid,
         name=queue.name,
-        creation_time_ns=queue.creation_time_ns,
+        creation_time=write_time(queue.creation_time_ns),
         annotations=queue.annotations,
         weight=queue.weight,
         priority=queue.priority,

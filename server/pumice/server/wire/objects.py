@@ -83,6 +83,8 @@ _KINDS = {
 # The number of the field is the number of the kind.
 _NUMBERS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 _TYPES = {_NUMBERS[field]: kind.type for field, kind in _KINDS.items()}
+# The kinds that the engine holds; objects of others are ignored.
+READ_KINDS = frozenset(_TYPES)
 _FIELDS_BY_WORD = {kind.word: field for field, kind in _KINDS.items()}
 
 

@@ -7,6 +7,7 @@ from sys import intern
 
 from pumice.core.model.node import Node, NodeImage
 from pumice.core.model.pod import Pod, PodCondition, PodPhase, PodSpec
+from pumice.server.wire.conditions import STATUS_NUMBERS, STATUSES
 from pumice.server.wire.fields import (
     EXACT_LIMIT,
     amount,
@@ -18,6 +19,7 @@ from pumice.server.wire.fields import (
 )
 from pumice.server.wire.selectors import read_taint, write_taint
 from pumice.server.wire.specs import read_spec, write_spec
+from pumice.server.wire.times import read_time, write_time
 from pumice.v1 import node_pb2, pod_pb2
 
 _PHASES = {
@@ -33,17 +35,24 @@ _PHASE_NUMBERS = {phase: number for number, phase in _PHASES.items()}
 
 def _read_conditions(messages: Iterable[pod_pb2.PodCondition]) -> tuple[PodCondition, ...]:
     return tuple(
-        PodCondition(m.type, m.status, m.reason, m.message, m.transition_time_ns) for m in messages
+        PodCondition(
+            m.type,
+            STATUSES.get(m.status, ""),
+            m.reason,
+            m.message,
+            read_time(f"conditions[{i}].transition_time", m.transition_time),
+        )
+        for i, m in enumerate(messages)
     )
 
 
 def _write_condition(condition: PodCondition) -> pod_pb2.PodCondition:
     return pod_pb2.PodCondition(
         type=condition.type,
-        status=condition.status,
+        status=STATUS_NUMBERS[condition.status],
         reason=condition.reason,
         message=condition.message,
-        transition_time_ns=condition.transition_time_ns,
+        transition_time=write_time(condition.transition_time_ns),
     )
 
 
@@ -60,7 +69,7 @@ def read_pod(
         intern(namespace),
         name,
         read_spec(message.spec),
-        message.creation_time_ns,
+        read_time("creation_time", message.creation_time),
         {intern(key): intern(labels[key]) for key in labels} if labels else {},
         {intern(key): intern(annotations[key]) for key in annotations} if annotations else {},
         chosen("phase", message.phase, _PHASES),
@@ -68,7 +77,7 @@ def read_pod(
         intern(message.node_name),
         message.nominated_node_name,
         _read_conditions(conditions) if conditions else (),
-        message.start_time_ns,
+        read_time("start_time", message.start_time),
         intern(message.group_name),
         intern(message.role),
         message.priority,
@@ -87,7 +96,7 @@ def write_pod(pod: Pod) -> pod_pb2.Pod:
         namespace=pod.namespace,
         name=pod.name,
         spec=write_spec(pod.spec),
-        creation_time_ns=pod.creation_time_ns,
+        creation_time=write_time(pod.creation_time_ns),
         labels=pod.labels,
         annotations=pod.annotations,
         phase=_PHASE_NUMBERS[pod.phase],
@@ -95,7 +104,7 @@ def write_pod(pod: Pod) -> pod_pb2.Pod:
         node_name=pod.node_name,
         nominated_node_name=pod.nominated_node_name,
         conditions=map(_write_condition, pod.conditions),
-        start_time_ns=pod.start_time_ns,
+        start_time=write_time(pod.start_time_ns),
         group_name=pod.group_name,
         role=pod.role,
         priority=pod.priority,
@@ -114,7 +123,7 @@ def read_node(message: node_pb2.Node) -> Node:
     return Node(
         uid=uid,
         name=intern(name),
-        creation_time_ns=message.creation_time_ns,
+        creation_time_ns=read_time("creation_time", message.creation_time),
         labels=plain(message.labels),
         annotations=plain(message.annotations),
         taints=tuple(read_taint(f"taints[{i}]", m) for i, m in enumerate(taints)) if taints else (),
@@ -140,7 +149,7 @@ def write_node(node: Node) -> node_pb2.Node:
     return node_pb2.Node(
         uid=node.uid,
         name=node.name,
-        creation_time_ns=node.creation_time_ns,
+        creation_time=write_time(node.creation_time_ns),
         labels=node.labels,
         annotations=node.annotations,
         taints=map(write_taint, node.taints),

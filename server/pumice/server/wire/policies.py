@@ -11,6 +11,7 @@ from pumice.core.model.group import (
 )
 from pumice.server.wire.fields import amounts, at_least, check_named, check_namespaced, plain
 from pumice.server.wire.selectors import read_selector, write_selector
+from pumice.server.wire.times import read_time, write_time
 from pumice.v1 import group_pb2
 
 
@@ -70,7 +71,7 @@ def read_budget(message: group_pb2.PodDisruptionBudget) -> PodDisruptionBudget:
         disruptions_allowed=message.disruptions_allowed,
         disrupted_pods=tuple(message.disrupted_pods),
         min_available=at_least("min_available", message.min_available, 0),
-        creation_time_ns=message.creation_time_ns,
+        creation_time_ns=read_time("creation_time", message.creation_time),
         controller_uid=message.controller_uid,
     )
 
@@ -84,7 +85,7 @@ def write_budget(budget: PodDisruptionBudget) -> group_pb2.PodDisruptionBudget:
         disruptions_allowed=budget.disruptions_allowed,
         disrupted_pods=budget.disrupted_pods,
         min_available=budget.min_available,
-        creation_time_ns=budget.creation_time_ns,
+        creation_time=write_time(budget.creation_time_ns),
         controller_uid=budget.controller_uid,
     )
 

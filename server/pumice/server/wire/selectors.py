@@ -19,6 +19,12 @@ from pumice.v1 import selector_pb2
 # The numbers are the same on both sides; a test holds them together.
 _OPERATORS = {int(operator): operator for operator in Operator}
 _EFFECTS = {int(effect): effect for effect in TaintEffect}
+_EXISTS = "Exists"
+_TOLERATIONS = {
+    selector_pb2.TOLERATION_OPERATOR_UNSPECIFIED: "Equal",
+    selector_pb2.TOLERATION_OPERATOR_EQUAL: "Equal",
+    selector_pb2.TOLERATION_OPERATOR_EXISTS: _EXISTS,
+}
 _TAINT_EFFECTS = {number: effect for number, effect in _EFFECTS.items() if number}
 
 
@@ -102,14 +108,17 @@ def write_taint(taint: Taint) -> selector_pb2.Taint:
 
 
 def read_toleration(path: str, message: selector_pb2.Toleration) -> Toleration:
+    exists = chosen(f"{path}.operator", message.operator, _TOLERATIONS)
     effect = chosen(f"{path}.effect", message.effect, _EFFECTS)
-    return Toleration(message.key, message.value, message.exists, effect)
+    return Toleration(message.key, message.value, exists is _EXISTS, effect)
 
 
 def write_toleration(toleration: Toleration) -> selector_pb2.Toleration:
     return selector_pb2.Toleration(
         key=toleration.key,
         value=toleration.value,
-        exists=toleration.exists,
+        operator=selector_pb2.TOLERATION_OPERATOR_EXISTS
+        if toleration.exists
+        else selector_pb2.TOLERATION_OPERATOR_EQUAL,
         effect=_effect(toleration.effect),
     )

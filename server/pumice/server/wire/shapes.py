@@ -16,6 +16,7 @@ from pumice.server.wire.columns import PodColumns
 from pumice.server.wire.fields import FieldError
 from pumice.server.wire.pods import read_pod
 from pumice.server.wire.specs import SpecTable
+from pumice.server.wire.times import read_time
 from pumice.v1 import delta_pb2, pod_pb2
 
 
@@ -91,8 +92,8 @@ class PodReader:
     def batch(self, batch: delta_pb2.DeltaBatch) -> PodsRead:
         """The pods of a batch that can be read; whoever reads the others finds out why not."""
         columns = PodColumns(batch)
-        if not len(columns.uids) == len(columns.names) == len(columns.places):
-            # Some are without uid or name, and it cannot be seen which.
+        if not columns.is_valid:
+            # Some pods have a wrong field, and it cannot be seen which.
             return PodsRead([], [], [])
         shapes = self._shapes_of(batch, columns)
         rows = zip(
@@ -155,12 +156,14 @@ def _conditions(
     counts = [len(conditions) for conditions in known]
     if not any(counts):
         return known
-    times: Iterator[int] = iter(columns.condition_times_ns)
-    if None in shapes or sum(counts) != len(columns.condition_times_ns):
+    column = columns.condition_times_ns
+    if column is not None and None not in shapes and sum(counts) == len(column):
+        times: Iterator[int] = iter(column)
+    else:
         # Some have no time: which ones has to be looked for.
         ops = batch.ops
         times = (
-            condition.transition_time_ns
+            read_time("transition_time", condition.transition_time)
             for place, count in zip(columns.places, counts, strict=True)
             if count
             for condition in ops[place].upsert.object.pod.conditions

@@ -18,6 +18,7 @@ from pumice.server.wire.fields import (
     amount,
     amounts,
     at_least,
+    chosen,
     filled,
     texts,
 )
@@ -31,7 +32,16 @@ from pumice.server.wire.selectors import (
     write_selector,
     write_toleration,
 )
+from pumice.server.wire.topology import TOPOLOGY_POLICIES, TOPOLOGY_POLICY_NUMBERS
 from pumice.v1 import pod_pb2
+
+_PROTOCOLS = {
+    pod_pb2.PORT_PROTOCOL_UNSPECIFIED: "TCP",
+    pod_pb2.PORT_PROTOCOL_TCP: "TCP",
+    pod_pb2.PORT_PROTOCOL_UDP: "UDP",
+    pod_pb2.PORT_PROTOCOL_SCTP: "SCTP",
+}
+_PROTOCOL_NUMBERS = {word: number for number, word in _PROTOCOLS.items()}
 
 
 def _read_affinity(path: str, message: pod_pb2.PodAffinityTerm) -> PodAffinityTerm:
@@ -92,7 +102,9 @@ def _write_spread(constraint: SpreadConstraint) -> pod_pb2.SpreadConstraint:
 def _read_port(path: str, message: pod_pb2.HostPort) -> HostPort:
     if not 1 <= message.port <= 65535:
         raise FieldError(f"{path}.port", f"{message.port} is not between 1 and 65535")
-    return HostPort(filled(f"{path}.protocol", message.protocol), message.ip, message.port)
+    return HostPort(
+        chosen(f"{path}.protocol", message.protocol, _PROTOCOLS), message.ip, message.port
+    )
 
 
 def read_spec(message: pod_pb2.PodSpec) -> PodSpec:
@@ -157,7 +169,7 @@ def read_spec(message: pod_pb2.PodSpec) -> PodSpec:
         scheduler_name=message.scheduler_name,
         priority_class_name=message.priority_class_name,
         never_preempts=message.never_preempts,
-        numa_policy=message.numa_policy,
+        numa_policy=chosen("spec.numa_policy", message.numa_policy, TOPOLOGY_POLICIES),
     )
 
 
@@ -179,7 +191,8 @@ def write_spec(spec: PodSpec) -> pod_pb2.PodSpec:
         tolerations=map(write_toleration, spec.tolerations),
         spread_constraints=map(_write_spread, spec.spread_constraints),
         host_ports=[
-            pod_pb2.HostPort(protocol=p.protocol, ip=p.ip, port=p.port) for p in spec.host_ports
+            pod_pb2.HostPort(protocol=_PROTOCOL_NUMBERS[p.protocol], ip=p.ip, port=p.port)
+            for p in spec.host_ports
         ],
         images=spec.images,
         container_count=spec.container_count,
@@ -194,7 +207,7 @@ def write_spec(spec: PodSpec) -> pod_pb2.PodSpec:
         scheduler_name=spec.scheduler_name,
         priority_class_name=spec.priority_class_name,
         never_preempts=spec.never_preempts,
-        numa_policy=spec.numa_policy,
+        numa_policy=TOPOLOGY_POLICY_NUMBERS[spec.numa_policy],
     )
 
 

@@ -75,7 +75,7 @@ def write_reason(reason: Reason) -> reason_pb2.Reason:
         have=reason.have,
         need=reason.need,
         subjects=reason.subjects,
-        nodes=[reason_pb2.NodeCount(reason=n.reason, nodes=n.nodes) for n in reason.nodes],
+        nodes=[reason_pb2.NodeCount(reason=n.reason, node_count=n.nodes) for n in reason.nodes],
         limits=map(_write_limit, reason.limits),
     )
 

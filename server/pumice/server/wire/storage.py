@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pumice.core.model.storage import (
     CsiDriver,
     CsiNode,
@@ -26,6 +28,20 @@ from pumice.v1 import storage_pb2
 _PHASES = {int(phase): phase for phase in VolumePhase}
 
 
+_MODES = {
+    storage_pb2.ACCESS_MODE_UNSPECIFIED: "",
+    storage_pb2.ACCESS_MODE_READ_WRITE_ONCE: "ReadWriteOnce",
+    storage_pb2.ACCESS_MODE_READ_ONLY_MANY: "ReadOnlyMany",
+    storage_pb2.ACCESS_MODE_READ_WRITE_MANY: "ReadWriteMany",
+    storage_pb2.ACCESS_MODE_READ_WRITE_ONCE_POD: "ReadWriteOncePod",
+}
+_MODE_NUMBERS = {word: number for number, word in _MODES.items()}
+
+
+def _read_modes(numbers: Iterable[storage_pb2.AccessMode.ValueType]) -> tuple[str, ...]:
+    return tuple(chosen(f"access_modes[{i}]", n, _MODES) for i, n in enumerate(numbers))
+
+
 def _phase(phase: VolumePhase) -> storage_pb2.VolumePhase.ValueType:
     return storage_pb2.VolumePhase.ValueType(phase)
 
@@ -40,7 +56,8 @@ def read_volume(message: storage_pb2.PersistentVolume) -> PersistentVolume:
         storage_class_name=message.storage_class_name,
         attributes_class_name=message.attributes_class_name,
         capacity_bytes=amount("capacity_bytes", message.capacity_bytes),
-        access_modes=tuple(message.access_modes),
+        # A claim's unknown mode must not match a volume's.
+        access_modes=tuple(mode for mode in _read_modes(message.access_modes) if mode),
         block_mode=message.block_mode,
         node_terms=read_node_terms("node_terms", message.node_terms.terms)
         if message.HasField("node_terms")
@@ -62,7 +79,7 @@ def write_volume(volume: PersistentVolume) -> storage_pb2.PersistentVolume:
         storage_class_name=volume.storage_class_name,
         attributes_class_name=volume.attributes_class_name,
         capacity_bytes=volume.capacity_bytes,
-        access_modes=volume.access_modes,
+        access_modes=map(_MODE_NUMBERS.__getitem__, volume.access_modes),
         block_mode=volume.block_mode,
         node_terms=write_node_selector(volume.node_terms),
         csi_driver=volume.csi_driver,
@@ -85,7 +102,7 @@ def read_claim(message: storage_pb2.PersistentVolumeClaim) -> PersistentVolumeCl
         storage_class_name=message.storage_class_name if has("storage_class_name") else None,
         attributes_class_name=message.attributes_class_name,
         request_bytes=amount("request_bytes", message.request_bytes),
-        access_modes=tuple(message.access_modes),
+        access_modes=_read_modes(message.access_modes),
         block_mode=message.block_mode,
         selector=read_selector("selector", message.selector) if has("selector") else None,
         bind_completed=message.bind_completed,
@@ -105,7 +122,7 @@ def write_claim(claim: PersistentVolumeClaim) -> storage_pb2.PersistentVolumeCla
         storage_class_name=claim.storage_class_name,
         attributes_class_name=claim.attributes_class_name,
         request_bytes=claim.request_bytes,
-        access_modes=claim.access_modes,
+        access_modes=map(_MODE_NUMBERS.__getitem__, claim.access_modes),
         block_mode=claim.block_mode,
         selector=write_selector(claim.selector),
         bind_completed=claim.bind_completed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 from pumice.core.model.topology import (
     HyperNode,
     HyperNodeMember,
@@ -10,32 +9,46 @@ from pumice.core.model.topology import (
     NumaCpu,
     NumaTopology,
 )
-from pumice.server.wire.fields import FieldError, amount, amounts, check_named, plain
+from pumice.server.wire.fields import (
+    FieldError,
+    amount,
+    amounts,
+    check_named,
+    chosen,
+    plain,
+)
 from pumice.server.wire.selectors import read_selector, write_selector
-from pumice.v1 import selector_pb2, topology_pb2
+from pumice.v1 import topology_pb2
+
+# The words are those of Kubernetes.
+_CPU_POLICIES = {
+    topology_pb2.CPU_MANAGER_POLICY_UNSPECIFIED: "",
+    topology_pb2.CPU_MANAGER_POLICY_NONE: "none",
+    topology_pb2.CPU_MANAGER_POLICY_STATIC: "static",
+}
+_CPU_POLICY_NUMBERS = {word: number for number, word in _CPU_POLICIES.items()}
+TOPOLOGY_POLICIES = {
+    topology_pb2.TOPOLOGY_POLICY_UNSPECIFIED: "",
+    topology_pb2.TOPOLOGY_POLICY_NONE: "none",
+    topology_pb2.TOPOLOGY_POLICY_BEST_EFFORT: "best-effort",
+    topology_pb2.TOPOLOGY_POLICY_RESTRICTED: "restricted",
+    topology_pb2.TOPOLOGY_POLICY_SINGLE_NUMA_NODE: "single-numa-node",
+}
+TOPOLOGY_POLICY_NUMBERS = {word: number for number, word in TOPOLOGY_POLICIES.items()}
+_CPU, _TOPOLOGY = "CPUManagerPolicy", "TopologyManagerPolicy"
 
 
 def _read_member(path: str, message: topology_pb2.HyperNodeMember) -> HyperNodeMember:
-    has_labels, has_selector = message.HasField("match_labels"), message.HasField("label_selector")
-    chosen = (bool(message.exact_name), bool(message.name_pattern), has_labels, has_selector)
-    if sum(chosen) != 1:
-        names = "exact_name, name_pattern, match_labels and label_selector"
-        raise FieldError(path, f"{sum(chosen)} of {names} are set; set exactly one")
+    has_selector = message.HasField("label_selector")
+    given = sum((bool(message.exact_name), bool(message.name_pattern), has_selector))
+    if given != 1:
+        names = "exact_name, name_pattern and label_selector"
+        raise FieldError(path, f"{given} of {names} are set; set exactly one")
     selector = None
     if has_selector:
         selector = read_selector(f"{path}.label_selector", message.label_selector)
-    elif has_labels:
-        selector = _asking_for(message.match_labels)
     return HyperNodeMember(
         message.is_hyper_node, message.exact_name, message.name_pattern, selector
-    )
-
-
-def _asking_for(labels: selector_pb2.LabelMap) -> LabelSelector:
-    return LabelSelector(
-        tuple(
-            Requirement(key, Operator.IN, (value,)) for key, value in sorted(labels.labels.items())
-        )
     )
 
 
@@ -64,12 +77,19 @@ def write_hyper_node(hyper_node: HyperNode) -> topology_pb2.HyperNode:
     )
 
 
+def _read_policies(message: topology_pb2.NumaTopology) -> dict[str, str]:
+    """The policies that are known, by Kubernetes' names."""
+    cpu = chosen("cpu_manager_policy", message.cpu_manager_policy, _CPU_POLICIES)
+    aligned = chosen("topology_manager_policy", message.topology_manager_policy, TOPOLOGY_POLICIES)
+    return {name: word for name, word in ((_CPU, cpu), (_TOPOLOGY, aligned)) if word}
+
+
 def read_numa_topology(message: topology_pb2.NumaTopology) -> NumaTopology:
     check_named(message.uid, message.name)
     return NumaTopology(
         uid=message.uid,
         name=message.name,
-        policies=plain(message.policies),
+        policies=_read_policies(message),
         resources={
             name: (held.allocatable, amount(f"resources[{name}].capacity", held.capacity))
             for name, held in sorted(message.resources.items())
@@ -84,7 +104,8 @@ def write_numa_topology(topology: NumaTopology) -> topology_pb2.NumaTopology:
     return topology_pb2.NumaTopology(
         uid=topology.uid,
         name=topology.name,
-        policies=topology.policies,
+        cpu_manager_policy=_CPU_POLICY_NUMBERS[topology.policies.get(_CPU, "")],
+        topology_manager_policy=TOPOLOGY_POLICY_NUMBERS[topology.policies.get(_TOPOLOGY, "")],
         resources={
             name: topology_pb2.NumaResource(allocatable=cpus, capacity=capacity)
             for name, (cpus, capacity) in topology.resources.items()

@@ -1,0 +1,14 @@
+"""The status of conditions between the wire and the engine."""
+
+from __future__ import annotations
+
+from pumice.v1 import condition_pb2
+
+# The words are those of Kubernetes.
+STATUSES = {
+    condition_pb2.CONDITION_STATUS_UNSPECIFIED: "",
+    condition_pb2.CONDITION_STATUS_TRUE: "True",
+    condition_pb2.CONDITION_STATUS_FALSE: "False",
+    condition_pb2.CONDITION_STATUS_UNKNOWN: "Unknown",
+}
+STATUS_NUMBERS = {word: number for number, word in STATUSES.items()}

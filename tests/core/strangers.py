@@ -20,7 +20,6 @@ from pumice.core.session.session import Session
 from tests.core.builders import NOW_NS, fill, job, node, pod, pod_group, queue
 
 POINTS = [point.name for point in fields(Hooks) if point.name != "handlers"]
-BOUNDS = ("preemptable_bound", "reclaimable_bound")
 
 
 def explode(*_: object) -> Any:
@@ -69,9 +68,7 @@ class ProbeAction:
         if not self.point:
             return
         for asked in session.chains.flat(self.point):
-            if self.point in BOUNDS:
-                asked.mark(next(iter(session.jobs.values())))
-            elif self.point == "simulation":
+            if self.point == "simulation":
                 asked(*question(session, self.point)).why_not(a_task(session))
             else:
                 asked(*question(session, self.point))
@@ -94,12 +91,9 @@ def question(session: Session, point: str) -> tuple[Any, ...]:
         "queue_order": (queues[0], queues[1]),
         "victim_queue_order": (queues[0], queues[1], queues[0]),
         "task_order": (tasks[0], tasks[1]),
-        **dict.fromkeys(("pre_predicate", "task_predicate", "is_plain", "task_order_key"), (task,)),
-        **dict.fromkeys(("class_predicate", "class_score", "is_plain_class"), (task.class_,)),
+        **dict.fromkeys(("pre_predicate", "task_predicate", "is_plain"), (task,)),
+        **dict.fromkeys(("class_predicate", "class_score"), (task.class_,)),
         **dict.fromkeys(("row_predicate", "row_score", "row_batch_score"), (task.class_, all_rows)),
-        "queue_order_key": (queues[0],),
-        "row_term": (task.class_, "row_score"),
-        "short_of": (jobs[0], sub_jobs[0]),
         **dict.fromkeys(("node_predicate", "node_score"), (task, "n1")),
         **dict.fromkeys(("task_score", "task_batch_score"), (task, rows)),
         "best_node": (task, {"n1": 1.0, "n2": 2.0}),
@@ -109,7 +103,6 @@ def question(session: Session, point: str) -> tuple[Any, ...]:
         "overused": (queues[0],),
         "preemptive": (queues[0], tasks),
         "allocatable": (queues[0], task),
-        "allocatable_count": (queues[0], task, 3),
         "hyper_node_order": (sub_jobs[0], {"h1": rows}),
         "job_gradient": (jobs[0], "h1", False),
         **dict.fromkeys(("sub_job_ready", "sub_job_pipelined"), (sub_jobs[0],)),

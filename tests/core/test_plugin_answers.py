@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pumice.core.model.fit import Refusal
-from pumice.core.session.hooks import PERMIT, VictimBound
+from pumice.core.session.hooks import PERMIT
+from pumice.core.session.policies import (
+    AllocatableCount,
+    MissingTasks,
+    PlainRule,
+    RowTerms,
+    SortKey,
+    VictimRule,
+)
 from pumice.core.session.session import Session
 from tests.core.builders import NOW_NS
 from tests.core.strangers import (
-    BOUNDS,
     POINTS,
     StrangerPlugin,
     assert_left_out,
@@ -31,9 +39,6 @@ NONSENSE: dict[tuple[str, ...], list[Any]] = {
         None,
         NAN,
     ],
-    ("job_order_key", "queue_order_key", "task_order_key"): [A_TEXT, None, NAN],
-    ("row_term",): [A_TEXT, 7],
-    ("short_of",): [A_TEXT, None, -1],
     ("pre_predicate",): [7, True],
     ("class_predicate", "row_predicate", "task_predicate"): [
         7,
@@ -52,7 +57,7 @@ NONSENSE: dict[tuple[str, ...], list[Any]] = {
         np.array(list("abc")),
     ],
     ("node_score",): [A_TEXT, None, NAN],
-    ("is_plain", "is_plain_class", "lasts"): [None, 1],
+    ("is_plain", "lasts"): [None, 1],
     ("best_node",): ["elsewhere", 1],
     ("preemptable", "reclaimable", "unified_evictable"): [
         None,
@@ -63,7 +68,6 @@ NONSENSE: dict[tuple[str, ...], list[Any]] = {
     ],
     ("victim_tasks",): [None, [A_TEXT]],
     ("overused", "preemptive", "allocatable"): [None, A_TEXT, 1],
-    ("allocatable_count",): [None, A_TEXT, -1, 0.5, True],
     ("job_ready", "sub_job_ready", "job_starving"): [None, A_TEXT, 1],
     ("why_not_valid",): [A_TEXT, False],
     ("job_pipelined", "sub_job_pipelined", "job_enqueueable"): [None, True, 0.5],
@@ -71,6 +75,15 @@ NONSENSE: dict[tuple[str, ...], list[Any]] = {
     ("job_gradient", "sub_job_gradient"): [None, ["h1"], [[1]]],
     ("simulation",): [None, A_TEXT],
 }
+
+
+@dataclass(frozen=True)
+class Term:
+    """A row term of a stranger's."""
+
+    evaluate: Callable[..., Any]
+
+
 CASES = [
     (point, answer)
     for points, answers in NONSENSE.items()
@@ -86,16 +99,67 @@ def test_an_answer_of_the_wrong_type_or_shape_counts_as_raising(point: str, answ
 
 
 def test_every_point_with_an_answer_knows_what_nonsense_is() -> None:
-    assert {point for point, _ in CASES} | {*BOUNDS, "job_enqueued"} == set(POINTS)
+    assert {point for point, _ in CASES} | {"job_enqueued"} == set(POINTS)
 
 
-@pytest.mark.parametrize("point", BOUNDS)
+def saying(answer: Any) -> Any:
+    return lambda *_: answer
+
+
+# A point, a policy in its strong form with one function that answers nonsense, and which one.
+STRONG_FORMS: list[tuple[str, Any, str]] = [
+    *(
+        (f"{whose}_order", SortKey(saying(answer)), "key")
+        for whose in ("job", "sub_job", "queue", "task")
+        for answer in (A_TEXT, None, NAN, (1, A_TEXT))
+    ),
+    *(("allocatable", AllocatableCount(saying(a)), "count") for a in (None, -1, 0.5, True)),
+    *(
+        (point, MissingTasks(saying(answer)), "missing")
+        for point in ("job_ready", "sub_job_ready")
+        for answer in (A_TEXT, None, True)
+    ),
+    *(
+        (point, VictimRule(saying(answer), saying(1), saying(0)), "victims")
+        for point in ("preemptable", "reclaimable")
+        for answer in (None, ([A_TEXT], PERMIT))
+    ),
+    *(
+        (point, RowTerms(saying(answer)), "term")
+        for point in ("row_predicate", "row_score", "row_batch_score")
+        for answer in (None, 7)
+    ),
+    ("row_score", RowTerms(saying(Term(saying(np.zeros(2))))), "evaluate"),
+    ("is_plain", PlainRule(saying(1), saying(True)), "of_class"),
+    ("is_plain", PlainRule(saying(None), saying(None)), "of_task"),
+]
+
+
 @pytest.mark.parametrize(
-    "bound", [None, VictimBound(explode, lambda _: 0.0), VictimBound(lambda _: NAN, explode)]
+    ("point", "policy", "part"), STRONG_FORMS, ids=lambda v: v if isinstance(v, str) else ""
 )
-def test_a_bound_on_victims_is_guarded_too(point: str, bound: Any) -> None:
-    where = "open" if bound is None else f"{point}.mark"
-    assert_left_out(registering(point, bound), where, "allocate", "probe", point=point)
+def test_every_function_of_a_strong_form_is_guarded(point: str, policy: Any, part: str) -> None:
+    where = f"{point}.{part}"
+    assert_left_out(registering(point, policy), where, "allocate", "probe", point=point)
+
+
+@pytest.mark.parametrize("point", ["preemptable", "reclaimable"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        VictimRule(saying(([], PERMIT)), explode, saying(0.0)),
+        VictimRule(saying(([], PERMIT)), saying(NAN), explode),
+    ],
+)
+def test_a_bound_on_victims_is_guarded_too(point: str, rule: VictimRule) -> None:
+    class Marked(StrangerPlugin):
+        def open(self, session: Session) -> None:
+            getattr(session.hooks, point)["stranger"] = rule
+
+        def close(self, session: Session) -> None:
+            getattr(session.hooks, point)["stranger"].mark(next(iter(session.jobs.values())))
+
+    assert_left_out(Marked, f"{point}.mark", "allocate", "probe")
 
 
 @pytest.mark.parametrize("why_not", [explode, lambda _: 7])

@@ -22,7 +22,6 @@ from pumice.core.session.hooks import EventHandler
 from pumice.core.session.session import Session
 from tests.core.builders import NOW_NS, fill, job, node
 from tests.core.strangers import (
-    BOUNDS,
     POINTS,
     StrangerPlugin,
     assert_left_out,
@@ -53,7 +52,7 @@ def test_volumes_that_a_given_up_session_took_are_free_again() -> None:
     assert state_of(without)["volumes"] == ({}, {"ns/claim": ("n2", "uid-stores-0")})
 
 
-@pytest.mark.parametrize("point", [p for p in POINTS if p not in (*BOUNDS, "simulation")])
+@pytest.mark.parametrize("point", [p for p in POINTS if p != "simulation"])
 def test_a_plugin_that_raises_at_a_point_is_left_out(point: str) -> None:
     plugin = registering(point, explode)
     assert_left_out(plugin, point, "enqueue", "allocate", "probe", "backfill", point=point)

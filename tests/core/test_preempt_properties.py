@@ -26,6 +26,7 @@ from pumice.core.session.evicting.order import VictimOrder
 from pumice.core.session.evicting.search import VictimSearch
 from pumice.core.session.feasibility.filters import Feasibility
 from pumice.core.session.placing.statement import Statement
+from pumice.core.session.policies import VictimRule
 from pumice.core.session.session import Session
 from pumice.core.session.votes import Votes
 from tests.core.builders import node, pod, pod_group, priority_class, queue
@@ -268,9 +269,10 @@ def _ledger(session: Session) -> dict[str, Any]:
     for job in session.jobs.values():
         held = [amount for _, amount in job.index.allocated.items()]
         counted[job.id] = [job.index.ready_count, job.index.waiting_count, *held]
-        for point in ("preemptable_bound", "reclaimable_bound"):
-            for name, bound in getattr(session.hooks, point).items():
-                counted[f"{job.id} {point} {name}"] = float(bound.mark(job))
+        for point in ("preemptable", "reclaimable"):
+            for name, rule in getattr(session.hooks, point).items():
+                if isinstance(rule, VictimRule):
+                    counted[f"{job.id} {point} {name}"] = float(rule.mark(job))
     return counted
 
 

@@ -14,6 +14,7 @@ from pumice.core.deltas import Upserted
 from pumice.core.model.pod import PodPhase
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.hooks import ABSTAIN, PERMIT, REJECT, EventHandler, victims
+from pumice.core.session.policies import VictimRule
 from pumice.core.session.session import Session
 from tests.core.builders import node, pod, pod_group, priority_class, queue
 from tests.core.evicting import PLAIN, engine, opened
@@ -186,12 +187,18 @@ def test_an_undone_eviction_leaves_a_bound_task_running_until_the_session_ends()
     assert status(task) is TaskStatus.BOUND
 
 
+def rule_of(session: Session, point: str, plugin: str) -> VictimRule:
+    rule = getattr(session.hooks, point)[plugin]
+    assert isinstance(rule, VictimRule)
+    return rule
+
+
 def test_shares_are_restored_when_evictions_are_undone() -> None:
     session = cluster(("priority", "gang"), ("drf", "predicates", "proportion"))
     job = session.jobs["ns/a"]
     held, ready = job.index.allocated.clone(), job.index.ready_count
-    drf = session.hooks.preemptable_bound["drf"].mark
-    overused = session.hooks.reclaimable_bound["proportion"].mark
+    drf = rule_of(session, "preemptable", "drf").mark
+    overused = rule_of(session, "reclaimable", "proportion").mark
     before = (drf(job), overused(job))
     statement = session.statement()
     for task in tasks(session, "a-t-0", "a-t-1"):

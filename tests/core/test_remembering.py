@@ -30,7 +30,7 @@ def slowly() -> Iterator[None]:
     """Nothing is compiled, sorted by keys, told at once or placed together."""
     with (
         patch.object(kernel, "rows", None),
-        patch.object(Chains, "instead", return_value=None),
+        patch.object(Chains, "all_of", return_value=None),
         patch.object(allocate._Run, "_fits_nowhere", return_value=False),
         patch.object(placement.Placement, "_place_class", return_value=False),
     ):

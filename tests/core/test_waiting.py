@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from pumice.core.cache.waiting import WaitingRoom
 from pumice.core.deltas import ClusterObject, Deleted, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.engine import Engine
-from pumice.core.model.group import QueueState
-from pumice.core.model.pod import Pod, PodPhase
-from tests.core.builders import GIB, NOW_NS, fill, job, node, priority_class, queue
+from pumice.core.model.group import QueueState, Workload
+from pumice.core.model.pod import Pod, PodAffinityTerm, PodPhase
+from pumice.core.model.selectors import LabelSelector, Operator, Requirement
+from tests.core.builders import GIB, NOW_NS, fill, job, node, pod, priority_class, queue
 from tests.core.test_remembering import SECOND_NS, Twins
 from tests.world import make_engine
 
@@ -33,6 +34,9 @@ CONFIGURATIONS: dict[str, tuple[str, list[list[Any]]]] = {
         [["priority", "gang"], ["drf", "predicates", "proportion", "nodeorder"]],
     ),
 }
+
+
+WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 
 
 def room_of(engine: Engine) -> WaitingRoom:
@@ -125,6 +129,28 @@ class Crowd:
         reports = [OutcomeReported(decision.id, code) for decision in result.decisions]
         assert self.engine.apply(reports, self.now_ns) == ()
 
+    def service_changes(self, which: int) -> None:
+        """A Service whose pods are spread by default, or the selectorless one that all clusters have."""
+        selector = (None, WEB, LabelSelector((Requirement("tier", Operator.EXISTS),)))[which % 3]
+        service = Workload("uid-service", "Service", "ns", "service", selector)
+        if which % 4:
+            self.put(service)
+        else:
+            self.engine.apply([Deleted(Workload, service.uid)], self.now_ns)
+
+    def objector_changes(self, which: int) -> None:
+        """A running pod that wants no pods of an application near it comes, ends or goes."""
+        terms = (PodAffinityTerm("kubernetes.io/hostname", WEB),)
+        objector = pod("objector", "", 0.1, on="n2", spec={"required_anti_affinity": terms})
+        self.put(replace(objector, phase=(PodPhase.RUNNING, PodPhase.SUCCEEDED)[which % 3 == 0]))
+        hostname = {"kubernetes.io/hostname": "n2"}
+        self.put(node("n2", 4 + which % 2, labels=hostname))
+
+    def labels_change(self, which: int) -> None:
+        if pods := self.waiting():
+            labels = ({"app": "web"}, {"tier": "a"}, {})[which % 3]
+            self.put(replace(pods[which % len(pods)], labels=labels))
+
     def class_changes(self, which: int) -> None:
         self.put(priority_class(f"p{1 + which % 2}", which % 5))
 
@@ -138,6 +164,9 @@ EVENTS: tuple[Callable[[Crowd, int], None], ...] = (
     Crowd.queue_changes,
     Crowd.bind_fails,
     Crowd.class_changes,
+    Crowd.service_changes,
+    Crowd.objector_changes,
+    Crowd.labels_change,
 )
 steps = st.lists(
     st.tuples(st.sampled_from(EVENTS), st.integers(0, 60), st.integers(1, 3)), max_size=10
@@ -174,10 +203,33 @@ def test_a_session_does_nothing_about_them_and_still_says_why_each_waits(name: s
     assert ("tasks_tried" in result.work) is (name == "evicting")
 
 
+def with_service(made: Crowd) -> None:
+    made.put(Workload("uid-service", "Service", "ns", "service", WEB))
+
+
+def with_objector(made: Crowd) -> None:
+    made.put(node("n2", 5, labels={"kubernetes.io/hostname": "n2"}))
+    terms = (PodAffinityTerm("kubernetes.io/hostname", WEB),)
+    made.put(pod("objector", "", 1, on="n2", spec={"required_anti_affinity": terms}))
+
+
+@pytest.mark.parametrize("with_others", [with_service, with_objector])
+def test_services_and_anti_affinity_of_others_cost_no_look_at_each_job(
+    with_others: Callable[[Crowd], None],
+) -> None:
+    made = crowd()
+    with_others(made)
+    made.rests()
+    result = made.engine.schedule(made.now_ns + SECOND_NS)
+    assert len(room_of(made.engine)) == 12
+    assert len(result.waits) == 12
+    assert not {"tasks_tried", "jobs_closed", "candidates_scored"} & result.work.keys()
+
+
 def test_a_pod_that_changes_wakes_its_job_alone() -> None:
     made = crowd()
-    pod = made.waiting()[0]
-    made.put(replace(pod, labels={"new": "label"}))
+    first = made.waiting()[0]
+    made.put(replace(first, labels={"new": "label"}))
     result = made.engine.schedule(made.now_ns + SECOND_NS)
     assert result.work["tasks_tried"] == 1
     assert len(room_of(made.engine)) == 12
@@ -240,7 +292,7 @@ def test_another_configuration_wakes_them_all() -> None:
 
 def test_a_job_that_is_gone_is_no_longer_waited_with() -> None:
     made = crowd()
-    for pod in made.waiting():
-        made.engine.apply([Deleted(Pod, pod.uid)], made.now_ns)
+    for waiting in made.waiting():
+        made.engine.apply([Deleted(Pod, waiting.uid)], made.now_ns)
     made.session()
     assert len(room_of(made.engine)) == 0

@@ -60,6 +60,7 @@ def test_the_page_shows_a_plugin_for_every_kind_of_hook() -> None:
         "small-first",
         "waiting-room",
         "honeymoon",
+        "large-first",
     ]
 
 
@@ -88,6 +89,11 @@ def test_one_core_of_every_node_stays_free() -> None:
 def test_small_jobs_come_first() -> None:
     engine = engine_with("small-first", {}, node("n1", cpu=2), *job("a", 2), *job("b", 1))
     assert nodes_of(engine) == {"b-0": "n1"}
+
+
+def test_large_jobs_come_first() -> None:
+    engine = engine_with("large-first", {}, node("n1", cpu=2), *job("a", 1), *job("b", 2))
+    assert nodes_of(engine) == {"b-0": "n1", "b-1": "n1"}
 
 
 def test_only_so_many_jobs_are_let_in() -> None:

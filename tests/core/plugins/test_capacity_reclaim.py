@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pumice.core.model.resources import Resources
 from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.policies import VictimRule
 from tests.core.builders import pod, pod_group, queue
 from tests.core.plugins.opened import GPU, Opened, asking, names
 from tests.core.plugins.queues import account, capacity, holding, with_cores
@@ -127,7 +128,8 @@ def test_the_bound_lets_no_possible_victim_slip() -> None:
         *holding("under", 5),
         *holding("free", 1),
     )
-    bound = session.hooks.reclaimable_bound["capacity"]
+    bound = session.hooks.reclaimable["capacity"]
+    assert isinstance(bound, VictimRule)
     marks = {name: bool(bound.mark(session.job(name))) for name in ("over", "under", "free")}
     assert marks == {"over": True, "under": False, "free": True}
     assert bound.limit(session.task("under-0")) == 0
@@ -173,7 +175,8 @@ def test_no_task_of_a_job_below_the_bound_is_ever_a_victim(
         tree=tree,
         levels=levels,
     )
-    bound = session.hooks.reclaimable_bound["capacity"]
+    bound = session.hooks.reclaimable["capacity"]
+    assert isinstance(bound, VictimRule)
     marks = {job.id: bound.mark(job) for job in session.session.jobs.values()}
     candidates = session.tasks(*(task.name for task in running))
     found, _ = session.hooks.reclaimable["capacity"](session.task("wants"), candidates)

@@ -14,7 +14,6 @@ from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.ordering.heap import Heap, KeyHeap
-from pumice.core.session.placing.batch import is_plain_class
 from pumice.core.session.placing.placement import Placement
 from pumice.core.session.placing.statement import SavedOperation, Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
@@ -204,7 +203,7 @@ class _Run:
         session, votes, first = self._session, self._session.votes, standing.tasks[0]
         if not standing.needs_all or standing is not job.standing:
             return False
-        if first.gated or not is_plain_class(session, first.class_):
+        if first.gated or not session.plain.goes_by_class(first):
             return False
         view = session.view(first)
         if view.takes_any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.configuration import (
     Arguments,
@@ -15,9 +13,8 @@ from pumice.core.configuration import (
     PluginOptions,
 )
 from pumice.core.model.resources import CPU, MEMORY
-from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import Fullness
-from pumice.core.session.hooks import Scores
+from pumice.core.session.policies import RowTerms
 from pumice.core.session.session import Session
 
 _FULL = 100
@@ -59,37 +56,13 @@ class BinpackPlugin:
 
     def open(self, session: Session) -> None:
         if self._weight:
-            session.hooks.row_score[self.name] = self._fullness
-            session.hooks.row_term[self.name] = self._as_term
+            session.hooks.row_score[self.name] = RowTerms(self._fullness)
 
-    def _as_term(self, class_: TaskClass, _point: str) -> Fullness:
+    def _fullness(self, class_: TaskClass) -> Fullness:
         asked = [(name, class_.request.get(name)) for name in class_.request.names()]
         parts = [(n, float(a), float(self._weights[n])) for n, a in asked if n in self._weights]
         divisor = sum(weight for _, _, weight in parts)
         return Fullness(tuple(parts), divisor, _FULL * self._weight)
-
-    def _fullness(self, class_: TaskClass, rows: NodeRows) -> Scores:
-        request = class_.request
-        asked = [name for name in request.names() if name in self._weights]
-        total = np.zeros(len(rows))
-        fits = np.ones(len(rows), dtype=np.bool_)
-        # Pipelined tasks are not in use yet: such a node looks emptier than it will be.
-        used, allocatable = rows.used, rows.allocatable
-        for name in asked:
-            weight, column = self._weights[name], rows.column(name)
-            if not weight or column is None:
-                continue
-            capacity = allocatable[column]
-            exists = capacity != 0
-            then = used[column] + request.get(name)
-            fits &= ~exists | (then <= capacity)
-            total = total + np.divide(
-                then * weight, capacity, out=np.zeros(len(rows)), where=exists
-            )
-        weight_sum = sum(self._weights[name] for name in asked)
-        if weight_sum > 0:
-            total = total / weight_sum
-        return np.where(fits, total * (_FULL * self._weight), 0.0)
 
 
 def resource_weights(arguments: Arguments) -> dict[str, int]:

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
-from pumice.core.session.hooks import PERMIT, VictimBound
+from pumice.core.session.hooks import PERMIT
+from pumice.core.session.policies import VictimRule
 from pumice.core.session.session import Session
 
 _CRITICAL = frozenset(("system-cluster-critical", "system-node-critical"))
@@ -25,11 +26,13 @@ class ConformancePlugin:
 
     def open(self, session: Session) -> None:
         hooks = session.hooks
-        hooks.preemptable[self.name] = lambda _task, candidates: (_evictable(candidates), PERMIT)
-        hooks.reclaimable[self.name] = lambda _task, candidates: (_evictable(candidates), PERMIT)
-        bound = VictimBound(lambda job: job.namespace != _SYSTEM_NAMESPACE, lambda _: 0)
-        hooks.preemptable_bound[self.name] = bound
-        hooks.reclaimable_bound[self.name] = bound
+        rule = VictimRule(
+            lambda _task, candidates: (_evictable(candidates), PERMIT),
+            mark=lambda job: job.namespace != _SYSTEM_NAMESPACE,
+            limit=lambda _: 0,
+        )
+        hooks.preemptable[self.name] = rule
+        hooks.reclaimable[self.name] = rule
         hooks.unified_evictable[self.name] = lambda _action, _job, candidates: (
             _evictable(candidates),
             PERMIT,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import PodGroupCondition
@@ -14,7 +13,8 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 from pumice.core.session.closing.conditions import with_condition
 from pumice.core.session.closing.messages import SCHEDULED, UNSCHEDULABLE, wait_text
 from pumice.core.session.closing.statuses import is_unchanged
-from pumice.core.session.hooks import PERMIT, REJECT, VictimBound
+from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.policies import MissingTasks, SortKey, VictimRule
 from pumice.core.session.session import Session
 
 
@@ -32,28 +32,22 @@ class GangPlugin:
         self._jobs = session.jobs
         hooks = session.hooks
         hooks.why_not_valid[self.name] = self._why_not_valid
-        hooks.job_ready[self.name] = is_gang_ready
+        hooks.job_ready[self.name] = MissingTasks(missing_tasks)
         hooks.lasts[self.name] = lambda _point: True
-        hooks.short_of[self.name] = lambda _job, sub_job: sub_job.short
         hooks.job_pipelined[self.name] = self._pipelined
-        hooks.sub_job_ready[self.name] = lambda sub_job: sub_job.is_ready
+        hooks.sub_job_ready[self.name] = MissingTasks(lambda sub_job: sub_job.short)
         hooks.sub_job_pipelined[self.name] = lambda sub_job: (
             PERMIT if sub_job.is_pipelined else REJECT
         )
         hooks.job_starving[self.name] = lambda job: job.is_starving
-        hooks.job_order[self.name] = self._unready_first
-        hooks.job_order_key[self.name] = lambda job: job.is_ready
-        hooks.sub_job_order[self.name] = self._unready_first
-        hooks.preemptable[self.name] = self._surplus
-        hooks.reclaimable[self.name] = self._surplus
-        surplus = VictimBound(
-            lambda job: job.index.ready_count - job.min_available,
-            lambda _: 0,
-            keeps_first=True,
-            counts=True,
+        # Jobs that are not ready come first.
+        hooks.job_order[self.name] = SortKey(lambda job: job.is_ready)
+        hooks.sub_job_order[self.name] = SortKey(lambda sub_job: sub_job.is_ready)
+        rule = VictimRule(
+            self._above_minimum, mark=_surplus, limit=lambda _: 0, keeps_first=True, counts=True
         )
-        hooks.preemptable_bound[self.name] = surplus
-        hooks.reclaimable_bound[self.name] = surplus
+        hooks.preemptable[self.name] = rule
+        hooks.reclaimable[self.name] = rule
         # The gang actions see to the minima themselves.
         hooks.unified_evictable[self.name] = lambda _action, _job, tasks: (tasks, PERMIT)
 
@@ -93,10 +87,7 @@ class GangPlugin:
         )
         return PERMIT if whole else REJECT
 
-    def _unready_first(self, left: Job | SubJob, right: Job | SubJob) -> int:
-        return int(left.is_ready) - int(right.is_ready)
-
-    def _surplus(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+    def _above_minimum(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Only what a job has above its minimum may go, counted in the order of candidates."""
         left: dict[str, int] = {}
         victims = []
@@ -105,8 +96,8 @@ class GangPlugin:
             if job is None:
                 continue
             if job.id not in left:
-                left[job.id] = job.index.ready_count
-            if left[job.id] > job.min_available:
+                left[job.id] = _surplus(job)
+            if left[job.id] > 0:
                 left[job.id] -= 1
                 victims.append(task)
         return victims, PERMIT
@@ -131,12 +122,18 @@ class GangPlugin:
         )
 
 
-def is_gang_ready(job: Job) -> bool:
-    if not job.is_ready:
-        return False
-    if not job.role_minima and not job.min_sub_jobs:
-        return True
-    return job.roles_ready() and _enough_sub_jobs(job, lambda sub_job: sub_job.is_ready)
+def missing_tasks(job: Job) -> int:
+    """How many more tasks the gang needs at least; 0 or less: it is ready."""
+    missing = job.min_available - job.index.ready_count - job.index.pending_best_effort
+    if missing > 0 or (not job.role_minima and not job.min_sub_jobs):
+        return missing
+    ready = job.roles_ready() and _enough_sub_jobs(job, lambda sub_job: sub_job.is_ready)
+    return missing if ready else 1
+
+
+def _surplus(job: Job) -> int:
+    """How many tasks the job has above its minimum."""
+    return job.index.ready_count - job.min_available
 
 
 def _enough_sub_jobs(job: Job, condition: object) -> bool:

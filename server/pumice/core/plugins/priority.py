@@ -7,7 +7,8 @@ from typing import ClassVar
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
-from pumice.core.session.hooks import PERMIT, VictimBound
+from pumice.core.session.hooks import PERMIT
+from pumice.core.session.policies import SortKey, VictimRule
 from pumice.core.session.session import Session
 
 
@@ -24,16 +25,14 @@ class PriorityPlugin:
     def open(self, session: Session) -> None:
         self._jobs = session.jobs
         hooks = session.hooks
-        hooks.task_order[self.name] = lambda left, right: right.priority - left.priority
-        hooks.task_order_key[self.name] = lambda task: -task.priority
-        hooks.job_order_key[self.name] = lambda job: -job.priority
-        hooks.job_order[self.name] = lambda left, right: right.priority - left.priority
-        hooks.sub_job_order[self.name] = lambda left, right: right.priority - left.priority
+        hooks.task_order[self.name] = SortKey(lambda task: -task.priority)
+        hooks.job_order[self.name] = SortKey(lambda job: -job.priority)
+        hooks.sub_job_order[self.name] = SortKey(lambda sub_job: -sub_job.priority)
         hooks.lasts[self.name] = lambda _point: True
-        hooks.preemptable[self.name] = self._lower
-        hooks.preemptable_bound[self.name] = VictimBound(
-            lambda job: -job.priority,
-            lambda preemptor: -self._jobs[preemptor.job_id].priority,
+        hooks.preemptable[self.name] = VictimRule(
+            self._lower,
+            mark=lambda job: -job.priority,
+            limit=lambda preemptor: -self._jobs[preemptor.job_id].priority,
             keeps_first=True,
         )
         hooks.unified_evictable[self.name] = self._lower_jobs

@@ -11,7 +11,8 @@ from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
-from pumice.core.session.hooks import PERMIT, REJECT, EventHandler, VictimBound
+from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
+from pumice.core.session.policies import AllocatableCount, SortKey, VictimRule
 from pumice.core.session.queues import Ceilings, QueueAccount, TrialAmounts
 from pumice.core.session.session import Session
 
@@ -38,16 +39,16 @@ class ProportionPlugin:
         divide(session.total, list(self._queues.values()))
         session.accounts = self._queues
         hooks = session.hooks
-        hooks.queue_order[self.name] = self._queue_order
-        hooks.queue_order_key[self.name] = self._queue_key
+        hooks.queue_order[self.name] = SortKey(self._priority_and_share)
         hooks.lasts[self.name] = lambda point: point == "queue_order"
         hooks.overused[self.name] = self._overused
-        hooks.allocatable[self.name] = lambda queue, task: self._allowed(queue, task.request)
-        hooks.allocatable_count[self.name] = self._allowed_count
+        hooks.allocatable[self.name] = AllocatableCount(self._allowed_count)
         hooks.preemptive[self.name] = self._may_reclaim
-        hooks.reclaimable[self.name] = self._above_deserved
-        hooks.reclaimable_bound[self.name] = VictimBound(
-            lambda job: not self._within_deserved(job.queue), lambda _: 0, by_queue=True
+        hooks.reclaimable[self.name] = VictimRule(
+            self._above_deserved,
+            mark=lambda job: not self._within_deserved(job.queue),
+            limit=lambda _: 0,
+            by_queue=True,
         )
         hooks.simulation[self.name] = lambda _task, _row: _Simulation(self._session, self._queues)
         hooks.job_enqueueable[self.name] = self._enqueueable
@@ -56,14 +57,8 @@ class ProportionPlugin:
             EventHandler(self._allocated, self._deallocated, self._allocated_many)
         )
 
-    def _queue_key(self, queue: Queue) -> tuple[int, float]:
+    def _priority_and_share(self, queue: Queue) -> tuple[int, float]:
         return (-queue.priority, self._queues[queue.name].share)
-
-    def _queue_order(self, left: Queue, right: Queue) -> int:
-        if left.priority != right.priority:
-            return right.priority - left.priority
-        mine, other = self._queues[left.name].share, self._queues[right.name].share
-        return (mine > other) - (mine < other)
 
     def _overused(self, queue: Queue) -> bool:
         state = self._queues[queue.name]

@@ -8,6 +8,7 @@ from typing import ClassVar
 from pumice.core.cache.jobs import Job
 from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
 from pumice.core.session.hooks import ABSTAIN, PERMIT
+from pumice.core.session.policies import SortKey
 from pumice.core.session.session import Session
 
 _WAITING_TIME = "sla-waiting-time"
@@ -30,9 +31,9 @@ class SlaPlugin:
     def open(self, session: Session) -> None:
         self._session = session
         hooks = session.hooks
-        hooks.job_order[self.name] = self._earliest_due_first
-        hooks.job_order_key[self.name] = self._due_or_never
-        hooks.lasts[self.name] = lambda point: point == "job_order_key"
+        # The job that is due first comes first.
+        hooks.job_order[self.name] = SortKey(self._due_or_never)
+        hooks.lasts[self.name] = lambda point: point == "job_order"
         hooks.job_enqueueable[self.name] = self._permit_when_due
         hooks.job_pipelined[self.name] = self._permit_when_due
 
@@ -50,12 +51,6 @@ class SlaPlugin:
         own = job.group.sla_waiting_time_ns if job.group is not None else None
         waiting_ns = own if own is not None else self._waiting_ns
         return None if waiting_ns is None else job.creation_time_ns + waiting_ns
-
-    def _earliest_due_first(self, left: Job, right: Job) -> int:
-        mine, other = self._due_ns(left), self._due_ns(right)
-        if mine is None or other is None:
-            return int(mine is None) - int(other is None)
-        return (mine > other) - (mine < other)
 
     def _due_or_never(self, job: Job) -> float:
         due = self._due_ns(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from pumice.core.model.fit import Refusal
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason
 from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.feasibility.terms import RowTerm
+from pumice.core.session.policies import Order, Readiness
 
+P = TypeVar("P")
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
 
 Scores = NDArray[np.float64]
@@ -34,27 +35,6 @@ class EventHandler:
     # The same as ``allocated`` for each of several plain tasks of one class and job, to which it
     # would not object. A handler without it is asked about one task after the other.
     allocated_many: Callable[[list[Task]], None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class VictimBound:
-    """What a plugin can say of its victims without looking at a node: a necessary condition.
-
-    A task of a job can be among the victims for a preemptor (or reclaimer) of another job only
-    where ``mark(job) > limit(preemptor)``. It lets the search pass over hopeless nodes; a plugin
-    that registers none is asked about every node. One that registers it never abstains, and looks
-    at nothing of the preemptor but its job, spec, task priority, preemptability and zone.
-    """
-
-    # Asked again when a task of the job was moved. ``by_queue``: it is the same for all jobs of a
-    # queue, and asked again when any task of the queue was moved.
-    mark: Callable[[Job], float]
-    limit: Callable[[Task], float]
-    by_queue: bool = False
-    # The first candidate of every job within the bound is always among the victims.
-    keeps_first: bool = False
-    # Of one job, no more than ``mark(job) - limit(preemptor)`` are ever among them.
-    counts: bool = False
 
 
 class Simulation(Protocol):
@@ -82,23 +62,19 @@ class Simulation(Protocol):
 class Hooks:
     """One dictionary an extension point: plugin name -> function.
 
+    Where ``policies`` has a stronger form for a point, that form may stand in the function's place.
     Comparisons return a negative number when the left one comes first. Votes are PERMIT, ABSTAIN
     or REJECT. Functions called ``why_not_…`` return None for "fine".
     """
 
-    job_order: dict[str, Callable[[Job, Job], int]] = field(default_factory=dict)
-    sub_job_order: dict[str, Callable[[SubJob, SubJob], int]] = field(default_factory=dict)
-    queue_order: dict[str, Callable[[Queue, Queue], int]] = field(default_factory=dict)
+    job_order: dict[str, Order[Job]] = field(default_factory=dict)
+    sub_job_order: dict[str, Order[SubJob]] = field(default_factory=dict)
+    queue_order: dict[str, Order[Queue]] = field(default_factory=dict)
     # The third queue is the preemptor's.
     victim_queue_order: dict[str, Callable[[Queue, Queue, Queue], int]] = field(
         default_factory=dict
     )
-    task_order: dict[str, Callable[[Task, Task], int]] = field(default_factory=dict)
-    # The same orders as keys, the smaller first; a queue's or job's may change only when its own
-    # tasks move, a task's never. With a key from everyone, things are sorted once instead of compared again and again.
-    queue_order_key: dict[str, Callable[[Queue], Any]] = field(default_factory=dict)
-    job_order_key: dict[str, Callable[[Job], Any]] = field(default_factory=dict)
-    task_order_key: dict[str, Callable[[Task], Any]] = field(default_factory=dict)
+    task_order: dict[str, Order[Task]] = field(default_factory=dict)
 
     # Once per task, before nodes are looked at: a text refuses it everywhere.
     pre_predicate: dict[str, Callable[[Task], str | None]] = field(default_factory=dict)
@@ -127,9 +103,6 @@ class Hooks:
     row_batch_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = field(
         default_factory=dict
     )
-    # What a plugin's function at one of the row points is for a class, as a term of the kernel's;
-    # None: only the function knows. The text is the point.
-    row_term: dict[str, Callable[[TaskClass, str], RowTerm | None]] = field(default_factory=dict)
     # Scores that depend on the candidates or on anything else; None: the same for all of them.
     task_score: dict[str, Callable[[Task, Rows], Scores | None]] = field(default_factory=dict)
     task_batch_score: dict[str, Callable[[Task, Rows], Scores | None]] = field(default_factory=dict)
@@ -138,9 +111,6 @@ class Hooks:
     # Whether this plugin's task predicates and task scores have nothing to say about the task,
     # whatever the candidates: such tasks of one class are placed in one go.
     is_plain: dict[str, Callable[[Task], bool]] = field(default_factory=dict)
-    # Whether, throughout the session, every task of the class is plain and passes this plugin's
-    # pre-predicate. False: that is to be asked task by task.
-    is_plain_class: dict[str, Callable[[TaskClass], bool]] = field(default_factory=dict)
     best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = field(
         default_factory=dict
     )
@@ -152,9 +122,6 @@ class Hooks:
     reclaimable: dict[str, Callable[[Task, list[Task]], tuple[list[Task], int]]] = field(
         default_factory=dict
     )
-    # What can be known beforehand about these two.
-    preemptable_bound: dict[str, VictimBound] = field(default_factory=dict)
-    reclaimable_bound: dict[str, VictimBound] = field(default_factory=dict)
     # The gang actions' question; the text is the action's name.
     unified_evictable: dict[str, Callable[[str, Job, list[Task]], tuple[list[Task], int]]] = field(
         default_factory=dict
@@ -164,15 +131,10 @@ class Hooks:
     overused: dict[str, Callable[[Queue], bool]] = field(default_factory=dict)
     preemptive: dict[str, Callable[[Queue, Sequence[Task]], bool]] = field(default_factory=dict)
     allocatable: dict[str, Callable[[Queue, Task], bool]] = field(default_factory=dict)
-    # How many tasks like this one, of so many, would be allowed one after the other.
-    allocatable_count: dict[str, Callable[[Queue, Task, int], int]] = field(default_factory=dict)
 
     why_not_valid: dict[str, Callable[[Job], Reason | None]] = field(default_factory=dict)
-    job_ready: dict[str, Callable[[Job], bool]] = field(default_factory=dict)
-    sub_job_ready: dict[str, Callable[[SubJob], bool]] = field(default_factory=dict)
-    # How many more tasks must be placed at least before this plugin finds the sub-job ready, or the
-    # job where it is not divided. Without a word of anyone that may be after each.
-    short_of: dict[str, Callable[[Job, SubJob], int]] = field(default_factory=dict)
+    job_ready: dict[str, Readiness[Job]] = field(default_factory=dict)
+    sub_job_ready: dict[str, Readiness[SubJob]] = field(default_factory=dict)
     job_pipelined: dict[str, Callable[[Job], int]] = field(default_factory=dict)
     sub_job_pipelined: dict[str, Callable[[SubJob], int]] = field(default_factory=dict)
     job_starving: dict[str, Callable[[Job], bool]] = field(default_factory=dict)
@@ -209,10 +171,7 @@ FLAGS: dict[str, str] = {
     "job_order": "enableJobOrder",
     "sub_job_order": "enabledSubJobOrder",
     "queue_order": "enableQueueOrder",
-    "job_order_key": "enableJobOrder",
-    "queue_order_key": "enableQueueOrder",
     "task_order": "enableTaskOrder",
-    "task_order_key": "enableTaskOrder",
     "pre_predicate": "enablePredicate",
     "class_predicate": "enablePredicate",
     "row_predicate": "enablePredicate",
@@ -231,7 +190,6 @@ FLAGS: dict[str, str] = {
     "overused": "enabledOverused",
     "preemptive": "enablePreemptive",
     "allocatable": "enabledAllocatable",
-    "allocatable_count": "enabledAllocatable",
     "job_ready": "enableJobReady",
     "sub_job_ready": "enabledSubJobReady",
     "job_pipelined": "enableJobPipelined",
@@ -254,7 +212,7 @@ class Chains:
         self._flat: dict[str, list[Any]] = {}
         self._tiered: dict[str, list[list[Any]]] = {}
         self._named: dict[str, list[tuple[str, Any]]] = {}
-        self._instead: dict[str, list[Any] | None] = {}
+        self._strong: dict[str, list[Any] | None] = {}
 
     def tiers(self, point: str) -> list[list[Any]]:
         found = self._tiered.get(point)
@@ -272,19 +230,6 @@ class Chains:
             self._tiered[point] = found
         return found
 
-    def named_tiers(self, point: str) -> list[list[str]]:
-        """The names of the plugins that ``tiers`` has the functions of."""
-        flag = FLAGS.get(point)
-        functions: dict[str, Any] = getattr(self.hooks, point)
-        return [
-            [
-                options.name
-                for options in tier
-                if options.name in functions and (flag is None or options.enabled(flag))
-            ]
-            for tier in self._tiers
-        ]
-
     def flat(self, point: str) -> list[Any]:
         found = self._flat.get(point)
         if found is None:
@@ -292,14 +237,13 @@ class Chains:
             self._flat[point] = found
         return found
 
-    def instead(self, point: str, other: str) -> list[Any] | None:
-        """What all who have a say at a point say at another one; None when one is silent there."""
-        if other not in self._instead:
-            known = dict(self.named(other))
-            names = [name for name, _ in self.named(point)]
-            whole = all(name in known for name in names)
-            self._instead[other] = [known[name] for name in names] if whole else None
-        return self._instead[other]
+    def all_of(self, point: str, form: type[P]) -> list[P] | None:
+        """The policies at a point, if all of them have this form; None when one has another."""
+        if point not in self._strong:
+            functions = self.flat(point)
+            strong = [function for function in functions if isinstance(function, form)]
+            self._strong[point] = strong if len(strong) == len(functions) else None
+        return self._strong[point]
 
     def named(self, point: str) -> list[tuple[str, Any]]:
         """Like ``flat``, with the names of the plugins."""

@@ -18,6 +18,7 @@ from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason
 from pumice.core.session.feasibility.choice import NodeChoice
 from pumice.core.session.feasibility.filters import Feasibility
+from pumice.core.session.feasibility.plain import PlainTasks
 from pumice.core.session.feasibility.pods import SessionPods
 from pumice.core.session.feasibility.views import ClassView, ClassViews
 from pumice.core.session.hooks import Chains, Hooks
@@ -64,7 +65,7 @@ class Session:
         self.hooks = Hooks()
         self.chains = Chains(self.hooks, self.tiers)
         self.orders, self.votes = Orders(self), Votes(self)
-        self.feasibility = Feasibility(self)
+        self.feasibility, self.plain = Feasibility(self), PlainTasks(self)
         self.choice = NodeChoice(self)
         self.moves, self.pods = Moves(self), SessionPods(self)
         self.topology = Topology(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
@@ -11,6 +11,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason
 from pumice.core.session.hooks import victims, vote
+from pumice.core.session.policies import AllocatableCount, MissingTasks
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -25,8 +26,6 @@ class Votes:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._chains = session.chains
-        # By point, see ``tasks_short``.
-        self._short_of: dict[str, list[Callable[[Job, SubJob], int]]] = {}
 
     def why_not_valid(self, job: Job) -> Reason | None:
         code = self._session.cache.assumptions.why_cooling(job.id, self._session.now_ns)
@@ -52,17 +51,18 @@ class Votes:
             return self.is_ready(job)
         return all(function(sub_job) for function in self._chains.flat("sub_job_ready"))
 
-    def tasks_short(self, job: Job, sub_job: SubJob) -> int:
-        """So many tasks at least have to be placed before it is ready: one, if nobody knows."""
-        point = "sub_job_ready" if job.has_policies else "job_ready"
-        functions = self._short_of.get(point)
-        if functions is None:
-            known = self._session.hooks.short_of
-            functions = [known[name] for name, _ in self._chains.named(point) if name in known]
-            self._short_of[point] = functions
-        if len(functions) == 1:
-            return functions[0](job, sub_job)
-        return max([function(job, sub_job) for function in functions], default=1)
+    def tasks_missing(self, job: Job, sub_job: SubJob) -> int:
+        """At least so many tasks have to be placed before it is ready: one, if nobody knows."""
+        most = 1
+        if job.has_policies:
+            for rule in self._chains.flat("sub_job_ready"):
+                if isinstance(rule, MissingTasks):
+                    most = max(most, rule.missing(sub_job))
+        else:
+            for rule in self._chains.flat("job_ready"):
+                if isinstance(rule, MissingTasks):
+                    most = max(most, rule.missing(job))
+        return most
 
     def is_sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
         if not job.has_policies:
@@ -109,11 +109,11 @@ class Votes:
 
         No more than one where a plugin can only be asked about one task at a time.
         """
-        functions = self._chains.instead("allocatable", "allocatable_count")
-        if functions is None:
+        rules = self._chains.all_of("allocatable", AllocatableCount)
+        if rules is None:
             return int(self.is_allocatable(queue, task))
-        for function in functions:
-            count = min(count, function(queue, task, count))
+        for rule in rules:
+            count = min(count, rule.count(queue, task, count))
         return count
 
     def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:

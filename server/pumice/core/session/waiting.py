@@ -15,14 +15,14 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.waiting import Key, WaitingGroup, WaitingRoom
 from pumice.core.decisions import Wait
 from pumice.core.model.group import Queue
-from pumice.core.session.placing.batch import is_plain_class
+from pumice.core.session.policies import AllocatableCount
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 # Actions that look at waiting jobs no further than allocate does, or not at all.
 _PASSING_ACTIONS = frozenset(("enqueue", "allocate", "backfill", "shuffle"))
-_LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order_key")
+_LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order")
 
 
 class Waiting:
@@ -54,7 +54,7 @@ def may_pass_over(session: Session) -> bool:
         return False
     if not session.orders.has_job_keys or not session.orders.has_task_keys:
         return False
-    if chains.instead("allocatable", "allocatable_count") is None:
+    if chains.all_of("allocatable", AllocatableCount) is None:
         return False
     points = [*_LASTING_POINTS, "queue_order"]
     return all(
@@ -128,9 +128,16 @@ class WaitingLines:
             self._session.waiting.room.wake(job.id)
         return jobs
 
+    def _are_plain(self, group: WaitingGroup) -> bool:
+        plain = self._session.plain
+        if plain.is_class_plain(group.first.class_):
+            return True
+        jobs = [job for _, job in group.in_order()]
+        return all(job.standing and plain.goes_by_class(job.standing.tasks[0]) for job in jobs)
+
     def _still_waits(self, queue: Queue, group: WaitingGroup) -> bool:
         session, first = self._session, group.first
-        if not is_plain_class(session, first.class_):
+        if not self._are_plain(group):
             return False
         view = session.view(first)
         if view.takes_any or not session.votes.is_allocatable(queue, first):

@@ -6,7 +6,6 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.placing.batch import is_plain
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
 
@@ -41,7 +40,7 @@ def _place(session: Session, queue: Queue, tasks: list[Task]) -> int:
             end += 1
         alike, start = tasks[start:end], end
         count = session.votes.allocatable_count(queue, first, len(alike))
-        if count and all(is_plain(session, t) for t in alike):
+        if count and all(session.plain.is_plain(t) for t in alike):
             together = statement.place_class(alike[:count])
             placed += together
             alike = alike[together:]

@@ -25,7 +25,6 @@ from pumice.core.session.evicting import (
 )
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Scores
-from pumice.core.session.placing.batch import is_plain_class
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
 
@@ -178,7 +177,7 @@ class Attempt:
     def _scores(self, question: _Question) -> Scores:
         """By row; they are normalised over all candidates, the hopeless ones among them."""
         session, task, view = self._session, question.task, question.view
-        if is_plain_class(session, task.class_):
+        if session.plain.is_class_plain(task.class_):
             session.count("candidates_scored", len(session.table))
             return view.order + view.batch
         rows = np.flatnonzero(question.nodes)

@@ -23,7 +23,8 @@ from pumice.core.plugins.capacity.accounts import (
 from pumice.core.plugins.capacity.gates import FEATURE_GATE, GateReservations, is_marked
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
 from pumice.core.plugins.capacity.tree import tree_accounts
-from pumice.core.session.hooks import PERMIT, REJECT, EventHandler, VictimBound
+from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
+from pumice.core.session.policies import AllocatableCount, VictimRule
 from pumice.core.session.queues import TrialAmounts
 from pumice.core.session.session import Session
 
@@ -71,16 +72,16 @@ class CapacityPlugin:
             hooks.queue_order[self.name] = self._queue_order
             if self._is_tree:
                 hooks.victim_queue_order[self.name] = self._nearest_queue_first
-        hooks.reclaimable[self.name] = self._reclaimable
-        hooks.reclaimable_bound[self.name] = VictimBound(
-            self._reclaiming.may_yield, lambda _: 0, by_queue=True
+        hooks.reclaimable[self.name] = VictimRule(
+            self._reclaimable, mark=self._reclaiming.may_yield, limit=lambda _: 0, by_queue=True
         )
         hooks.unified_evictable[self.name] = self._unified_evictable
         hooks.preemptive[self.name] = self._may_reclaim
         hooks.lasts[self.name] = lambda point: point == "queue_order"
-        hooks.allocatable[self.name] = self._allocatable
-        if self._gates is None:
-            hooks.allocatable_count[self.name] = self._allocatable_count
+        # With gates, every task that is allowed changes what the next one may have.
+        hooks.allocatable[self.name] = (
+            AllocatableCount(self._allocatable_count) if self._gates is None else self._allocatable
+        )
         hooks.job_enqueueable[self.name] = self._enqueueable
         hooks.job_enqueued[self.name] = self._enqueued
         hooks.simulation[self.name] = lambda _preemptor, _row: _Simulation(self)

@@ -10,7 +10,8 @@ from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.drf.hierarchy import ShareTree
-from pumice.core.session.hooks import PERMIT, EventHandler, VictimBound
+from pumice.core.session.hooks import PERMIT, EventHandler
+from pumice.core.session.policies import SortKey, VictimRule
 from pumice.core.session.session import Session
 
 # Shares closer than this are equal when victims are chosen.
@@ -37,13 +38,13 @@ class DrfPlugin:
         self._session = session
         self._total = session.total
         hooks = session.hooks
-        hooks.job_order[self.name] = self._job_order
-        hooks.job_order_key[self.name] = self._share
+        hooks.job_order[self.name] = SortKey(self._share)
         # A share of nothing is nothing, whatever the cluster has.
         hooks.lasts[self.name] = lambda _point: True
-        hooks.preemptable[self.name] = self._preemptable
-        hooks.preemptable_bound[self.name] = VictimBound(
-            self._share_without_one, lambda preemptor: self._share_with(preemptor) - 2 * _CLOSE
+        hooks.preemptable[self.name] = VictimRule(
+            self._preemptable,
+            mark=self._share_without_one,
+            limit=lambda preemptor: self._share_with(preemptor) - 2 * _CLOSE,
         )
         if self._hierarchical:
             hooks.queue_order[self.name] = self._queue_order
@@ -67,10 +68,6 @@ class DrfPlugin:
             share = 0.0 if nothing else held.dominant_share(self._total)
             self._shares[job.id] = share
         return share
-
-    def _job_order(self, left: Job, right: Job) -> int:
-        mine, other = self._share(left), self._share(right)
-        return (mine > other) - (mine < other)
 
     def _share_with(self, preemptor: Task) -> float:
         """The share that the preemptor's job would have."""

@@ -10,6 +10,7 @@ from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.resources import Resources
 from pumice.core.session.hooks import PERMIT, EventHandler
 from pumice.core.session.kubebatch.shares import share
+from pumice.core.session.policies import SortKey
 from pumice.core.session.session import Session
 
 # Shares closer than this are equal when victims are chosen.
@@ -30,8 +31,7 @@ class KubeBatchDrfPlugin:
     def open(self, session: Session) -> None:
         self._session = session
         hooks = session.hooks
-        hooks.job_order[self.name] = self._job_order
-        hooks.job_order_key[self.name] = self._share_of
+        hooks.job_order[self.name] = SortKey(self._share_of)
         hooks.preemptable[self.name] = self._preemptable
         hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
 
@@ -46,10 +46,6 @@ class KubeBatchDrfPlugin:
         if known is None:
             known = self._shares[job.id] = share(self._held_by(job.id), self._session.total)
         return known
-
-    def _job_order(self, left: Job, right: Job) -> int:
-        mine, other = self._share_of(left), self._share_of(right)
-        return (mine > other) - (mine < other)
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Those whose jobs stay at least as well off as the preemptor's would be.

@@ -16,6 +16,7 @@ from pumice.core.session.closing.messages import UNSCHEDULABLE, fit_text
 from pumice.core.session.closing.statuses import is_quiet
 from pumice.core.session.hooks import PERMIT, REJECT
 from pumice.core.session.kubebatch.session import KubeBatchSession
+from pumice.core.session.policies import SortKey
 from pumice.core.session.session import Session
 
 
@@ -38,8 +39,7 @@ class KubeBatchGangPlugin:
         hooks.why_not_valid[self.name] = self._why_not_valid
         hooks.job_ready[self.name] = lambda job: job.is_ready
         hooks.job_pipelined[self.name] = lambda job: PERMIT if job.is_pipelined else REJECT
-        hooks.job_order_key[self.name] = lambda job: job.is_ready
-        hooks.job_order[self.name] = lambda left, right: int(left.is_ready) - int(right.is_ready)
+        hooks.job_order[self.name] = SortKey(lambda job: job.is_ready)
         hooks.preemptable[self.name] = self._spared
         hooks.reclaimable[self.name] = self._spared
         if BACKOFF in session.cache.settings.compat:

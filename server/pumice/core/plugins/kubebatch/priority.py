@@ -8,6 +8,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.session.hooks import PERMIT
+from pumice.core.session.policies import SortKey
 from pumice.core.session.session import Session
 
 
@@ -24,10 +25,8 @@ class KubeBatchPriorityPlugin:
     def open(self, session: Session) -> None:
         self._jobs = session.jobs
         hooks = session.hooks
-        hooks.task_order[self.name] = lambda left, right: right.priority - left.priority
-        hooks.task_order_key[self.name] = lambda task: -task.priority
-        hooks.job_order_key[self.name] = lambda job: -job.priority
-        hooks.job_order[self.name] = lambda left, right: right.priority - left.priority
+        hooks.task_order[self.name] = SortKey(lambda task: -task.priority)
+        hooks.job_order[self.name] = SortKey(lambda job: -job.priority)
         hooks.preemptable[self.name] = self._lower
 
     def _lower(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:

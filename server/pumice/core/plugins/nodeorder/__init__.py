@@ -12,6 +12,7 @@ from pumice.core.plugins.nodeorder.interpod import InterPodPreferences
 from pumice.core.plugins.nodeorder.preferences import NodePreferences
 from pumice.core.plugins.nodeorder.spread import SpreadPreferences
 from pumice.core.session.hooks import Rows, Scores
+from pumice.core.session.policies import PlainRule, RowTerms
 from pumice.core.session.session import Session
 
 _LEAST = "leastrequested.weight"
@@ -57,8 +58,7 @@ class NodeOrderPlugin:
         weight, hooks = self._weight, session.hooks
         if weight[_LEAST] or weight[_MOST] or weight[_BALANCED]:
             amounts = AmountScores(session, weight[_LEAST], weight[_MOST], weight[_BALANCED])
-            hooks.row_batch_score[self.name] = amounts.score
-            hooks.row_term[self.name] = amounts.as_term
+            hooks.row_batch_score[self.name] = RowTerms(amounts.term)
         if weight[_IMAGES]:
             self._images = ImageLocality(session)
             hooks.class_score[self.name] = self._by_images
@@ -66,25 +66,22 @@ class NodeOrderPlugin:
         self._pods = InterPodPreferences(session) if weight[_POD_AFFINITY] else None
         self._spread = SpreadPreferences(session) if weight[_SPREAD] else None
         hooks.task_batch_score[self.name] = self._by_candidates
-        hooks.is_plain[self.name] = self._is_plain
-        hooks.is_plain_class[self.name] = self._is_plain_class
+        hooks.is_plain[self.name] = PlainRule(self._is_plain_class, self._is_plain)
 
     def _by_images(self, class_: TaskClass) -> Scores:
         return self._weight[_IMAGES] * self._images.score(class_)
 
     def _is_plain(self, task: Task) -> bool:
-        if self._nodes.concerns(task.class_):
-            return False
         if self._pods is not None and self._pods.concerns(task):
             return False
         return self._spread is None or not self._spread.constraints(task)
 
-    def _is_plain_class(self, class_: TaskClass) -> bool:
+    def _is_plain_class(self, class_: TaskClass) -> bool | None:
         if self._nodes.concerns(class_):
             return False
         if self._pods is not None and not self._pods.is_silent_about(class_):
-            return False
-        return self._spread is None or self._spread.is_silent_about(class_)
+            return None
+        return True if self._spread is None or self._spread.is_silent_about(class_) else None
 
     def _by_candidates(self, task: Task, rows: Rows) -> Scores | None:
         total = self._nodes.score(task.class_, rows)

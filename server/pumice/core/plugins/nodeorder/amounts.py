@@ -1,37 +1,21 @@
-"""Scores that follow from amounts: how full a node is, and how evenly.
-
-Called with a few rows after every placement, so the usual case has a short way of its own: the
-default weights, every node has cpu and memory, and the class asks for no graphics cards.
-"""
+"""Scores that follow from amounts: how full a node is, and how evenly."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.feasibility.terms import LeastAndBalanced
+from pumice.core.session.feasibility.terms import FULL, LeastAndBalanced
 from pumice.core.session.hooks import Scores
+from pumice.core.session.policies import RowTerm
 from pumice.core.session.session import Session
 
-FULL = 100.0
 GPU = "nvidia.com/gpu"
 # Up to here amount * 100 is a whole number in floats, and the floor of a quotient is exact.
 _EXACT_BELOW = 2.0**46
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a class asks for, as columns."""
-
-    non_zero: Scores
-    request: Scores
-    is_something: bool
-    # Some cpu or memory, and no cards.
-    is_usual: bool
 
 
 class AmountScores:
@@ -42,51 +26,46 @@ class AmountScores:
         self._most = float(most)
         self._balanced = float(balanced)
         capacity = session.table.kube_allocatable[:2]
+        # All nodes have cpu and memory, in amounts that can be multiplied exactly.
         self._usual = bool(((capacity > 0) & (capacity < _EXACT_BELOW)).all())
         self._is_default = (least, most, balanced) == (1, 0, 1)
-        self._asked: dict[int, _Asked] = {}
+        self._terms: dict[int, RowTerm[Scores]] = {}
 
-    def score(self, class_: TaskClass, rows: NodeRows) -> Scores:
-        asked = self._asked_by(class_)
-        capacity = rows.kube_allocatable[:2]
-        if self._usual and asked.is_usual and self._is_default:
-            return _least_and_balanced(asked, rows, capacity)
+    def term(self, class_: TaskClass) -> RowTerm[Scores]:
+        """What the class makes of rows: a term that the kernel knows in the usual case."""
+        known = self._terms.get(class_.number)
+        if known is None:
+            known = self._terms[class_.number] = self._make_term(class_)
+        return known
+
+    def _make_term(self, class_: TaskClass) -> RowTerm[Scores]:
+        spec, request = class_.spec, class_.request
+        asks_for_some = request.milli_cpu > 0 or request.memory > 0
+        cards = request.get(GPU) > 0
+        if self._usual and self._is_default and asks_for_some and not cards:
+            return LeastAndBalanced(
+                spec.non_zero_milli_cpu,
+                spec.non_zero_memory_bytes,
+                request.milli_cpu,
+                request.memory,
+            )
+        return _AnyAmounts(self, class_, has_balance=asks_for_some or cards)
+
+    def score(self, class_: TaskClass, rows: NodeRows, *, has_balance: bool) -> Scores:
+        """Any weights and any amounts."""
+        capacity, spec = rows.kube_allocatable[:2], class_.spec
         total: Scores = np.zeros(len(rows))
         if self._least or self._most:
             free = capacity - rows.kube_non_zero
-            free -= asked.non_zero
+            free -= np.array([[spec.non_zero_milli_cpu], [spec.non_zero_memory_bytes]], dtype=float)
             if self._least:
                 total += self._least * self._mean(np.maximum(free, 0.0), capacity)
             if self._most:
                 used = np.minimum(capacity - free, capacity)
                 total += self._most * self._mean(used, capacity)
-        if self._balanced and asked.is_something:
+        if self._balanced and has_balance:
             total += self._balanced * balance(class_, rows)
         return total
-
-    def as_term(self, class_: TaskClass, _point: str) -> LeastAndBalanced | None:
-        """The usual case, which the kernel knows too."""
-        asked = self._asked_by(class_)
-        if not (self._usual and asked.is_usual and self._is_default):
-            return None
-        spec, request = class_.spec, class_.request
-        return LeastAndBalanced(
-            spec.non_zero_milli_cpu, spec.non_zero_memory_bytes, request.milli_cpu, request.memory
-        )
-
-    def _asked_by(self, class_: TaskClass) -> _Asked:
-        known = self._asked.get(class_.number)
-        if known is None:
-            spec, request = class_.spec, class_.request
-            cards = request.get(GPU) > 0
-            some = request.milli_cpu > 0 or request.memory > 0
-            known = self._asked[class_.number] = _Asked(
-                np.array([[spec.non_zero_milli_cpu], [spec.non_zero_memory_bytes]], dtype=float),
-                np.array([[request.milli_cpu], [request.memory]], dtype=float),
-                is_something=some or cards,
-                is_usual=some and not cards,
-            )
-        return known
 
     def _mean(self, amount: Scores, capacity: Scores) -> Scores:
         """What percentage of its capacity each amount is, and their mean; truncated each time."""
@@ -109,30 +88,18 @@ def _careful_mean(amount: Scores, capacity: Scores) -> Scores:
     return mean
 
 
-def _least_and_balanced(asked: _Asked, rows: NodeRows, capacity: Scores) -> Scores:
-    """Both scores with weight 1 over cpu and memory, which all nodes have, in few operations."""
-    parts = np.empty((3, 2, len(rows)))
-    free, used, used_then = parts[0], parts[1], parts[2]
-    np.subtract(capacity, rows.kube_non_zero, out=free)
-    free -= asked.non_zero
-    np.maximum(free, 0.0, out=free)
-    free *= FULL
-    used[:] = rows.kube_requested[:2]
-    np.add(used, asked.request, out=used_then)
-    parts /= capacity
-    np.floor(free, out=free)
-    # Fractions of two dimensions deviate from their mean by half their difference.
-    fractions = np.minimum(parts[1:], 1.0, out=parts[1:])
-    evenness = np.abs(fractions[:, 0] - fractions[:, 1])
-    evenness *= 0.5
-    np.subtract(1.0, evenness, out=evenness)
-    evenness *= FULL
-    np.floor(evenness, out=evenness)
-    least = np.floor((free[0] + free[1]) * 0.5)
-    # 50 + (50 + with - without) / 2, where halves are cut off.
-    total: Scores = np.floor((evenness[1] - evenness[0] + 150.0) * 0.5)
-    total += least
-    return total
+class _AnyAmounts:
+    """The term of a class that the kernel does not know."""
+
+    __slots__ = ("_class", "_has_balance", "_scores")
+
+    def __init__(self, scores: AmountScores, class_: TaskClass, *, has_balance: bool) -> None:
+        self._scores = scores
+        self._class = class_
+        self._has_balance = has_balance
+
+    def evaluate(self, rows: NodeRows) -> Scores:
+        return self._scores.score(self._class, rows, has_balance=self._has_balance)
 
 
 def balance(class_: TaskClass, rows: NodeRows) -> Scores:

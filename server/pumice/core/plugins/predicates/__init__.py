@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pumice.core.cache.nodes import PODS_COLUMN
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
 from pumice.core.model.fit import Refusal
@@ -20,9 +19,9 @@ from pumice.core.plugins.predicates.ports import port_refusal
 from pumice.core.plugins.predicates.simulation import AffinitySimulation
 from pumice.core.plugins.predicates.spread import TopologySpread
 from pumice.core.plugins.predicates.zones import VolumeZones
-from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import PodLimit
 from pumice.core.session.hooks import EventHandler
+from pumice.core.session.policies import PlainRule, RowTerms
 from pumice.core.session.session import Session
 
 POD_COUNT = "node(s) pod number exceeded"
@@ -109,12 +108,13 @@ class PredicatesPlugin:
         self._volumes = VolumeBinding(session)
         hooks = session.hooks
         hooks.pre_predicate[self.name] = self._why_not_anywhere
-        hooks.row_predicate[self.name] = self._pod_count
-        hooks.row_term[self.name] = lambda _class, _point: PodLimit()
+        limit = PodLimit(POD_COUNT)
+        hooks.row_predicate[self.name] = RowTerms(lambda _class: limit)
         hooks.class_predicate[self.name] = self._of_class
         hooks.task_predicate[self.name] = self._of_task
-        hooks.is_plain[self.name] = self._is_plain
-        hooks.is_plain_class[self.name] = self._is_plain_class
+        hooks.is_plain[self.name] = PlainRule(
+            self._is_plain_class, lambda task: not self._meets_objections(task)
+        )
         hooks.simulation[self.name] = lambda _task, row: AffinitySimulation(
             session, self._pods, row
         )
@@ -136,17 +136,12 @@ class PredicatesPlugin:
             )
         return known
 
-    def _is_plain(self, task: Task) -> bool:
-        if self._cache is not None or self._concerns_of(task.class_).any:
-            return False
-        return not self._meets_objections(task)
-
-    def _is_plain_class(self, class_: TaskClass) -> bool:
+    def _is_plain_class(self, class_: TaskClass) -> bool | None:
         if self._cache is not None or self._concerns_of(class_).any:
             return False
         if self._pods is not None and self._session.pods.had_anti_affinity is not None:
-            return False
-        return self._node_filters.why_not_anywhere(class_.spec) is None
+            return None
+        return True if self._node_filters.why_not_anywhere(class_.spec) is None else None
 
     def _meets_objections(self, task: Task) -> bool:
         """Whether pods on nodes may object to a task that has no terms of its own."""
@@ -188,10 +183,6 @@ class PredicatesPlugin:
             return _failed("VolumeZone", problem)
         problem = self._volumes.why_not_anywhere(task) if self._on[_BINDING] else None
         return None if problem is None else _failed("VolumeBinding", problem)
-
-    def _pod_count(self, _class: TaskClass, rows: NodeRows) -> Iterable[Refusal]:
-        full = rows.allocatable[PODS_COLUMN] <= rows.kube_pods
-        return (Refusal(POD_COUNT, full, unresolvable=False),)
 
     def _of_class(self, class_: TaskClass) -> Iterable[Refusal]:
         # With the cache, pods of one class may get different answers: each is asked for itself.

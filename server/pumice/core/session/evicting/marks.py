@@ -9,7 +9,7 @@ import numpy as np
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
-from pumice.core.session.hooks import VictimBound
+from pumice.core.session.policies import VictimRule
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class VictimMarks:
     """The marks of all jobs under the bounds of one extension point, and preemptors' limits."""
 
-    def __init__(self, session: Session, bounds: dict[str, VictimBound]) -> None:
+    def __init__(self, session: Session, bounds: list[VictimRule]) -> None:
         self._session = session
-        self._bounds = list(bounds.values())
+        self._bounds = bounds
         self._by_queue = any(bound.by_queue for bound in self._bounds)
         self._seen = 0
         self._job_ids: dict[str, int] = {}
@@ -50,7 +50,7 @@ class VictimMarks:
         ]
         self.values = np.array(marks, dtype=np.float64).reshape(len(self._bounds), len(jobs))
 
-    def _first_mark(self, position: int, bound: VictimBound, job: Job) -> float:
+    def _first_mark(self, position: int, bound: VictimRule, job: Job) -> float:
         answers, of = self._answers[position], job.queue if bound.by_queue else job.id
         mark = answers.get(of)
         if mark is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.policies import SortKey
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -34,11 +35,11 @@ class VictimOrder:
     def __init__(self, session: Session) -> None:
         self._session = session
         chains = session.chains
-        self._task_keys = chains.instead("task_order", "task_order_key")
-        self._job_keys = chains.instead("job_order", "job_order_key")
-        self._queue_keys = chains.instead("queue_order", "queue_order_key")
-        keys = (self._task_keys, self._job_keys, self._queue_keys)
-        self._has_keys = None not in keys and not chains.flat("victim_queue_order")
+        self._task_orders = chains.all_of("task_order", SortKey)
+        self._job_orders = chains.all_of("job_order", SortKey)
+        self._queue_orders = chains.all_of("queue_order", SortKey)
+        orders = (self._task_orders, self._job_orders, self._queue_orders)
+        self._has_keys = None not in orders and not chains.flat("victim_queue_order")
         # Keys of tasks whose names have no number, and of those that have one; they never change.
         self._known: tuple[dict[str, Key], dict[str, Key]] = ({}, {})
 
@@ -70,7 +71,7 @@ class VictimOrder:
         index = task.pod_index
         if task.job_id not in self._session.jobs or known is not self._known[index is not None]:
             return None
-        own = [function(task) for function in self._task_keys or ()]
+        own = [order.key(task) for order in self._task_orders or ()]
         key = known[task.uid] = (*own, index or 0, task.pod.creation_time_ns, task.uid)
         return key
 
@@ -84,10 +85,10 @@ class VictimOrder:
         whole = not broken or queue.name not in broken.values()
         return (
             whole,
-            *[function(queue) for function in self._queue_keys or ()],
+            *[order.key(queue) for order in self._queue_orders or ()],
             queue.creation_time_ns,
             queue.name,
-            *[function(job) for function in self._job_keys or ()],
+            *[order.key(job) for order in self._job_orders or ()],
         )
 
 

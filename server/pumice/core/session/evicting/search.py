@@ -21,7 +21,7 @@ from pumice.core.model.fit import Mask
 from pumice.core.session.evicting.marks import VictimMarks
 from pumice.core.session.evicting.sums import EvictableSums
 from pumice.core.session.evicting.tiers import VictimTier, would_free
-from pumice.core.session.hooks import VictimBound
+from pumice.core.session.policies import VictimRule
 
 if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
@@ -67,16 +67,15 @@ class VictimSearch:
     def __init__(self, session: Session, point: str) -> None:
         self._session = session
         self._tasks: EvictableTasks = session.cache.evictable
-        given: dict[str, VictimBound] = getattr(session.hooks, f"{point}_bound")
-        tiers = [names for names in session.chains.named_tiers(point) if names]
-        bounds = {n: given[n] for tier in tiers for n in tier if n in given}
-        self._tiers = [VictimTier(names, bounds) for names in tiers]
+        tiers = [tier for tier in session.chains.tiers(point) if tier]
+        rules = [rule for tier in tiers for rule in tier if isinstance(rule, VictimRule)]
+        self._tiers = [VictimTier(tier, rules) for tier in tiers]
         # Tiers with more than one bound, which may have to agree.
         self._shared = [tier for tier in self._tiers if len(tier.bounded) > 1]
         self._together = [position for tier in self._shared for position in tier.bounded]
         # Equal tasks of a job get equal answers.
-        self.is_predictable = all(name in bounds for tier in tiers for name in tier)
-        self._marks = VictimMarks(session, bounds)
+        self.is_predictable = len(rules) == sum(len(tier) for tier in tiers)
+        self._marks = VictimMarks(session, rules)
         self._generation = -1
         self._guesses: dict[tuple[object, ...], _Guess] = {}
         self._residents: dict[int, list[tuple[Task, Job]]] = {}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.tasks import Task
-from pumice.core.session.hooks import VictimBound
+from pumice.core.session.policies import VictimRule
 
 # Tasks, and how many of them may be named in one answer.
 Group = tuple[list[Task], int]
@@ -16,13 +17,19 @@ Group = tuple[list[Task], int]
 class VictimTier:
     """The plugins of one tier; those with a bound are known by their positions among all bounds."""
 
-    def __init__(self, names: list[str], bounds: dict[str, VictimBound]) -> None:
-        positions = {name: position for position, name in enumerate(bounds)}
-        self.bounded = [positions[name] for name in names if name in bounds]
-        self.counting = [positions[n] for n in names if n in bounds and bounds[n].counts]
+    def __init__(self, policies: list[Any], rules: list[VictimRule]) -> None:
+        own = [
+            (position, rule)
+            for position, rule in enumerate(rules)
+            if any(policy is rule for policy in policies)
+        ]
+        self.bounded = [position for position, _ in own]
+        self.counting = [position for position, rule in own if rule.counts]
         # Each but the last keeps a job's first candidate: where they might all offer the same job,
         # they agree.
-        self.orderly = all(name in bounds and bounds[name].keeps_first for name in names[:-1])
+        self.orderly = all(
+            isinstance(policy, VictimRule) and policy.keeps_first for policy in policies[:-1]
+        )
 
     def offers(self, by_job: dict[int, list[Task]], surplus: dict[int, list[float]]) -> list[Group]:
         """Of candidates on one node, whom the plugins might agree on.

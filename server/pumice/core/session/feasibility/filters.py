@@ -12,6 +12,7 @@ from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.pod import PodSpec
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import PodLimit
+from pumice.core.session.policies import RowTerms
 
 if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
@@ -30,8 +31,6 @@ class Feasibility:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        # By class number; see batch.is_plain_class.
-        self.plain_classes: dict[int, bool] = {}
         self._filters: list[tuple[str, Any, Any, Any]] | None = None
         # By class: nodes that it could get by evictions, and the refusals that follows from.
         self._curable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
@@ -40,7 +39,7 @@ class Feasibility:
 
     def why_not_anywhere(self, task: Task) -> str | None:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
-        if self.plain_classes.get(task.class_.number):
+        if self._session.plain.is_class_plain(task.class_):
             return None
         problem = why_not_bindable(task.class_.spec)
         if problem is not None:
@@ -61,7 +60,7 @@ class Feasibility:
 
     def is_static(self, task: Task) -> bool:
         """Whether its predicates depend on nothing but its class and the rows."""
-        return self.plain_classes.get(task.class_.number, False) or not self._dynamic(task)
+        return self._session.plain.is_class_plain(task.class_) or not self._dynamic(task)
 
     def _dynamic(self, task: Task) -> dict[str, list[Refusal]]:
         """Refusals beyond class and row, by plugin; plugins without any are left out."""
@@ -143,11 +142,10 @@ class Feasibility:
         """Whether all row predicates are the one that an eviction cures."""
         known = self._pods_only.get(view.class_.number)
         if known is None:
-            say = self._session.hooks.row_term
-            names = [name for name, _ in self._session.chains.named("row_predicate")]
-            terms = [say[name](view.class_, "row_predicate") for name in names if name in say]
-            limits = [term for term in terms if isinstance(term, PodLimit)]
-            known = self._pods_only[view.class_.number] = 0 < len(names) == len(limits)
+            rules = self._session.chains.all_of("row_predicate", RowTerms) or []
+            terms = [rule.term(view.class_) for rule in rules]
+            known = bool(terms) and all(isinstance(term, PodLimit) for term in terms)
+            self._pods_only[view.class_.number] = known
         return known
 
     def _predicates(self) -> list[tuple[str, Any, Any, Any]]:

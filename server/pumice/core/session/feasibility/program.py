@@ -11,13 +11,14 @@ from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, Floa
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.session.feasibility.terms import (
-    TERM_OF_POINT,
+    KERNEL_TERMS,
     Fullness,
+    KernelTerm,
     LeastAndBalanced,
     PodLimit,
-    RowTerm,
 )
 from pumice.core.session.hooks import Chains
+from pumice.core.session.policies import RowTerms
 
 if TYPE_CHECKING:
     from pumice.core.kernel._rows import Parts, Program
@@ -30,14 +31,16 @@ _NONE = -1
 Outputs = tuple[Mask, Mask, Mask, Floats, Floats, Floats]
 
 
-def terms_of(class_: TaskClass, chains: Chains) -> dict[str, RowTerm] | None:
-    """The term of every point that has functions; None when one cannot be said in numbers."""
-    terms: dict[str, RowTerm] = {}
-    for point, kind in TERM_OF_POINT.items():
-        for name, _ in chains.named(point):
-            say = chains.hooks.row_term.get(name)
-            term = None if say is None else say(class_, point)
-            if not isinstance(term, kind) or point in terms:
+def terms_of(class_: TaskClass, chains: Chains) -> dict[str, KernelTerm] | None:
+    """The term of every row point that has one; None when the kernel does not know one of them."""
+    terms: dict[str, KernelTerm] = {}
+    for point, kind in KERNEL_TERMS.items():
+        rules = chains.all_of(point, RowTerms)
+        if rules is None or len(rules) > 1:
+            return None
+        for rule in rules:
+            term = rule.term(class_)
+            if not isinstance(term, kind):
                 return None
             terms[point] = term
     return terms
@@ -54,7 +57,7 @@ class RowProgram:
         table: NodeTable,
         needs: list[tuple[int, float]],
         static: tuple[Mask, Floats],
-        terms: dict[str, RowTerm],
+        terms: dict[str, KernelTerm],
         outputs: Outputs,
     ) -> None:
         assert kernel.rows is not None
@@ -84,7 +87,7 @@ class RowProgram:
 
 
 def _write(
-    table: NodeTable, needs: list[tuple[int, float]], terms: dict[str, RowTerm]
+    table: NodeTable, needs: list[tuple[int, float]], terms: dict[str, KernelTerm]
 ) -> tuple[list[int], list[float]]:
     """Plan and numbers in the order that the kernel reads them in."""
     width = len(table.columns)
@@ -112,9 +115,7 @@ def _write(
         *(used for used, _, _, _ in parts),
         *(_ALLOCATABLE * width + offered for _, offered, _, _ in parts),
     ]
-    asked = [0.0] * 4
-    if isinstance(scores, LeastAndBalanced):
-        asked = [scores.non_zero_milli_cpu, scores.non_zero_memory, scores.milli_cpu, scores.memory]
+    asked = scores.numbers if isinstance(scores, LeastAndBalanced) else (0.0,) * 4
     numbers = [
         *asked,
         pack.divisor if isinstance(pack, Fullness) else 0.0,

@@ -12,7 +12,6 @@ from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Refusal
 from pumice.core.model.reasons import Reason
-from pumice.core.session.feasibility.terms import RowTerm
 
 Question = tuple[Any, ...]
 
@@ -27,6 +26,30 @@ def real(answer: object) -> float:
     if isinstance(answer, (int, float, np.integer, np.floating)) and not isnan(answer):
         return float(answer) if isinstance(answer, (np.integer, np.floating)) else answer
     raise wrong("a number", answer)
+
+
+def sortable(answer: object) -> object:
+    """A number, or numbers that are compared one after the other."""
+    if isinstance(answer, tuple):
+        return tuple([sortable(part) for part in answer])
+    return real(answer)
+
+
+def truth_or_none(answer: object) -> bool | None:
+    return None if answer is None else truth(answer)
+
+
+def missing(answer: object) -> int:
+    """A whole number of any sign."""
+    if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool):
+        raise wrong("a whole number", answer)
+    return int(answer)
+
+
+def row_term(answer: object) -> Any:
+    if not callable(getattr(answer, "evaluate", None)):
+        raise wrong("a term with evaluate(rows)", answer)
+    return answer
 
 
 def truth(answer: object) -> bool:
@@ -47,7 +70,7 @@ def time_or_none(answer: object) -> int | None:
     return answer
 
 
-def _whole(answer: object) -> int:
+def whole(answer: object) -> int:
     if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool) or answer < 0:
         raise wrong("a whole number, 0 or more", answer)
     return int(answer)
@@ -188,36 +211,24 @@ class Answers:
         return _hyper_node_scores(question[1], answer)
 
 
-def _row_term(answer: object) -> RowTerm | None:
-    if answer is not None and not isinstance(answer, RowTerm):
-        raise wrong("a term of the kernel's or None", answer)
-    return answer
-
-
 _SIMPLE: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
         (
             "job_order",
-            "job_order_key",
             "sub_job_order",
             "queue_order",
-            "queue_order_key",
             "victim_queue_order",
             "task_order",
-            "task_order_key",
         ),
         real,
     ),
     "node_score": real,
-    "short_of": _whole,
-    "row_term": _row_term,
     "pre_predicate": text_or_none,
     "why_not_valid": _reason,
     **dict.fromkeys(("job_pipelined", "sub_job_pipelined", "job_enqueueable"), _vote),
     **dict.fromkeys(
         (
             "is_plain",
-            "is_plain_class",
             "lasts",
             "job_ready",
             "sub_job_ready",
@@ -228,7 +239,6 @@ _SIMPLE: dict[str, Callable[[Any], Any]] = {
         ),
         truth,
     ),
-    "allocatable_count": _whole,
     "job_enqueued": lambda _answer: None,
     "job_gradient": _gradient,
     "sub_job_gradient": _gradient,

@@ -9,21 +9,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.errors import InvariantError
 from pumice.core.model.group import Queue
-from pumice.core.session.guarding.answers import Answers, real, text_or_none, truth
-from pumice.core.session.hooks import EventHandler, Simulation, VictimBound
+from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.terms import KERNEL_TERMS
+from pumice.core.session.guarding.answers import (
+    Answers,
+    missing,
+    real,
+    row_term,
+    sortable,
+    text_or_none,
+    truth,
+    truth_or_none,
+    whole,
+)
+from pumice.core.session.hooks import EventHandler, Simulation
+from pumice.core.session.policies import (
+    AllocatableCount,
+    MissingTasks,
+    PlainRule,
+    RowTerms,
+    SortKey,
+    VictimRule,
+)
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
-_BOUNDS = ("preemptable_bound", "reclaimable_bound")
+# The functions inside the strong forms of policies, and what each may answer; None: what the hook
+# itself may answer.
+_CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
+    SortKey: {"key": sortable},
+    AllocatableCount: {"count": whole},
+    MissingTasks: {"missing": missing},
+    VictimRule: {"victims": None, "mark": real, "limit": real},
+    RowTerms: {"term": row_term},
+    PlainRule: {"of_class": truth_or_none, "of_task": truth},
+}
 _GONE = object()
 Check = Callable[[tuple[Any, ...], Any], Any]
 
@@ -93,20 +122,23 @@ class HookGuard:
         handlers[count:] = [self._handler(plugin, handler) for handler in handlers[count:]]
 
     def _guarded(self, plugin: str, point: str, function: Any) -> Any:
-        if point in _BOUNDS:
-            return self._bound(plugin, point, function)
         if not callable(function):
             raise TypeError(f"{point} must be a function, is {function!r}")
         if point == "simulation":
             return partial(_simulate, plugin, function)
-        return _asked(plugin, point, function, self._answers.check_of(point))
-
-    def _bound(self, plugin: str, point: str, bound: Any) -> VictimBound:
-        if not isinstance(bound, VictimBound):
-            raise TypeError(f"{point} must be a VictimBound, is {bound!r}")
-        mark = _asked(plugin, f"{point}.mark", bound.mark, lambda _, a: real(a))
-        limit = _asked(plugin, f"{point}.limit", bound.limit, lambda _, a: real(a))
-        return VictimBound(mark, limit, bound.by_queue, bound.keeps_first, bound.counts)
+        check = self._answers.check_of(point)
+        forms = _CHECKS.get(type(function))
+        if forms is None:
+            return _asked(plugin, point, function, check)
+        parts = {
+            part: _asked(
+                plugin, f"{point}.{part}", getattr(function, part), _checking(own) if own else check
+            )
+            for part, own in forms.items()
+        }
+        if isinstance(function, RowTerms):
+            return RowTerms(partial(_guarded_term, plugin, point, parts["term"], check))
+        return replace(function, **parts)
 
     def _handler(self, plugin: str, handler: Any) -> EventHandler:
         if not isinstance(handler, EventHandler):
@@ -134,6 +166,30 @@ def _asked(plugin: str, where: str, function: Callable[..., Any], check: Check) 
             raise PluginFailedError(plugin, where, error) from error
 
     return ask
+
+
+def _checking(check: Callable[[Any], Any]) -> Check:
+    return lambda _question, answer: check(answer)
+
+
+def _guarded_term(
+    plugin: str, point: str, make: Callable[[TaskClass], Any], check: Check, class_: TaskClass
+) -> Any:
+    """A term of another plugin's: the kernel knows its own ones, all others are evaluated guarded."""
+    term = make(class_)
+    if isinstance(term, KERNEL_TERMS[point]):
+        return term
+    evaluate = _asked(
+        plugin, f"{point}.evaluate", term.evaluate, lambda q, a: check((class_, *q), a)
+    )
+    return _GuardedTerm(evaluate)
+
+
+@dataclass(frozen=True, slots=True)
+class _GuardedTerm:
+    """Another plugin's term, evaluated through the guard."""
+
+    evaluate: Callable[[NodeRows], Any]
 
 
 def _simulate(plugin: str, make: Callable[[Task, int], Any], task: Task, row: int) -> Simulation:

@@ -11,6 +11,7 @@ from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
 from pumice.core.session.ordering.heap import Heap, KeyHeap, LiveHeap
+from pumice.core.session.policies import SortKey
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -38,11 +39,11 @@ class Orders:
     @property
     def has_job_keys(self) -> bool:
         """Whether the order of jobs follows from a key of each."""
-        return self._chains.instead("job_order", "job_order_key") is not None
+        return self._chains.all_of("job_order", SortKey) is not None
 
     def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
         """The key of a job, where all have one."""
-        keys = self._chains.instead("job_order", "job_order_key") or []
+        keys = [order.key for order in self._chains.all_of("job_order", SortKey) or []]
         broken = self._session.broken
 
         def key(job: Job) -> tuple[Any, ...]:
@@ -57,9 +58,10 @@ class Orders:
 
     def waiting_queues(self) -> Heap[Queue]:
         """The same for queues: an action that moves no task of a queue that waits here."""
-        keys = self._chains.instead("queue_order", "queue_order_key")
-        if keys is None:
+        orders = self._chains.all_of("queue_order", SortKey)
+        if orders is None:
             return LiveHeap(self.queue_first)
+        keys = [order.key for order in orders]
         broken = self._session.broken
 
         def key(queue: Queue) -> tuple[Any, ...]:
@@ -113,17 +115,18 @@ class Orders:
     @property
     def has_task_keys(self) -> bool:
         """Whether the order of tasks follows from each of them alone."""
-        return self._chains.instead("task_order", "task_order_key") is not None
+        return self._chains.all_of("task_order", SortKey) is not None
 
     def tasks(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks in task order. It does not shift within a session, so a sort will do."""
         tasks = list(tasks)
         if len(tasks) == 1:
             return tasks
-        keys = self._chains.instead("task_order", "task_order_key")
+        orders = self._chains.all_of("task_order", SortKey)
         indexed = sum(task.pod_index is not None for task in tasks)
         # Numbers in names count between tasks that both have one: mixed tasks have no key.
-        if keys is not None and indexed in (0, len(tasks)):
+        if orders is not None and indexed in (0, len(tasks)):
+            keys = [order.key for order in orders]
             return sorted(tasks, key=_task_key(keys, indexed=indexed > 0))
 
         def compare(left: Task, right: Task) -> int:

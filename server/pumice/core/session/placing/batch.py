@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.nodes import Floats
-from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
-from pumice.core.session.feasibility.filters import why_not_bindable
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.views import NEVER
 
@@ -26,48 +24,6 @@ if TYPE_CHECKING:
 
 # Rows are computed about so many at a time: fewer waste calls, more waste rows.
 _ROWS_AT_ONCE = 32
-
-
-def is_plain_class(session: Session, class_: TaskClass) -> bool:
-    """Whether all tasks of the class are plain, so that none has to be asked about."""
-    known = session.feasibility.plain_classes.get(class_.number)
-    if known is None:
-        known = session.feasibility.plain_classes[class_.number] = _ask_about(session, class_)
-    return known
-
-
-def _ask_about(session: Session, class_: TaskClass) -> bool:
-    chains, plain = session.chains, session.hooks.is_plain_class
-    if why_not_bindable(class_.spec) is not None:
-        return False
-    if any(chains.flat(point) for point in ("node_predicate", "node_score", "best_node")):
-        return False
-    for point in ("pre_predicate", "task_predicate", "task_score", "task_batch_score"):
-        for name, _ in chains.named(point):
-            test = plain.get(name)
-            if test is None or not test(class_):
-                return False
-    return True
-
-
-def is_plain(session: Session, task: Task) -> bool:
-    """Whether nothing but its class and the rows decides where the task goes."""
-    if task.pod.nominated_node_name:
-        return False
-    if is_plain_class(session, task.class_):
-        return True
-    chains = session.chains
-    if chains.flat("node_predicate"):
-        return False
-    if chains.flat("node_score") or chains.flat("best_node"):
-        return False
-    plain = session.hooks.is_plain
-    for point in ("task_predicate", "task_score", "task_batch_score"):
-        for name, _ in chains.named(point):
-            test = plain.get(name)
-            if test is None or not test(task):
-                return False
-    return True
 
 
 def best_rows(session: Session, view: ClassView, within: Mask | None, count: int) -> list[int]:

@@ -14,7 +14,6 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.group import QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.placing.batch import is_plain, is_plain_class
 from pumice.core.session.placing.statement import Statement
 
 if TYPE_CHECKING:
@@ -88,11 +87,11 @@ class Placement:
         between; a task that does not fit, or is not plain, is left on the list.
         """
         session, first = self._session, tasks[0]
-        most = max(session.votes.tasks_short(job, sub_job), 1)
+        most = session.votes.tasks_missing(job, sub_job)
         follows = session.topology.follows(sub_job)
         if follows:
             most = 1
-        if uniform and is_plain_class(session, first.class_) and not job.fit_errors:
+        if uniform and session.plain.is_class_plain(first.class_) and not job.fit_errors:
             alike = list(islice(tasks, most))
         else:
             alike = self._alike(job, sub_job, tasks, most)
@@ -112,7 +111,7 @@ class Placement:
     def _alike(self, job: Job, sub_job: SubJob, tasks: deque[Task], most: int) -> list[Task]:
         """The first tasks that are plain, of one class, and not kept from all nodes."""
         session, class_ = self._session, tasks[0].class_
-        all_pass = is_plain_class(session, class_)
+        plain, all_plain = session.plain, session.plain.is_class_plain(class_)
         failed_roles = job.failed_roles(sub_job) if job.fit_errors else ()
         together: list[Task] = []
         for task in tasks:
@@ -120,9 +119,7 @@ class Placement:
                 break
             if task.pod.nominated_node_name or (task.role and task.role in failed_roles):
                 break
-            if not all_pass and not (
-                is_plain(session, task) and session.feasibility.why_not_anywhere(task) is None
-            ):
+            if not all_plain and not plain.goes_by_class(task):
                 break
             together.append(task)
         return together

@@ -1,0 +1,126 @@
+"""Policies in the strongest form that a plugin can give them.
+
+A hook takes a plain function, or one of these. Each of these can be called like the plain function
+of its hook, so that a policy is stated once: the session asks for the strong form where it saves
+work, and calls the policy like any other function elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.group import Queue
+from pumice.core.session.feasibility.rows import NodeRows
+
+T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey(Generic[T]):
+    """An order (``job_order``, ``queue_order`` …) as a key: the smaller key comes first.
+
+    The key of a queue or job may change only when its own tasks move, that of a task never. Items
+    are sorted once where every plugin gives a key, and compared again and again where one does not.
+    """
+
+    key: Callable[[T], Any]
+
+    def __call__(self, left: T, right: T) -> int:
+        mine, other = self.key(left), self.key(right)
+        return int(mine > other) - int(mine < other)
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatableCount:
+    """``allocatable`` as a count: how many of so many tasks like this one the queue may take."""
+
+    count: Callable[[Queue, Task, int], int]
+
+    def __call__(self, queue: Queue, task: Task) -> bool:
+        return self.count(queue, task, 1) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTasks(Generic[T]):
+    """``job_ready`` or ``sub_job_ready`` as a number: 0 or less where the job is ready.
+
+    Above 0, at least so many more tasks have to be placed before it can be ready.
+    """
+
+    missing: Callable[[T], int]
+
+    def __call__(self, subject: T) -> bool:
+        return self.missing(subject) <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class VictimRule:
+    """``preemptable`` or ``reclaimable`` with a bound that is known without looking at a node.
+
+    A task of a job can be among the victims for a preemptor (or reclaimer) of another job only
+    where ``mark(job) > limit(preemptor)``. The search passes over nodes where that rules out too
+    much; a plugin with a plain function is asked about every node. A plugin with a rule never
+    abstains, and looks at nothing of the preemptor but its job, spec, task priority,
+    preemptability and zone.
+    """
+
+    victims: Callable[[Task, list[Task]], tuple[list[Task], int]]
+    # Asked again when a task of the job was moved. ``by_queue``: it is the same for all jobs of a
+    # queue, and asked again when any task of the queue was moved.
+    mark: Callable[[Job], float]
+    limit: Callable[[Task], float]
+    by_queue: bool = False
+    # The first candidate of every job within the bound is always among the victims.
+    keeps_first: bool = False
+    # Of one job, no more than ``mark(job) - limit(preemptor)`` are ever among them.
+    counts: bool = False
+
+    def __call__(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        return self.victims(preemptor, candidates)
+
+
+# What the hooks of these points take.
+Order = Callable[[T, T], int] | SortKey[T]
+Readiness = Callable[[T], bool] | MissingTasks[T]
+
+
+class RowTerm(Protocol[R_co]):
+    """What a row hook computes for one class, as a value with numbers in it."""
+
+    def evaluate(self, rows: NodeRows) -> R_co: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowTerms(Generic[R_co]):
+    """A row hook as a term of each class.
+
+    NumPy evaluates the term itself, and the kernel runs those that it knows (``KERNEL_TERMS``) from
+    the same numbers, so that both compute the same.
+    """
+
+    term: Callable[[TaskClass], RowTerm[R_co]]
+
+    def __call__(self, class_: TaskClass, rows: NodeRows) -> R_co:
+        return self.term(class_).evaluate(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRule:
+    """``is_plain`` for whole classes.
+
+    ``of_class`` answers for the whole session: True, no task of the class concerns the plugin's
+    task hooks, and each passes its pre-predicate; False, each concerns them; None, ``of_task`` is
+    asked about every task.
+    """
+
+    of_class: Callable[[TaskClass], bool | None]
+    of_task: Callable[[Task], bool]
+
+    def __call__(self, task: Task) -> bool:
+        answer = self.of_class(task.class_)
+        return self.of_task(task) if answer is None else answer

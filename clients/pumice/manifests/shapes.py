@@ -93,6 +93,8 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
         raise _field_error(str(error)) from None
     except msgspec.DecodeError as error:
         raise FieldError("", _lowered(str(error))) from None
+    except UnicodeDecodeError:
+        raise FieldError("", "is not valid UTF-8") from None
     except RecursionError:
         raise FieldError("", "is nested too deeply") from None
 

@@ -15,19 +15,27 @@ _PATTERN: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))",
     re.ASCII,
 )
+# What Go writes for no time.
+_ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 _SECOND_NS: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
+# What 64 bits can hold.
+_EARLIEST: Final = -(2**63)
+_LATEST: Final = 2**63 - 1
 
 
 def fill_time(target: Timestamp, text: str, field: str) -> None:
-    """Leaves the target absent for an empty text."""
-    if text:
+    """Leaves the target absent for an empty text or Go's zero time."""
+    if text and text != _ZERO_TIME:
         target.seconds, target.nanos = divmod(timestamp_ns(text, field), _SECOND_NS)
 
 
 def timestamp_ns(text: str, field: str) -> int:
-    """Nanoseconds since 1970; 0 for an empty text."""
+    """Nanoseconds since 1970; 0 for an empty text or Go's zero time.
+
+    A time before 1677 or after 2262 is the earliest or latest that 64 bits can hold.
+    """
     try:
         return _nanoseconds(text)
     except ValueError:
@@ -39,7 +47,7 @@ def timestamp_ns(text: str, field: str) -> int:
 # Objects made together share their second, so most texts were seen before.
 @lru_cache(maxsize=1 << 14)
 def _nanoseconds(text: str) -> int:
-    if not text:
+    if not text or text == _ZERO_TIME:
         return 0
     match = _PATTERN.fullmatch(text)
     if match is None:
@@ -50,4 +58,5 @@ def _nanoseconds(text: str) -> int:
     if match[8]:
         offset = int(match[9]) * 3600 + int(match[10]) * 60
         seconds += -offset if match[8] == "+" else offset
-    return seconds * _SECOND_NS + int((match[7] or "").ljust(9, "0")[:9])
+    nanoseconds = seconds * _SECOND_NS + int((match[7] or "").ljust(9, "0")[:9])
+    return max(_EARLIEST, min(nanoseconds, _LATEST))

@@ -209,7 +209,8 @@ class FakeApi:
         metadata = {"resourceVersion": str(self.version)}
         if start + limit < len(items):
             metadata["continue"] = str(start + limit)
-        return web.json_response({"metadata": metadata, "items": items[start : start + limit]})
+        listed = {"kind": "ThingList", "metadata": metadata, "items": items[start : start + limit]}
+        return web.json_response(listed)
 
     async def _watch(self, request: web.Request, resource: str) -> web.StreamResponse:
         since = int(request.query["resourceVersion"])

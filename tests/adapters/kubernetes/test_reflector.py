@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from pumice.adapters.kubernetes.reflector import Head, Reflector
+from pumice.adapters.kubernetes.object_head import Head
+from pumice.adapters.kubernetes.reflector import Reflector
 from pumice.adapters.kubernetes.resources import NODES
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.selection import Source
@@ -168,6 +169,66 @@ async def test_an_event_that_cannot_be_read_leads_to_a_new_list(case: Case, line
     answer_watches(case.api, good, line)
     await case.run_for(30)
     assert 3 <= case.lists <= 12
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{}",
+        '{"status": "ok"}',
+        '{"kind": "Status", "code": 200}',
+        '{"kind": "NodeList", "items": []}',
+        '{"kind": "NodeList", "metadata": {}, "items": []}',
+        "<html>log in first</html>",
+        '{"kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": [\xff]}',
+        '{"kind": "NodeList", "x": ' + "[" * 100_000,
+    ],
+)
+async def test_what_is_not_a_list_deletes_nothing(case: Case, body: str) -> None:
+    case.start()
+    await until(lambda: case.store.names == {"n1"})
+    whole = case.api._list
+
+    def wrong(request: web.Request, resource: str) -> web.Response:
+        return web.Response(body=body.encode("latin-1"))
+
+    case.api._list = wrong  # type: ignore[method-assign]
+    case.api.expire("nodes")
+    await until(lambda: case.metrics.counted("api_retries", error="LostAnswerError") >= 3)
+    assert case.store.names == {"n1"}
+    case.api._list = whole  # type: ignore[method-assign]
+    case.api.put("nodes", node("n2"))
+    await until(lambda: case.store.names == {"n1", "n2"})
+    await case.stop()
+
+
+async def test_an_object_that_cannot_be_read_leaves_the_rest_of_the_list(case: Case) -> None:
+    case.api.objects["nodes", "", "odd"] = {"metadata": []}
+    case.start()
+    await case.reflector.listed.wait()
+    assert case.store.names == {"n1"}
+    assert case.metrics.counted("nonsense_objects") == 1
+    await case.stop()
+
+
+async def test_a_server_that_is_away_for_long_is_not_listed_again(case: Case) -> None:
+    case.start()
+    await until(lambda: case.api.open_watches)
+    # The answers to many watches in a row are lost; the version is still good after that.
+    case.api.trouble.append(Trouble("GET", "watch=1", times=20, loses_answer=True))
+    watch = case.api._watch
+
+    async def broken(request: web.Request, resource: str) -> web.StreamResponse:
+        return web.Response()
+
+    case.api._watch = broken  # type: ignore[method-assign]
+    case.api.end_watches("nodes")
+    await until(lambda: case.api.trouble[0].times == 0)
+    case.api._watch = watch  # type: ignore[method-assign]
+    case.api.put("nodes", node("n2"))
+    await until(lambda: case.store.names == {"n1", "n2"})
+    assert case.lists == 1
+    await case.stop()
 
 
 @pytest.mark.parametrize("status", [400, 500, 503])

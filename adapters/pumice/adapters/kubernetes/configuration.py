@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from pumice.adapters.kubernetes.errors import NoAccessError
+from pumice.adapters.kubernetes.object_head import Head
 from pumice.adapters.kubernetes.options import ConfigMapKey
-from pumice.adapters.kubernetes.reflector import Head
 from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.runtime.clock import Clock

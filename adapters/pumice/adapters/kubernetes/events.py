@@ -24,7 +24,7 @@ from pumice.adapters.kubernetes.errors import (
 )
 from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.quantities import shown_time
-from pumice.adapters.kubernetes.resources import Resource, resources_of
+from pumice.adapters.kubernetes.resources import EVENTS, Resource, resources_of
 from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence
 from pumice.adapters.runtime.clock import Clock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
@@ -161,13 +161,13 @@ class EventRecorder:
         namespace = event.namespace or "default"
         # The same name for the same event: one whose answer was lost is not written twice.
         digest = hashlib.blake2b("\0".join((self._nonce, *key)).encode(), digest_size=8)
-        name = f"{event.name[:_LONGEST_NAME]}.{digest.hexdigest()}"
+        # Labels of a name must not end with a dash, wherever the name is cut.
+        name = f"{event.name[:_LONGEST_NAME].rstrip('-.')}.{digest.hexdigest()}"
         body = self._body(event, namespace, name, message)
-        path = f"/api/v1/namespaces/{namespace}/events"
         try:
             await self._api.call(
                 "POST",
-                path,
+                EVENTS.path(namespace),
                 _ENCODE(body),
                 accept=METADATA_ONLY,
                 seconds=self._seconds,
@@ -188,11 +188,10 @@ class EventRecorder:
     async def _bump(self, key: tuple[str, ...], known: _Written) -> None:
         now = shown_time(self._clock.unix_ms() * 1_000_000)
         patch = {"count": known.count, "lastTimestamp": now, "message": known.message}
-        path = f"/api/v1/namespaces/{known.namespace}/events/{known.name}"
         try:
             await self._api.call(
                 "PATCH",
-                path,
+                EVENTS.path(known.namespace, known.name),
                 _ENCODE(patch),
                 content_type=MERGE,
                 accept=METADATA_ONLY,

@@ -5,8 +5,8 @@ from typing import Any, Final
 import msgspec
 
 from pumice.adapters.kubernetes.errors import ApiError, KubernetesError
+from pumice.adapters.kubernetes.object_head import HEAD
 from pumice.adapters.kubernetes.quantities import shown_time
-from pumice.adapters.kubernetes.reflector import Head
 from pumice.adapters.kubernetes.resources import PODS
 from pumice.adapters.kubernetes.results import result_of, result_of_write
 from pumice.adapters.kubernetes.session import METADATA_ONLY, STRATEGIC, ApiSession, Fence
@@ -15,7 +15,6 @@ from pumice.adapters.runtime.world import DONE, ApplyResult
 from pumice.v1.decision_pb2 import Evict
 
 _ENCODE: Final = msgspec.json.Encoder().encode
-_HEAD: Final = msgspec.json.Decoder(Head)
 
 
 class KubernetesEvictor:
@@ -62,7 +61,7 @@ class KubernetesEvictor:
             seconds=self._seconds,
             fence=self._fence,
         )
-        return _HEAD.decode(body).metadata.resource_version
+        return HEAD.decode(body).metadata.resource_version
 
     async def _delete(self, order: Evict, version: str) -> None:
         preconditions = {"uid": order.uid, "resourceVersion": version}

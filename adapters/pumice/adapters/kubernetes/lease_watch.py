@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.reflector import Head
+from pumice.adapters.kubernetes.object_head import Head
 from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.runtime.objects import KindNumber

@@ -9,9 +9,10 @@ from typing import Final
 
 import msgspec
 
+from pumice.adapters.kubernetes.errors import one_line
 from pumice.adapters.kubernetes.group_precedence import GroupPrecedence
+from pumice.adapters.kubernetes.object_head import Head, HeadMetadata
 from pumice.adapters.kubernetes.object_index import ObjectIndex, group_version
-from pumice.adapters.kubernetes.reflector import Head, HeadMetadata
 from pumice.adapters.kubernetes.resources import POD_GROUPS, QUEUES, Resource
 from pumice.adapters.kubernetes.selection import FILTERED, Selection, Source
 from pumice.adapters.runtime.metrics import Metrics
@@ -120,6 +121,10 @@ class ObjectStore:
             decode(self._kind, raw, seen)
         except ManifestError as error:
             self._report(metadata, error)
+            return
+        except Exception as error:
+            # No object, whatever it holds, may stop the others.
+            self._report(metadata, ManifestError(f"{type(error).__name__}: {one_line(error)}"))
             return
         if self._invalid:
             self._invalid.pop(metadata.uid, None)

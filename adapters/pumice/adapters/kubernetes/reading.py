@@ -3,16 +3,14 @@
 import msgspec
 
 from pumice.adapters.kubernetes.errors import NOT_FOUND, ApiError, KubernetesError, one_line
+from pumice.adapters.kubernetes.object_head import HEAD
 from pumice.adapters.kubernetes.object_index import ObjectIndex
-from pumice.adapters.kubernetes.reflector import Head
 from pumice.adapters.kubernetes.resources import PODS, Resource, resources_of
 from pumice.adapters.kubernetes.selection import Selection
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.world import ReadError, Reading
 from pumice.manifests import ManifestError, decode
-
-_HEAD = msgspec.json.Decoder(Head)
 
 
 class ObjectReader:
@@ -50,7 +48,7 @@ class ObjectReader:
         except KubernetesError as error:
             raise ReadError(one_line(error)) from error
         try:
-            head = _HEAD.decode(body).metadata
+            head = HEAD.decode(body).metadata
             found = decode(resource.kind, body)
         except (ManifestError, msgspec.MsgspecError) as error:
             raise ReadError(one_line(error)) from error

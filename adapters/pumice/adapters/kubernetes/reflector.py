@@ -17,12 +17,14 @@ import msgspec
 from pumice.adapters.kubernetes.errors import (
     EXPIRED,
     NOT_FOUND,
+    THROTTLED,
     ApiError,
     KubernetesError,
     LostAnswerError,
     MissingRightsError,
     one_line,
 )
+from pumice.adapters.kubernetes.object_head import HEAD, UNREADABLE, Head
 from pumice.adapters.kubernetes.refusals import failure
 from pumice.adapters.kubernetes.resources import Resource
 from pumice.adapters.kubernetes.retries import RetryPolicy
@@ -51,33 +53,11 @@ _STEADY_SECONDS: Final = 120.0
 # Delays after watches that end within _SHORT_SECONDS.
 _WATCH_BACKOFF: Final = Backoff(0.5, 10.0)
 _SHORT_SECONDS: Final = 1.0
-# A watch that cannot be opened so many times is given up for a new list.
-_WATCH_TRIES: Final = 5
+# So many watches in a row may be refused or stay silent; then the version is given up for a new
+# list. A server that cannot be reached, or is busy, does not count.
+_FRUITLESS_WATCHES: Final = 3
 # A resource without an open watch for so long is stale.
 _STALE_SECONDS: Final = 60.0
-
-
-class Owner(msgspec.Struct, gc=False):
-    """The owner of an object."""
-
-    name: str = ""
-
-
-class HeadMetadata(msgspec.Struct, rename="camel", gc=False):
-    """The part of an object's metadata that identifies it."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-    owner_references: list[Owner] | None = None
-
-
-class Head(msgspec.Struct, gc=False):
-    """The part of an object that the reflector needs."""
-
-    metadata: HeadMetadata = msgspec.field(default_factory=HeadMetadata)
 
 
 class _Listing(msgspec.Struct, rename="camel"):
@@ -86,6 +66,7 @@ class _Listing(msgspec.Struct, rename="camel"):
 
 
 class _Page(msgspec.Struct):
+    kind: str = ""
     metadata: _Listing = msgspec.field(default_factory=_Listing)
     items: list[msgspec.Raw] | None = None
 
@@ -99,7 +80,6 @@ class _ErrorObject(msgspec.Struct):
     code: int = 500
 
 
-_HEAD: Final = msgspec.json.Decoder(Head)
 _PAGE: Final = msgspec.json.Decoder(_Page)
 _WATCH_EVENT: Final = msgspec.json.Decoder(_WatchEvent)
 _ERROR_OBJECT: Final = msgspec.json.Decoder(_ErrorObject)
@@ -171,6 +151,7 @@ class Reflector:
         self._version = ""
         self._label = source.resource.full_name
         self._is_watching = False
+        self._fruitless = 0
         # When the store was last known to follow the server.
         self._followed_at = clock.now()
 
@@ -270,19 +251,23 @@ class Reflector:
     async def _page_once(self, query: dict[str, str]) -> _Page:
         try:
             body = await self._api.page(self._path, query, self._list_accept)
-            return _PAGE.decode(body)
+            page = _PAGE.decode(body)
         except MissingRightsError as error:
             # The server checks rights first, so it refuses resources that it does not have.
             if self._discovery.is_absent(self._source):
                 raise ApiError(NOT_FOUND, "NotFound", str(error)) from error
             raise
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise LostAnswerError(f"the answer is not a list: {error}") from error
+        if not page.kind.endswith("List") or not page.metadata.resource_version:
+            # An empty list deletes everything, so nothing else may be taken for one.
+            raise LostAnswerError(f"the answer is not a list: its kind is {page.kind[:80]!r}")
+        return page
 
     def _upsert(self, raw: msgspec.Raw) -> Head | None:
         try:
-            head = _HEAD.decode(raw)
-        except msgspec.MsgspecError as error:
+            head = HEAD.decode(raw)
+        except UNREADABLE as error:
             self._metrics.count("nonsense_objects")
             log.error("an object of %s was left out: %s", self._source.shown, error)
             return None
@@ -297,13 +282,11 @@ class Reflector:
 
     async def _watch(self) -> None:
         """Watches until a new list is needed."""
-        short = 0
+        short = self._fruitless = 0
         while True:
             began = self._clock.now()
             try:
-                async for attempt in self._retries.retrying(
-                    f"watch of {self._source.shown}", tries=_WATCH_TRIES
-                ):
+                async for attempt in self._retries.retrying(f"watch of {self._source.shown}"):
                     with attempt:
                         await self._watch_once()
             except (KubernetesError, _RelistNeeded) as error:
@@ -338,9 +321,13 @@ class Reflector:
         except KubernetesError as error:
             code = str(error.status) if isinstance(error, ApiError) else "none"
             self._metrics.count("watch_failures", resource=self._label, code=code)
+            if isinstance(error, ApiError) and error.status != THROTTLED:
+                self._give_up_version_after_some(error)
             raise
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if self._version == first:
+                if isinstance(error, TimeoutError):
+                    self._give_up_version_after_some(error)
                 raise LostAnswerError(f"the watch broke: {one_line(error)}") from error
             # It made progress, so the next one may begin without a delay.
             log.info("watch of %s broke: %s", self._source.shown, one_line(error))
@@ -351,6 +338,11 @@ class Reflector:
             self._metrics.observe(
                 "watch_duration_seconds", self._clock.now() - began, resource=self._label
             )
+
+    def _give_up_version_after_some(self, error: Exception) -> None:
+        self._fruitless += 1
+        if self._fruitless >= _FRUITLESS_WATCHES:
+            raise _RelistNeeded(one_line(error)) from error
 
     async def _read(self, content: aiohttp.StreamReader) -> None:
         rest = b""
@@ -368,9 +360,10 @@ class Reflector:
         try:
             event = _WATCH_EVENT.decode(line)
             head = self._apply(event)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             # The next watch would begin with the same line.
             raise _RelistNeeded(f"an event that cannot be read: {error}") from error
+        self._fruitless = 0
         if head is not None and head.metadata.resource_version:
             self._version = head.metadata.resource_version
 
@@ -379,12 +372,12 @@ class Reflector:
             case "ADDED" | "MODIFIED":
                 return self._upsert(event.object)
             case "DELETED":
-                head = _HEAD.decode(event.object)
+                head = HEAD.decode(event.object)
                 self._store.delete(head)
                 return head
             case "BOOKMARK":
                 self._metrics.count("bookmarks", resource=self._label)
-                return _HEAD.decode(event.object)
+                return HEAD.decode(event.object)
             case "ERROR":
                 error = failure(_ERROR_OBJECT.decode(event.object).code, bytes(event.object))
                 self._metrics.count("watch_failures", resource=self._label, code=str(error.status))

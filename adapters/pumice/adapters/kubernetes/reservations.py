@@ -16,6 +16,7 @@ from pumice.adapters.kubernetes.errors import (
     NOT_FOUND,
     UNPROCESSABLE,
     ApiError,
+    LostAnswerError,
     one_line,
 )
 from pumice.adapters.kubernetes.node_affinity import Term, is_satisfied
@@ -230,9 +231,12 @@ class ReservationWriter:
                 return None
             raise
         try:
-            return _OBJECT.decode(body)
+            found = _OBJECT.decode(body)
         except msgspec.MsgspecError as error:
             raise VolumeError(f"{path} cannot be read: {error}") from error
+        if not found.metadata.uid:
+            raise LostAnswerError(f"the answer to GET {path} is not an object")
+        return found
 
     async def _patch(self, path: str, patch: dict[str, Any]) -> None:
         try:

@@ -63,6 +63,7 @@ _SIGS: Final = "scheduling.sigs.dev"
 NODES: Final = Resource(kinds.KIND_NODE, "Node", "nodes")
 PODS: Final = Resource(kinds.KIND_POD, "Pod", "pods", namespaced=True)
 VOLUMES: Final = Resource(kinds.KIND_PERSISTENT_VOLUME, "PersistentVolume", "persistentvolumes")
+EVENTS: Final = Resource(kinds.KIND_UNSPECIFIED, "Event", "events", namespaced=True)
 CLAIMS: Final = Resource(
     kinds.KIND_PERSISTENT_VOLUME_CLAIM,
     "PersistentVolumeClaim",

@@ -18,13 +18,12 @@ from pumice.adapters.kubernetes.errors import (
     NotLeadingError,
     one_line,
 )
-from pumice.adapters.kubernetes.reflector import Head
+from pumice.adapters.kubernetes.object_head import HEAD
 from pumice.adapters.kubernetes.session import METADATA_ONLY, ApiSession
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 
 log = logging.getLogger(__name__)
 
-_HEAD = msgspec.json.Decoder(Head)
 _CODES = {
     FORBIDDEN: ApplyCode.FORBIDDEN,
     NOT_FOUND: ApplyCode.NOT_FOUND,
@@ -69,12 +68,12 @@ async def result_of_write(
         return result_of(error)
     try:
         body = await api.call("GET", path, accept=METADATA_ONLY, seconds=seconds)
-        found = _HEAD.decode(body).metadata
+        found = HEAD.decode(body).metadata
     except ApiError as reading:
         return result_of(reading if reading.status == NOT_FOUND else error)
     except (KubernetesError, msgspec.MsgspecError):
         return result_of(error)
-    if found.uid != uid:
+    if found.uid and found.uid != uid:
         reason = f"the object has the uid {found.uid}, not {uid}"
         return ApplyResult(ApplyCode.OTHER_UID, reason, version=found.resource_version)
     return result_of(error)

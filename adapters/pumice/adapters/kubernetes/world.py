@@ -285,7 +285,7 @@ class KubernetesWorld:
 
     def _report(self, kind: KindNumber, about: Named, reason: str, message: str) -> None:
         """Queues a warning event, the last one for each object."""
-        if self._options.read_only:
+        if self._options.read_only or not (about.uid and about.name):
             return
         event = Event(
             kind=kind,

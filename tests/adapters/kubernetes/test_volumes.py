@@ -202,7 +202,7 @@ async def test_what_cannot_be_undone_now_is_undone_later(
         await until(lambda: refs(fake_api) == [] or metrics.counted("volume_undos"))
     await until(lambda: refs(fake_api) == [])
     assert metrics.counted("volume_undos", result="failed") == 3
-    assert "volume_reservations 0.0" in metrics.render().decode()
+    await until(lambda: "volume_reservations 0.0" in metrics.render().decode())
 
 
 async def test_a_pod_that_was_bound_keeps_its_volumes_though_the_answer_was_lost(

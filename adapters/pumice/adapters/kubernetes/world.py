@@ -24,6 +24,7 @@ from pumice.adapters.kubernetes.errors import (
 from pumice.adapters.kubernetes.events import EventRecorder
 from pumice.adapters.kubernetes.evictor import KubernetesEvictor
 from pumice.adapters.kubernetes.group_precedence import GroupPrecedence
+from pumice.adapters.kubernetes.object_head import Head, HeadMetadata
 from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.object_store import (
     InvalidObject,
@@ -33,7 +34,7 @@ from pumice.adapters.kubernetes.object_store import (
 from pumice.adapters.kubernetes.options import KubernetesOptions
 from pumice.adapters.kubernetes.queues import QueueMaker
 from pumice.adapters.kubernetes.reading import ObjectReader
-from pumice.adapters.kubernetes.reflector import Head, HeadMetadata, Reflector, Store
+from pumice.adapters.kubernetes.reflector import Reflector, Store
 from pumice.adapters.kubernetes.reservations import ReservationWriter
 from pumice.adapters.kubernetes.resources import QUEUES, Resource
 from pumice.adapters.kubernetes.retries import RetryPolicy

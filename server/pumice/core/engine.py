@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pumice.core.cache import checkpoint
@@ -49,8 +49,6 @@ DEFAULT_CONFIGURATION = Configuration(
     ),
 )
 T = TypeVar("T")
-_VIEWS_KEPT_SESSIONS = 60
-_MOST_VIEWS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +102,11 @@ class Engine:
             return
         self.registry = self.registry.for_compat(settings.compat)
         old, self.cache = self.cache, self.registry.mode.cache(settings)
-        self.cache.assumptions = old.assumptions
-        self.cache.broken = old.broken
         self._views = ClassViews()
-        for item in old.objects():
-            self.cache.upsert(item)
-        # Only now: it takes what it is told for news.
-        self.cache.ledger = old.ledger
+        taken = checkpoint.take(old, self.session)
+        # Every job may have other pods now, and is looked at again.
+        jobs = tuple(replace(memory, closed=False) for memory in taken.jobs)
+        checkpoint.give_back(self.cache, replace(taken, jobs=jobs))
         self.cache.version += old.version + 1
         self.cache.stirred += old.stirred + 1
 
@@ -205,7 +201,8 @@ class Engine:
         """Runs one session. A plugin that raises is left out, and the session starts over."""
         self.session += 1
         self.cache.settle()
-        self.cache.classes.prune()
+        for number in self.cache.forget_classes():
+            self._views.forget(number)
         left_out: dict[str, PluginFault] = {}
         while True:
             session = self.registry.mode.session(
@@ -320,7 +317,7 @@ class Engine:
         self._assume(decisions, session.now_ns)
         self._assume_statuses(statuses)
         note_closed(session, concerned, touched)
-        self._views.prune(self.session, _VIEWS_KEPT_SESSIONS, _MOST_VIEWS)
+        self._views.release(self.session)
         self.accounts, self.waits = session.accounts, waits_of(session)
         events = events_of(session, statuses)
         let_rest(session, self.waits)
@@ -391,6 +388,7 @@ class Engine:
             return question(session)
         finally:
             session.abandon()
+            self._views.release(session.number)
 
 
 def _earliest(times: Iterable[int | None]) -> int | None:

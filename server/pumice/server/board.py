@@ -191,7 +191,7 @@ class Board:
         engine = state.engine
         cache, configuration = engine.cache, engine.configuration
         kept = self._kept
-        if kept is None or kept.cache is not cache:
+        if kept is None or kept.cache is not cache or cache.roster.unread is None:
             kept = self._kept = _Kept(cache)
             cache.roster.unread = set(cache.jobs)
         self._see_jobs(kept)

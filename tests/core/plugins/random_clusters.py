@@ -84,7 +84,9 @@ class RandomCluster:
             unschedulable=self._maybe(0.1),
             images=images,
         )
-        return offering(made, **{"nvidia.com/gpu": 8000}) if self._maybe(0.4) else made
+        # Some node has cards: a class that no node can ever take is not scored at all.
+        has_cards = self._maybe(0.4) or name == "n0"
+        return offering(made, **{"nvidia.com/gpu": 8000}) if has_cards else made
 
     def selector(self) -> LabelSelector | None:
         pick = self.chance.choice

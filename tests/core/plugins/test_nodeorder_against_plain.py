@@ -10,7 +10,7 @@ from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
 from tests.core.builders import queue
 from tests.core.plugins import plain_filters, plain_scores
-from tests.core.plugins.opened import Opened, options
+from tests.core.plugins.opened import GPU, Opened, offering, options
 from tests.core.plugins.random_clusters import RandomCluster
 from tests.core.plugins.test_predicates_against_plain import groups, place, world_of
 from tests.core.plugins.verdicts import scores
@@ -96,6 +96,7 @@ def test_the_short_way_of_the_default_weights_leads_to_the_same_sum(seed: int) -
     cluster = RandomCluster(seed)
     # Without nodes that have no cpu: these take the long way.
     cluster.nodes = [n for n in cluster.nodes if dict(n.allocatable)["cpu"]]
+    cluster.nodes[:1] = [offering(n, **{GPU: 8000}) for n in cluster.nodes[:1]]
     names = {n.name for n in cluster.nodes}
     cluster.running = [p for p in cluster.running if p.node_name in names]
     opened = opened_over(cluster, leastrequested=1, balancedresource=1)

@@ -99,7 +99,8 @@ def test_cards_count_when_the_pod_asks_for_them_and_the_node_has_them() -> None:
     lopsided = asking(pod("p", "g"), (("cpu", 2000), ("memory", 8 * GIB), (GPU, 8000)))
     # 0.5, 0.5, 1: the deviation is 0.2357, so 76; 50 + (50 + 76 - 100) / 2 = 63.
     assert score(with_cards, lopsided, balancedresource=1) == 63
-    assert score(node("n1", 4, 16), lopsided, balancedresource=1) == 75
+    without = offering(node("n1", 4, 16), **{GPU: 0})
+    assert score(without, lopsided, balancedresource=1) == 75
     plain = asking(pod("p", "g"), (("cpu", 2000), ("memory", 8 * GIB)))
     assert score(with_cards, plain, balancedresource=1) == 75
 

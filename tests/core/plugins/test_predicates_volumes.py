@@ -133,7 +133,7 @@ def test_the_request_follows_claims_volumes_and_classes_that_come_later() -> Non
 
 
 def test_the_request_of_a_running_pod_follows_too() -> None:
-    opened = opened_with(node("n1"), using("p", "c", on="n1"))
+    opened = opened_with(node("n1"), limit(5), using("p", "c", on="n1"))
     opened.engine.apply([Upserted(part) for part in attachable("c")])
     opened.engine.cache.settle()
     assert asks_for(opened) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.entries import csi_resource
@@ -11,9 +12,6 @@ from pumice.core.model.pod import Pod, PodSpec
 
 if TYPE_CHECKING:
     from pumice.core.cache.members import TaskCache
-
-# Beyond so many remembered specs the ones without tasks are forgotten.
-_MANY_SPECS = 10_000
 
 _Counts = tuple[tuple[str, int], ...]
 
@@ -27,7 +25,12 @@ class ClassRegistry:
         self._by_spec: dict[PodSpec, TaskClass] = {}
         self._with_volumes: dict[tuple[PodSpec, _Counts], TaskClass] = {}
         self._made = 0
-        self._prune_above = _MANY_SPECS
+        # Classes whose last task went since the last session, by number.
+        self._unused: dict[int, TaskClass] = {}
+
+    def __iter__(self) -> Iterator[TaskClass]:
+        yield from self._by_spec.values()
+        yield from self._with_volumes.values()
 
     def knows(self, pod: Pod) -> bool:
         """Whether its class is known by its spec alone: then it can be used."""
@@ -57,7 +60,8 @@ class ClassRegistry:
     def _make(self, spec: PodSpec, extra: _Counts) -> TaskClass:
         self._made += 1
         class_ = self._cache.class_type(self._made, spec, (*spec.requests, *extra))
-        self._cache.table.want_class(class_)
+        class_.extra = extra
+        self._unused[class_.number] = class_
         self._cache.pods.notice(class_)
         return class_
 
@@ -84,12 +88,22 @@ class ClassRegistry:
             return ""
         return storage_class.csi_driver_name or storage_class.provisioner
 
-    def prune(self) -> None:
-        """Forgets specs that no task has any more, when there are many."""
-        if len(self._by_spec) + len(self._with_volumes) <= self._prune_above:
-            return
-        used = {task.class_.number for task in self._cache.tasks.values()}
-        self._by_spec = {k: c for k, c in self._by_spec.items() if c.number in used}
-        self._with_volumes = {k: c for k, c in self._with_volumes.items() if c.number in used}
-        left = len(self._by_spec) + len(self._with_volumes)
-        self._prune_above = max(_MANY_SPECS, 2 * left)
+    # Classes without tasks.
+
+    def count(self, class_: TaskClass, number: int) -> None:
+        """So many tasks of a class came, or went."""
+        class_.task_count += number
+        if class_.task_count:
+            self._unused.pop(class_.number, None)
+        else:
+            self._unused[class_.number] = class_
+
+    def forget_unused(self) -> list[TaskClass]:
+        """Forgets the classes that no task has any more."""
+        gone, self._unused = list(self._unused.values()), {}
+        for class_ in gone:
+            if self._by_spec.get(class_.spec) is class_:
+                del self._by_spec[class_.spec]
+            else:
+                self._with_volumes.pop((class_.spec, class_.extra), None)
+        return gone

@@ -192,7 +192,7 @@ class ClusterCache(TaskCache):
             case PriorityClass():
                 self._reprioritise()
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
-                self.storage_told(gone)
+                self.storage_gone(gone)
 
     # Before a session.
 
@@ -207,6 +207,9 @@ class ClusterCache(TaskCache):
                 again.told = task.told
                 self._enter(again)
         self.table.settle()
+        self.evictable.release()
+        self.labels.forget_outdated()
+        self.workload_selectors.forget_outdated()
 
     # Priorities.
 

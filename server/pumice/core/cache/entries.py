@@ -13,7 +13,7 @@ _NO_LIMIT = 2**31 - 1
 class NodeEntry:
     """A node and the tasks on it; tasks may be known before the node is."""
 
-    __slots__ = ("csi_limits", "name", "node", "row", "tasks")
+    __slots__ = ("counted_names", "csi_limits", "name", "node", "row", "tasks")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -21,6 +21,8 @@ class NodeEntry:
         # By uid: a pod may come before the end of its predecessor of the same name is told.
         self.tasks: dict[str, Task] = {}
         self.csi_limits: tuple[tuple[str, int], ...] = ()
+        # The resources that the table has counted for this node.
+        self.counted_names: tuple[str, ...] = ()
         # -1: not in the arrays (yet); its tasks are counted when it gets a row.
         self.row = -1
 
@@ -34,6 +36,13 @@ class NodeEntry:
         for driver, limit in self.csi_limits:
             total.scalars[csi_resource(driver)] = _NO_LIMIT if limit < 0 else limit
         return total
+
+    def resource_names(self) -> tuple[str, ...]:
+        """The resources that the node offers, be it with nothing of them."""
+        if self.node is None:
+            return ()
+        limits = (csi_resource(driver) for driver, _ in self.csi_limits)
+        return tuple(dict.fromkeys((*(name for name, _ in self.node.allocatable), *limits)))
 
     def offer(self) -> tuple[object, ...]:
         """All that ``allocatable`` follows from."""

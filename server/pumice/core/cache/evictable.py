@@ -34,11 +34,13 @@ class EvictableTasks:
         self._position = -1
         # Grows when the arrays are made anew: everything kept by their positions is void.
         self.generation = 0
+        self._is_used = False
         self._make()
 
     def sync(self) -> None:
         """Brings the states up to date; call before reading."""
         table = self._table
+        self._is_used = True
         if self._layout != table.layout:
             self._make()
             return
@@ -50,14 +52,21 @@ class EvictableTasks:
                 return
         self._position = table.changes
 
-    def _make(self) -> None:
+    def release(self) -> None:
+        """Before a session: where the last one did not read the arrays, no task is kept in them."""
+        if not self._is_used and self.tasks:
+            self._make(empty=True)
+            self._layout = -1
+        self._is_used = False
+
+    def _make(self, *, empty: bool = False) -> None:
         table = self._table
         tasks: list[Task] = []
         job_ids: dict[str, int] = {}
         starts, jobs, bound = [0], [], []
         last, number = "", -1
         for entry in table.rows:
-            for task in entry.tasks.values():
+            for task in () if empty else entry.tasks.values():
                 status = task.status
                 if status is _RUNNING or status is _BOUND:
                     job_id = task.job_id

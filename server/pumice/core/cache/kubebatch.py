@@ -21,6 +21,7 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.fit import Mask
 from pumice.core.model.group import PodDisruptionBudget, PodGroup, Queue, QueueState
+from pumice.core.model.integers import exact_sums
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.model.resources import Resources
 from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE, counts
@@ -181,13 +182,26 @@ class KubeBatchCache(ClusterCache):
             if column not in (CPU_COLUMN, MEMORY_COLUMN):
                 over &= table.used[column] > tolerance
             good &= ~over
+        if any(self._lacks_column(class_) for class_ in self.classes):
+            for entry in table.rows:
+                if any(self._lacks_column(task.class_) for task in entry.tasks.values()):
+                    good[entry.row] = False
         return good
+
+    def _lacks_column(self, class_: TaskClass) -> bool:
+        """Whether tasks of the class use a resource that no node offers."""
+        table = self.table
+        return any(
+            amount > KUBE_BATCH_TOLERANCE.of(name) and table.column_of(name) is None
+            for name, amount in class_.request.scalars.items()
+            if counts(name)
+        )
 
     def session_total(self) -> Resources:
         table, good = self.table, self.in_sync()
-        sums = table.allocatable[:, good].astype(np.int64).sum(axis=1)
+        sums = exact_sums(table.allocatable[:, good])
         return Resources.of(
-            (name, int(total))
+            (name, total)
             for column, (name, total) in enumerate(zip(table.columns, sums, strict=True))
             if counts(name) and (total or column in (CPU_COLUMN, MEMORY_COLUMN))
         )

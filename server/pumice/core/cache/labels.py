@@ -18,6 +18,7 @@ from pumice.core.model.selectors import (
 )
 
 _ABSENT = -1
+_NO_LABEL = ""
 _REPELLING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 
@@ -42,21 +43,27 @@ class NodeLabels:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._columns: dict[str, LabelColumn] = {}
+        # The keys of all labels that nodes have; any other key has one column for all.
+        self._keys: frozenset[str] = frozenset()
         self._taint_sets: tuple[NDArray[np.int32], list[tuple[Taint, ...]]] | None = None
         self._unschedulable: Mask | None = None
         self._version = (-1, -1)
 
-    def _refresh(self) -> None:
+    def forget_outdated(self) -> None:
+        """Drops what was found out about nodes that have changed since."""
         version = (self._table.layout, self._table.objects_version)
         if version != self._version:
             self._columns.clear()
+            self._keys = frozenset()
             self._taint_sets = None
             self._unschedulable = None
             self._version = version
 
     def column(self, key: str) -> LabelColumn:
-        self._refresh()
-        column = self._columns.get(key)
+        self.forget_outdated()
+        if not self._columns:
+            self._find_keys()
+        column = self._columns.get(key if key in self._keys else _NO_LABEL)
         if column is None:
             values: dict[str, int] = {}
             codes = np.full(len(self._table), _ABSENT, dtype=np.int32)
@@ -67,9 +74,15 @@ class NodeLabels:
             column = self._columns[key] = LabelColumn(codes, values)
         return column
 
+    def _find_keys(self) -> None:
+        nodes = [entry.node for entry in self._table.rows if entry.node]
+        self._keys = frozenset().union(*(node.labels for node in nodes))
+        codes = np.full(len(self._table), _ABSENT, dtype=np.int32)
+        self._columns[_NO_LABEL] = LabelColumn(codes, {})
+
     def taint_sets(self) -> tuple[NDArray[np.int32], list[tuple[Taint, ...]]]:
         """A code a node for its taints: few nodes differ in them."""
-        self._refresh()
+        self.forget_outdated()
         if self._taint_sets is None:
             codes = np.zeros(len(self._table), dtype=np.int32)
             known: dict[tuple[Taint, ...], int] = {}
@@ -81,7 +94,7 @@ class NodeLabels:
 
     def unschedulable(self) -> Mask:
         """Nodes that are closed to new pods."""
-        self._refresh()
+        self.forget_outdated()
         if self._unschedulable is None:
             closed = [bool(e.node and e.node.unschedulable) for e in self._table.rows]
             self._unschedulable = np.array(closed, dtype=np.bool_)

@@ -111,6 +111,7 @@ class TaskCache(StorageCache):
         make = self.task_type
         tasks = {uid: make(pod, class_, job_id) for uid, pod in zip(uids, pods, strict=True)}
         self.tasks.update(tasks)
+        self.classes.count(class_, len(tasks))
         status = status_of(first)
         if first.node_name and status not in COMPLETED:
             self.table.add_alike(tasks)
@@ -218,6 +219,7 @@ class TaskCache(StorageCache):
 
     def _enter(self, task: Task) -> None:
         self.tasks[task.uid] = task
+        self.classes.count(task.class_, 1)
         if task.node_name and task.status not in COMPLETED:
             self.table.add_task(task)
             if not self.table.unsettled:
@@ -232,6 +234,7 @@ class TaskCache(StorageCache):
 
     def _forget(self, task: Task) -> None:
         del self.tasks[task.uid]
+        self.classes.count(task.class_, -1)
         if task.ledger_status is not None:
             self._kube(task, -1)
             self.table.remove_task(task)
@@ -275,6 +278,13 @@ class TaskCache(StorageCache):
             self._forget(task)
             self.version += 1
             self.stirred += 1
+
+    def forget_classes(self) -> list[int]:
+        """Forgets the classes that no task has any more; returns their numbers."""
+        gone = self.classes.forget_unused()
+        if gone:
+            self.pods.forget_classes(gone)
+        return [class_.number for class_ in gone]
 
     # Decisions.
 

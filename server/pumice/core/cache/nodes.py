@@ -7,14 +7,17 @@ scores) has to compute again only what was touched since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core import kernel
-from pumice.core.cache.entries import NodeEntry, csi_resource
+from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import ClassWeights, Task, TaskClass
+from pumice.core.model.fit import Mask
+from pumice.core.model.integers import exact_sums
 from pumice.core.model.node import Node
 from pumice.core.model.resources import CPU, MEMORY, PODS, Resources
 from pumice.core.model.status import TaskStatus
@@ -22,13 +25,18 @@ from pumice.core.model.tolerance import Tolerance
 
 Floats = NDArray[np.float64]
 
-CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN = 0, 1, 2
-_FIXED_COLUMNS = (CPU, MEMORY, PODS)
+CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, ABSENT_COLUMN = 0, 1, 2, 3
+# The name of a column that is zero everywhere: it stands for every resource that no node offers.
+_ABSENT = ""
+_FIXED_COLUMNS = (CPU, MEMORY, PODS, _ABSENT)
 _RELEASING = TaskStatus.RELEASING
 
 
 class NodeTable:
-    """Amounts of every node by resource: arrays of shape (resources, nodes)."""
+    """Amounts of every node by resource: arrays of shape (resources, nodes).
+
+    There is a column for each resource that some node offers, whatever pods ask for.
+    """
 
     def __init__(self) -> None:
         self.entries: dict[str, NodeEntry] = {}
@@ -48,7 +56,8 @@ class NodeTable:
         # None: nothing that is short fits.
         self.tolerance: Tolerance | None = None
         self._scalar_names: tuple[int, list[str]] = (-1, [])
-        self._wanted_columns: set[str] = set(_FIXED_COLUMNS)
+        # How many nodes offer a resource.
+        self._offering_nodes: Counter[str] = Counter()
         # Rows are about to move. Till then nothing is counted: nodes that it would be counted on
         # are noted instead.
         self._moved = False
@@ -70,6 +79,10 @@ class NodeTable:
         )
         self.kube_non_zero = self.amounts[5 * width : 5 * width + 2]
         self.kube_pods = self.amounts[5 * width + 2]
+        # Shared by all classes that fit nowhere, and never written to.
+        self.nowhere: Mask = np.zeros(count, dtype=np.bool_)
+        self.nothing: Floats = np.zeros(count)
+        self.never: Floats = np.full(count, -np.inf)
         # The number of the last change of each row.
         self.changes += 1
         self.stamps: NDArray[np.int64] = np.full(count, self.changes, dtype=np.int64)
@@ -98,16 +111,17 @@ class NodeTable:
 
     def set_node(self, node: Node) -> None:
         entry = self.entry(node.name)
-        self._want_columns(name for name, _ in node.allocatable)
         entry.node = node
+        self._count_offer(entry)
         self._changed(entry)
 
     def set_csi_limits(self, name: str, limits: tuple[tuple[str, int], ...]) -> None:
         entry = self.entry(name)
         if entry.csi_limits != limits:
             entry.csi_limits = limits
-            self._want_columns(csi_resource(driver) for driver, _ in limits)
+            self._count_offer(entry)
             self._changed(entry)
+        self.forget_if_empty(entry)
 
     def remove_node(self, name: str) -> None:
         """The node is gone; its tasks stay known until their own end is told."""
@@ -115,6 +129,7 @@ class NodeTable:
         if entry is None:
             return
         entry.node = None
+        self._count_offer(entry)
         self._moved = True
         self.objects_version += 1
         self.forget_if_empty(entry)
@@ -122,6 +137,7 @@ class NodeTable:
     def forget_if_empty(self, entry: NodeEntry) -> None:
         if entry.node is None and not entry.tasks and not entry.csi_limits:
             self.entries.pop(entry.name, None)
+            self._uncounted.discard(entry.name)
             self._moved = self._moved or entry.row >= 0
 
     def _changed(self, entry: NodeEntry) -> None:
@@ -132,14 +148,22 @@ class NodeTable:
         else:
             self._fill_row(entry)
 
-    def want_class(self, class_: TaskClass) -> None:
-        self._want_columns(name for name, _ in class_.amounts)
-
-    def _want_columns(self, names: Iterable[str]) -> None:
-        for name in names:
-            if name not in self._wanted_columns:
-                self._wanted_columns.add(name)
-                self._moved = True
+    def _count_offer(self, entry: NodeEntry) -> None:
+        """Counts the resources that a node offers now; the first and the last one move columns."""
+        names = entry.resource_names()
+        if names == entry.counted_names:
+            return
+        counts = self._offering_nodes
+        before = len(counts)
+        counts.update(names)
+        moved = len(counts) != before
+        for name in entry.counted_names:
+            counts[name] -= 1
+            if not counts[name]:
+                del counts[name]
+                moved = True
+        entry.counted_names = names
+        self._moved = self._moved or moved
 
     # Tasks come, go and change their status; each status weighs on the ledger in its own way.
 
@@ -247,12 +271,13 @@ class NodeTable:
 
     def weights(self, class_: TaskClass) -> ClassWeights:
         """What a task of the class does to ``amounts``, by status."""
-        if class_.layout != self.layout:
+        weights = class_.weights
+        if weights is None or class_.layout != self.layout:
             get = class_.request.get
             vector = np.array([get(name) for name in self.columns], dtype=np.float64)
-            class_.weights = ClassWeights(vector, class_)
+            weights = class_.weights = ClassWeights(vector, class_)
             class_.layout = self.layout
-        return class_.weights
+        return weights
 
     def vector(self, class_: TaskClass) -> Floats:
         """The class's request by column."""
@@ -266,7 +291,7 @@ class NodeTable:
             return
         self._moved = False
         self.layout += 1
-        columns = [*_FIXED_COLUMNS, *sorted(self._wanted_columns - set(_FIXED_COLUMNS))]
+        columns = [*_FIXED_COLUMNS, *sorted(self._offering_nodes.keys() - set(_FIXED_COLUMNS))]
         same_columns, self.columns = columns == self.columns, columns
         self.rows = [self.entries[n] for n in sorted(self.entries) if self.entries[n].node]
         self.names = [entry.name for entry in self.rows]
@@ -368,10 +393,8 @@ class NodeTable:
         return self._sum(self.used)
 
     def _sum(self, amounts: Floats) -> Resources:
-        # Every single amount is a whole number below 2^53; their sum may be larger.
-        sums = amounts.astype(np.int64).sum(axis=1)
         return Resources.of(
-            (name, int(total))
-            for name, total in zip(self.columns, sums, strict=True)
+            (name, total)
+            for name, total in zip(self.columns, exact_sums(amounts), strict=True)
             if total or name in (CPU, MEMORY)
         )

@@ -20,10 +20,9 @@ from pumice.core.model.pod import HostPort, PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import LabelSelector
 
 Counts = NDArray[np.int64]
+ANY_ADDRESS = "0.0.0.0"
 
-# Beyond so many the ones without pods, or without questions in recent sessions, are let go.
-_MANY_TERMS = 2_000
-_MANY_TALLIES = 500
+# A tally that no session asked for is kept for so many sessions.
 _KEPT_SESSIONS = 10
 
 
@@ -134,6 +133,10 @@ class TermBook:
             found.append(known)
         return found
 
+    def forget_class(self, number: int) -> None:
+        for key in [key for key in self._by_class if key[0] == number]:
+            del self._by_class[key]
+
     def find(self, task: Task) -> list[ExistingTerm]:
         """The terms whose selector selects the task; namespaces are the caller's to compare."""
         if not self._terms:
@@ -141,9 +144,11 @@ class TermBook:
         return [term for term in self._book.find(task.pod.labels) if term.rows]
 
     def prune(self) -> None:
-        if len(self._terms) <= _MANY_TERMS:
+        """Forgets the terms that no pod has any more, when most are of that kind."""
+        live = {key: term for key, term in self._terms.items() if term.rows}
+        if 2 * len(live) >= len(self._terms):
             return
-        self._terms = {key: term for key, term in self._terms.items() if term.rows}
+        self._terms = live
         self._by_class.clear()
         self._book = SelectorBook()
         for (spec, _, _), term in self._terms.items():
@@ -190,8 +195,8 @@ class PodIndex:
         self.anti_affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
         self.required_anti = TermBook(_required_anti)
         self.preferred = TermBook(self._preferences)
-        # Used ports: (protocol, port) -> address -> pods by row.
-        self._ports: dict[tuple[str, int], dict[str, Counts]] = {}
+        # Used ports: (protocol, port) -> address -> row -> pods.
+        self._ports: dict[tuple[str, int], dict[str, dict[int, int]]] = {}
         # Pods with volumes: row -> uid -> task.
         self.with_volumes: dict[int, dict[str, Task]] = {}
         # What happened to them in this session: row, task, entered (1) or left (-1).
@@ -231,12 +236,26 @@ class PodIndex:
     def _prune(self) -> None:
         self.required_anti.prune()
         self.preferred.prune()
-        if len(self._tallies) > _MANY_TALLIES:
-            oldest = self._age - _KEPT_SESSIONS
-            self._tallies = {q: t for q, t in self._tallies.items() if t.age > oldest}
-            self._asked = SelectorBook()
-            for question, tally in self._tallies.items():
-                self._asked.add(question.selector, tally)
+        oldest = self._age - _KEPT_SESSIONS
+        kept = {q: t for q, t in self._tallies.items() if t.age > oldest}
+        if len(kept) == len(self._tallies):
+            return
+        self._tallies = kept
+        self._asked = SelectorBook()
+        labels = set()
+        for question, tally in kept.items():
+            self._asked.add(question.selector, tally)
+            demand = demanded(question.selector)
+            labels.add(demand.key if demand else "")
+        self._by_label = {key: tasks for key, tasks in self._by_label.items() if key in labels}
+
+    def forget_classes(self, classes: Iterable[TaskClass]) -> None:
+        """No task has these classes any more."""
+        for class_ in classes:
+            if class_.number in self._special:
+                self._special.discard(class_.number)
+                self.required_anti.forget_class(class_.number)
+                self.preferred.forget_class(class_.number)
 
     def is_concerned_by(self, class_: TaskClass) -> bool:
         """Whether a pod of the class may have to be counted here."""
@@ -259,7 +278,10 @@ class PodIndex:
             if sign > 0:
                 values.setdefault(value, {})[task.uid] = (task, row)
             else:
-                values.get(value, {}).pop(task.uid, None)
+                tasks = values.get(value, {})
+                tasks.pop(task.uid, None)
+                if not tasks:
+                    values.pop(value, None)
 
     def _change_special(self, row: int, task: Task, sign: int) -> None:
         spec = task.class_.spec
@@ -272,7 +294,7 @@ class PodIndex:
             if required or spec.preferred_affinity or spec.preferred_anti_affinity:
                 self.preferred.change(task, row, sign)
         for port in spec.host_ports:
-            self._port(port)[row] += sign
+            self._change_port(port, row, sign)
         if spec.volumes:
             self.volume_log.append((row, task, sign))
             here = self.with_volumes.setdefault(row, {})
@@ -280,19 +302,32 @@ class PodIndex:
                 here[task.uid] = task
             else:
                 here.pop(task.uid, None)
+                if not here:
+                    del self.with_volumes[row]
 
-    def _port(self, port: HostPort) -> Counts:
-        by_ip = self._ports.setdefault((port.protocol, port.port), {})
-        counts = by_ip.get(port.ip)
-        if counts is None:
-            counts = by_ip[port.ip] = np.zeros(len(self._table), dtype=np.int64)
-        return counts
+    def _change_port(self, port: HostPort, row: int, sign: int) -> None:
+        key = (port.protocol, port.port)
+        by_address = self._ports.setdefault(key, {})
+        rows = by_address.setdefault(port.ip, {})
+        rows[row] = rows.get(row, 0) + sign
+        if not rows[row]:
+            del rows[row]
+        if not rows:
+            del by_address[port.ip]
+        if not by_address:
+            del self._ports[key]
 
     # Answering.
 
-    def users_of_port(self, port: HostPort) -> dict[str, Counts]:
-        """Pods by row that use the port with the same protocol, by the address they use it on."""
-        return self._ports.get((port.protocol, port.port), {})
+    def rows_with_port(self, port: HostPort) -> list[int]:
+        """The rows where a pod uses the port so that no other one can."""
+        by_address = self._ports.get((port.protocol, port.port), {})
+        return [
+            row
+            for address, rows in by_address.items()
+            if ANY_ADDRESS in (address, port.ip) or address == port.ip
+            for row in rows
+        ]
 
     def tally(self, question: PodQuestion, sees: Callable[[Task], bool]) -> PodTally:
         """Kept up from now on; ``sees`` says whether a task on a node is in the view now."""

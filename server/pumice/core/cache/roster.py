@@ -8,6 +8,8 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.waiting import WaitingRoom
 
+_MOST_UNREAD = 1_000
+
 
 class Roster:
     """Kept up job by job, so that a session costs what changed and not what runs."""
@@ -64,6 +66,9 @@ class Roster:
         self.changed.clear()
         if self.unread is not None:
             self.unread |= changed
+            if len(self.unread) > _MOST_UNREAD + 2 * len(members):
+                # Nobody has read for long: the reader begins anew.
+                self.unread = None
         self._totals.refresh(members[id_] for id_ in sorted(changed) if id_ in members)
         room = self.waiting
         for id_ in changed:

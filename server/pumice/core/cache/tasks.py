@@ -48,7 +48,17 @@ class ClassWeights:
 class TaskClass:
     """All tasks with one spec: they ask for the same and fit the same nodes."""
 
-    __slots__ = ("amounts", "best_effort", "layout", "number", "request", "spec", "weights")
+    __slots__ = (
+        "amounts",
+        "best_effort",
+        "extra",
+        "layout",
+        "number",
+        "request",
+        "spec",
+        "task_count",
+        "weights",
+    )
 
     def __init__(self, number: int, spec: PodSpec, amounts: tuple[tuple[str, int], ...]) -> None:
         self.number = number
@@ -56,8 +66,12 @@ class TaskClass:
         self.amounts = amounts
         self.request = Resources.of(amounts)
         self.best_effort = self.request.is_empty()
+        # What the volumes of its tasks ask for beside the spec.
+        self.extra: tuple[tuple[str, int], ...] = ()
+        # Tasks in the cache that are of this class.
+        self.task_count = 0
         # Made by the node table, once per layout.
-        self.weights = ClassWeights(np.zeros(0), self)
+        self.weights: ClassWeights | None = None
         self.layout = -1
 
 

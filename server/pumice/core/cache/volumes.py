@@ -130,6 +130,18 @@ class VolumeUsers:
             if not users:
                 self._by_claim.pop(key, None)
 
+    def gone(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+        """An object is gone; its users are looked at again."""
+        self.told(item)
+        match item:
+            case PersistentVolume():
+                self._claim_of_volume.pop(item.name, None)
+            case PersistentVolumeClaim():
+                if self._claim_of_volume.get(item.volume_name) == item.key:
+                    del self._claim_of_volume[item.volume_name]
+            case StorageClass():
+                pass
+
     def told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
         match item:
             case PersistentVolume():
@@ -176,3 +188,7 @@ class StorageCache:
     def storage_told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
         self.ledger.told(item)
         self.volume_users.told(item)
+
+    def storage_gone(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+        self.ledger.told(item)
+        self.volume_users.gone(item)

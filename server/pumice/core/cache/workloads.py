@@ -42,6 +42,11 @@ class WorkloadSelectors:
             tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values)))
         )
 
+    def forget_outdated(self) -> None:
+        """Drops what was found out about workloads that have changed since."""
+        if self._version != self._workloads.version:
+            self._services, self._version = {}, -1
+
     def _refresh(self) -> None:
         if self._version == self._workloads.version:
             return

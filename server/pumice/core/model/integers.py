@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+from numpy.typing import NDArray
+
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}\Z")
 _INT64 = range(-(2**63), 2**63)
 
@@ -14,3 +17,14 @@ def as_integer(text: str) -> int | None:
         return None
     number = int(text)
     return number if number in _INT64 else None
+
+
+_LOW_BITS = 26
+
+
+def exact_sums(amounts: NDArray[np.float64]) -> list[int]:
+    """The sum of each row. An amount is a whole number below 2^53; a sum may be larger than 2^63."""
+    whole = amounts.astype(np.int64)
+    high = (whole >> _LOW_BITS).sum(axis=1).tolist()
+    low = (whole & ((1 << _LOW_BITS) - 1)).sum(axis=1).tolist()
+    return [(h << _LOW_BITS) + part for h, part in zip(high, low, strict=True)]

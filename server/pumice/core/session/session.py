@@ -82,7 +82,6 @@ class Session:
         # Makes the ids of sessions and decisions unique over engines.
         self.id_prefix = ""
         self._views = views
-        self._used_views: dict[int, ClassView] = {}
 
     @property
     def id(self) -> str:
@@ -110,13 +109,7 @@ class Session:
 
     def view(self, task: Task) -> ClassView:
         """What is known of the task's class, up to date."""
-        class_ = task.class_
-        view = self._used_views.get(class_.number)
-        if view is None:
-            view = self._views.view(class_, self.table, self.chains, self.work, self.number)
-            self._used_views[class_.number] = view
-        view.sync()
-        return view
+        return self._views.view(task.class_, self.table, self.chains, self.work, self.number)
 
     def runs_action(self, name: str) -> bool:
         return name in self.configuration.actions

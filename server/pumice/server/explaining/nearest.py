@@ -29,11 +29,10 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
     found, asked = [], dict(task.class_.amounts)
     for row in np.argsort(against, kind="stable")[:count]:
         nearest = explanation_pb2.NearestNode(node=table.names[row])
-        for column, need in view.needs:
+        for name, (column, need) in zip(view.need_names, view.needs, strict=True):
             have = float(table.idle[column, row])
             if have < need:
                 # What is asked for, be less of it enough.
-                name = table.columns[column]
                 nearest.shortages.add(
                     resource=name, need=asked.get(name, int(need)), have=int(have)
                 )
@@ -50,10 +49,10 @@ def too_large(session: Session, task: Task) -> list[explanation_pb2.ResourceShor
     """What it asks for more of than any node has, were it empty; ``have`` is the most there is."""
     table, asked = session.table, dict(task.class_.amounts)
     found = []
-    for column, need in session.view(task).needs:
+    view = session.view(task)
+    for name, (column, need) in zip(view.need_names, view.needs, strict=True):
         most = float(table.allocatable[column].max(initial=0.0))
         if most < need:
-            name = table.columns[column]
             lack = explanation_pb2.ResourceShortage(
                 resource=name, need=asked.get(name, int(need)), have=int(most)
             )

@@ -100,9 +100,7 @@ class KubeBatchPredicatesPlugin:
     def _taken(self, wanted: tuple[HostPort, ...]) -> Mask:
         taken = np.zeros(len(self._session.table), dtype=np.bool_)
         for port in wanted:
-            for address, pods in self._session.cache.pods.users_of_port(port).items():
-                if _ANY_ADDRESS in (address, port.ip) or address == port.ip:
-                    taken |= pods > 0
+            taken[self._session.cache.pods.rows_with_port(port)] = True
         return taken
 
 

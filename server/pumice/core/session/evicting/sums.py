@@ -76,7 +76,7 @@ class EvictableSums:
             held = [np.bincount(rows, part[chosen], minlength=size) for part in tasks.request]
         else:
             pairs, number = tasks.pair[chosen], len(tasks.pair_row)
-            most = self._caps[tasks.pair_job] * tasks.pair_most
+            most = self._caps[tasks.pair_job].astype(np.float64) * tasks.pair_most
             held = [
                 np.bincount(
                     tasks.pair_row,

@@ -99,7 +99,7 @@ class Feasibility:
         dynamic = self._dynamic(task)
         everything = NodeRows(self._session.table)
         result = []
-        static = dict(view.static)
+        static = view.class_refusals()
         by_row = dict(self._session.chains.named("row_predicate"))
         for name in self._session.plugin_names:
             row_refusals = list(by_row[name](view.class_, everything)) if name in by_row else []
@@ -114,7 +114,7 @@ class Feasibility:
         A text is not a refusal but a plugin's error.
         """
         rows = NodeRows(self._session.table, np.array([row], dtype=np.intp))
-        static = dict(view.static)
+        static = view.class_refusals()
         for name, by_row, by_task, by_node in self._predicates():
             found = [r for r in by_row(view.class_, rows) if r.rows[0]] if by_row else []
             found += [r for r in static.get(name, ()) if r.rows[row]]
@@ -215,10 +215,10 @@ class Feasibility:
         counts: dict[str, int] = {}
         asked = np.ones(len(table), dtype=np.bool_) if within is None else within
         short = view.first_short()
-        for column, count in zip(
+        for position, count in zip(
             *np.unique(short[asked & (short >= 0)], return_counts=True), strict=True
         ):
-            counts[f"Insufficient {table.columns[column]}"] = int(count)
+            counts[f"Insufficient {view.need_names[position]}"] = int(count)
         unresolvable = self._count_refusals(task, view, asked & (short < 0), counts)
         return FitErrors(int(asked.sum()), tuple(counts.items()), unresolvable)
 

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core import kernel
-from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, Floats, NodeTable
+from pumice.core.cache.nodes import ABSENT_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import FitErrors, Mask, Refusal
-from pumice.core.model.tolerance import Tolerance
+from pumice.core.model.resources import CPU, MEMORY, PODS, Number
 from pumice.core.session.feasibility.program import RowProgram, terms_of
 from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.hooks import Chains
+from pumice.core.session.hooks import Chains, Hooks
 
 # Where more than one row in so many was touched, all are computed without picking.
 _REFRESH_ALL_ABOVE = 2
@@ -27,6 +27,7 @@ _REFRESH_ALL_ABOVE = 2
 _FEW_ROWS = 4
 _MOST_SEEN = 1_000
 NEVER = -np.inf
+_NO_CHAINS = Chains(Hooks(), [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class ClassView:
         "class_",
         "fits_future",
         "fits_idle",
+        "need_names",
         "needs",
         "open",
         "order",
@@ -87,6 +89,7 @@ class ClassView:
         self._program: RowProgram | None = None
         self._takes_any = (-1, -1)
         self._errors: tuple[int, FitErrors] | None = None
+        self.static: list[tuple[str, list[Refusal]]] = []
         self.reuse(chains, work)
 
     def reuse(self, chains: Chains, work: dict[str, int]) -> None:
@@ -96,12 +99,24 @@ class ClassView:
         # What was computed for a row, by all that it follows from: most nodes are like others.
         self._seen: dict[tuple[object, ...], tuple[bool | float, ...]] = {}
 
+    def release(self) -> None:
+        """The session has ended: its plugins and work may be freed."""
+        self._chains, self._work, self._seen = _NO_CHAINS, {}, {}
+
+    @property
+    def fits_nowhere(self) -> bool:
+        """No node offers some resource that the class asks for: the arrays are the table's."""
+        return self.total is self._table.never
+
     def sync(self) -> None:
         table = self._table
         if self._layout != table.layout or self._objects != table.objects_version:
             self._start()
             return
         if self._position == table.changes:
+            return
+        if self.fits_nowhere:
+            self._position = table.changes
             return
         if self._program is not None:
             self._run_program(self._program, self._position)
@@ -144,22 +159,12 @@ class ClassView:
             # To be found again, and to be compared with.
             self._errors = (-1, self._errors[1])
         count = len(table)
-        vector = table.vector(class_)
-        asked = {name for name, _ in class_.amounts}
-        # Column and amount of all that must be there. Cpu and memory are compared even when nothing
-        # is asked: a node may be below zero.
-        self.needs: list[tuple[int, float]] = [
-            (column, float(vector[column]))
-            for column, name in enumerate(table.columns)
-            if column in (CPU_COLUMN, MEMORY_COLUMN) or name in asked
-        ]
-        if table.tolerance is not None:
-            self._tolerate(table.tolerance)
+        self._find_needs()
+        if any(column == ABSENT_COLUMN for column, _ in self.needs):
+            self._fit_nowhere()
+            return
         # (plugin, refusals) in the order in which plugins are asked.
-        self.static: list[tuple[str, list[Refusal]]] = [
-            (name, list(function(class_)))
-            for name, function in self._chains.named("class_predicate")
-        ]
+        self.static = self._ask_class_predicates()
         self.static_ok: Mask = np.ones(count, dtype=np.bool_)
         for _, refusals in self.static:
             for refusal in refusals:
@@ -180,6 +185,45 @@ class ClassView:
             self._run_program(self._program, -1)
         self._position = table.changes
 
+    def _ask_class_predicates(self) -> list[tuple[str, list[Refusal]]]:
+        return [
+            (name, list(function(self.class_)))
+            for name, function in self._chains.named("class_predicate")
+        ]
+
+    def class_refusals(self) -> dict[str, list[Refusal]]:
+        """What plugins have against nodes, whatever their state, by plugin."""
+        return dict(self._ask_class_predicates() if self.fits_nowhere else self.static)
+
+    def _find_needs(self) -> None:
+        """Column and amount of all that must be there, and the names of the resources.
+
+        Cpu and memory are compared even when nothing is asked: a node may be below zero.
+        """
+        table, request = self._table, self.class_.request
+        columns = {name: column for column, name in enumerate(table.columns)}
+        self.needs: list[tuple[int, float]] = []
+        self.need_names: list[str] = []
+        for name in (CPU, MEMORY, *sorted(request.scalars, key=lambda n: (n != PODS, n))):
+            need: Number | None = request.get(name)
+            if table.tolerance is not None:
+                # What is next to nothing is not asked for.
+                need = table.tolerance.least(name, request.get(name))
+            column = columns.get(name, ABSENT_COLUMN)
+            if need is not None and (need > 0 or column != ABSENT_COLUMN):
+                self.needs.append((column, float(need)))
+                self.need_names.append(name)
+
+    def _fit_nowhere(self) -> None:
+        """No node offers some resource that the class asks for: nothing has to be computed."""
+        table = self._table
+        self.static = []
+        self.static_ok = self.fits_future = self.fits_idle = self.open = table.nowhere
+        self.static_order = self.order = self.batch = table.nothing
+        self.total = table.never
+        self._program = None
+        self._position = table.changes
+
     def _compile(self) -> RowProgram | None:
         """The row functions for the kernel, where there is one and all of them have a term."""
         if kernel.rows is None or not len(self._table):
@@ -195,12 +239,6 @@ class ClassView:
     def _run_program(self, program: RowProgram, since: int) -> None:
         self._count_rows(program.evaluate(since))
         self._position = self._table.changes
-
-    def _tolerate(self, tolerance: Tolerance) -> None:
-        """Lowers what must be there; what is next to nothing is not asked for."""
-        names = self._table.columns
-        least = [(column, tolerance.least(names[column], need)) for column, need in self.needs]
-        self.needs = [(column, float(need)) for column, need in least if need is not None]
 
     def _refresh(self, index: NDArray[np.intp] | None) -> None:
         rows = NodeRows(self._table, index)
@@ -279,40 +317,75 @@ class ClassView:
         return errors
 
     def first_short(self) -> NDArray[np.intp]:
-        """By row, the first asked resource that even the future lacks; -1: none."""
+        """By row, which need comes first that even the future does not meet; -1: none."""
         table = self._table
         result = np.full(len(table), -1, dtype=np.intp)
-        for column, need in self.needs:
+        for position, (column, need) in enumerate(self.needs):
             short = (table.future[column] < need) & (result < 0)
-            result[short] = column
+            result[short] = position
         return result
 
 
+# A view takes about so many bytes for each node, and all views together no more than so many.
+_BYTES_PER_NODE = 40
+_MOST_BYTES = 256 * 2**20
+_FEWEST_VIEWS = 16
+
+
 class ClassViews:
-    """The views of all classes in use; the ones not used for long are let go."""
+    """The views of the classes in use; when they need too much memory, the oldest ones go."""
 
     def __init__(self) -> None:
+        # The session that used a view last, and the view; in the order of use.
         self._views: dict[int, tuple[int, ClassView]] = {}
+        # Class numbers of views with arrays of their own.
+        self._with_arrays: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._views)
 
     def view(
         self, class_: TaskClass, table: NodeTable, chains: Chains, work: dict[str, int], age: int
     ) -> ClassView:
-        known = self._views.get(class_.number)
-        if known is None:
-            view = ClassView(class_, table, chains, work)
-        else:
+        """The view of a class, up to date."""
+        number = class_.number
+        known = self._views.get(number)
+        if known is not None and known[0] == age:
             view = known[1]
-            if known[0] != age:
+        else:
+            if known is None:
+                view = ClassView(class_, table, chains, work)
+            else:
+                del self._views[number]
+                view = known[1]
                 view.reuse(chains, work)
-        if known is None or known[0] != age:
-            self._views[class_.number] = (age, view)
+            self._views[number] = (age, view)
+        view.sync()
+        if view.fits_nowhere:
+            self._with_arrays.discard(number)
+        elif number not in self._with_arrays:
+            self._with_arrays.add(number)
+            self._trim(max(_FEWEST_VIEWS, _MOST_BYTES // (_BYTES_PER_NODE * len(table) + 1)))
         return view
+
+    def _trim(self, most: int) -> None:
+        if len(self._with_arrays) > most:
+            oldest = [number for number in self._views if number in self._with_arrays]
+            for number in oldest[: len(oldest) - most]:
+                self.forget(number)
+
+    def forget(self, number: int) -> None:
+        """The class with that number is gone."""
+        self._views.pop(number, None)
+        self._with_arrays.discard(number)
 
     def clear(self) -> None:
         self._views.clear()
+        self._with_arrays.clear()
 
-    def prune(self, age: int, keep_sessions: int, most: int) -> None:
-        """Lets go of views that recent sessions did not use, when there are many."""
-        if len(self._views) <= most:
-            return
-        self._views = {k: v for k, v in self._views.items() if v[0] > age - keep_sessions}
+    def release(self, age: int) -> None:
+        """The session has ended: views keep nothing of it alive."""
+        for used, view in reversed(self._views.values()):
+            if used != age:
+                break
+            view.release()

@@ -61,10 +61,10 @@ def fit_errors(session: KubeBatchSession, task: Task, view: ClassView) -> FitErr
         counts[OUT_OF_SYNC] = int(np.count_nonzero(~left))
     short = left & ~(view.fits_idle | fits_releasing(session, view))
     left &= ~short
-    for column, need in view.needs:
+    for name, (column, need) in zip(view.need_names, view.needs, strict=True):
         lacking = short & (table.idle[column] < need)
         if lacking.any():
-            counts[f"Insufficient {table.columns[column]}"] = int(np.count_nonzero(lacking))
+            counts[f"Insufficient {name}"] = int(np.count_nonzero(lacking))
             short &= ~lacking
     refused = session.feasibility.refusals(task, view)
     for refusals in (*refused, _claim_refusals(session, task)):

@@ -105,7 +105,8 @@ def find_volume(
     storage: Storage, claim: PersistentVolumeClaim, node: Node, chosen: set[str]
 ) -> PersistentVolume | None:
     best: PersistentVolume | None = None
-    for volume in sorted(storage.volumes.values(), key=lambda v: v.name):
+    # Kubernetes walks them in any order; of two that are set aside for the claim we take the smaller.
+    for volume in sorted(storage.volumes.values(), key=lambda v: (v.capacity_bytes, v.name)):
         if volume.name in chosen or volume.storage_class_name != claim.storage_class_name:
             continue
         mine = volume.claim_key == claim.key and volume.claim_uid in ("", claim.uid)

@@ -12,7 +12,7 @@ def test_a_full_queue_is_told_with_what_is_asked_used_and_allowed() -> None:
     reason = Reason("allocate", ReasonCode.QUEUE_QUOTA, task="job-1", limits=(cpu, memory))
     assert str(reason) == (
         "allocate: job-1: above the queue's limit (cpu of queue team: 1.5 asked, 1 of 2 used;"
-        " memory of queue team: 1.0Gi asked, 2.0Gi of 2.0Gi used)"
+        " memory of queue team: 1Gi asked, 2Gi of 2Gi used)"
     )
 
 

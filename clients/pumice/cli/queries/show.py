@@ -187,7 +187,8 @@ def _node_table(nodes: Sequence[Node]) -> FittedTable:
     )
     for node in nodes:
         mark = " (missing)" if node.missing else " (cordoned)" if node.unschedulable else ""
-        held = (node.allocatable, node.used, node.idle, node.releasing, node.pipelined)
+        idle = {**dict.fromkeys(node.allocatable, 0), **node.idle}
+        held = (node.allocatable, node.used, idle, node.releasing, node.pipelined)
         head = [escape(node.name) + mark, str(node.pod_count)]
         for name in resources_of(*held) or ["-"]:
             values = [amount(name, each[name]) if name in each else "-" for each in held]

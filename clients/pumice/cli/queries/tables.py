@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -15,11 +16,12 @@ from rich.text import Text
 from pumice.cli.terminal import console
 from pumice.client.amounts import amount
 
-_NARROWEST_WRAPPED, _NARROWEST_NAME = 24, 12
+_NARROWEST_WRAPPED, _NARROWEST_NAME = 24, 16
 _UNLIMITED = 10_000
 _RULE = "─"
 # Spaces at the end of a line, also between colour codes.
 _PADDING = re.compile(r" +(?=(?:\x1b\[[0-9;]*m| )*$)")
+_LARGE, _MEDIUM = 1000, 10
 _UNIT = re.compile(r"(?<=\d)[A-Za-z]+$")
 
 
@@ -64,7 +66,7 @@ class FittedTable:
         made = self._made(shown, self._name_width(out, shown, width))
         if not hidden:
             return made
-        note = f"hidden at {width} columns: {', '.join(reversed(hidden))}; -o json shows all"
+        note = f"hidden: {', '.join(reversed(hidden))} (-o json has all)"
         return Group(made, Text(note, style="dim"))
 
     def _rank(self, index: int) -> tuple[int, int]:
@@ -87,7 +89,7 @@ class FittedTable:
         return self._made(range(len(self._columns)), _UNLIMITED)
 
     def _made(self, shown: Sequence[int], name_width: int) -> Table:
-        made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for index in shown:
             column = self._columns[index]
             made.add_column(
@@ -97,21 +99,28 @@ class FittedTable:
                 no_wrap=not column.wraps,
                 min_width=_NARROWEST_WRAPPED if column.wraps else None,
             )
-        for row in self._rows:
-            cells = (
-                _shortened(row[index], name_width) if self._columns[index].shortens else row[index]
-                for index in shown
-            )
-            made.add_row(*cells)
+        columns = [
+            _shortened(cells, name_width) if self._columns[index].shortens else cells
+            for index, cells in ((index, [row[index] for row in self._rows]) for index in shown)
+        ]
+        for row in zip(*columns, strict=True):
+            made.add_row(*row)
         return made
 
 
-def _shortened(text: Text, width: int) -> Text:
-    """``node-0…017``: the end of a name tells it from others."""
-    if len(text) <= width:
-        return text
-    tail = (width - 1) * 2 // 3
-    return text[: width - 1 - tail] + Text("…") + text[len(text) - tail :]
+def _shortened(names: list[Text], width: int) -> list[Text]:
+    """Names cut to a width where they are alike: at the end, or else in the middle."""
+    long = [name.plain[::-1] for name in names if len(name) > width]
+    letters = zip(*long, strict=False) if len(long) > 1 else ()
+    ending = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, letters))
+    cuts_end = all(len(name) - ending < width for name in long) and ending > 0
+    tail = 0 if cuts_end else (width - 1) * 2 // 3
+    return [
+        name
+        if len(name) <= width
+        else name[: width - 1 - tail] + Text("…") + name[len(name) - tail :]
+        for name in names
+    ]
 
 
 def print_table(made: FittedTable) -> None:
@@ -131,14 +140,30 @@ def print_table(made: FittedTable) -> None:
 
 
 def used_of(used: Mapping[str, int], total: Mapping[str, int], resource: str) -> str:
-    """``3/16`` or ``1.5/64.0Gi``; a dash where there is neither."""
-    if not total.get(resource) and not used.get(resource):
-        return "-"
-    first, second = (amount(resource, held.get(resource, 0)) for held in (used, total))
+    """``3/16`` or ``1.5/64Gi``; without a total the used amount, without both a dash."""
+    first, second = (_rounded(amount(resource, held.get(resource, 0))) for held in (used, total))
+    if not total.get(resource):
+        return first if used.get(resource) else "-"
     unit, other = _UNIT.search(first), _UNIT.search(second)
     if unit and other and unit[0] == other[0]:
         first = first.removesuffix(unit[0])
     return f"{first}/{second}"
+
+
+def _rounded(text: str) -> str:
+    """The amount with at most three significant digits after a point."""
+    unit = _UNIT.search(text)
+    number = float(text.removesuffix(unit[0]) if unit else text)
+    digits = 0 if abs(number) >= _LARGE else 1 if abs(number) >= _MEDIUM else 2
+    return f"{round(number, digits):.10g}{unit[0] if unit else ''}"
+
+
+def short_names(resources: Sequence[str]) -> list[str]:
+    """Titles of columns: ``gpu`` for ``nvidia.com/gpu``, unless another has the same short name."""
+    short = [name.rpartition("/")[2] for name in resources]
+    return [
+        name if short.count(own) > 1 else own for name, own in zip(resources, short, strict=True)
+    ]
 
 
 def resources_of(*amounts: Mapping[str, int]) -> list[str]:

@@ -19,6 +19,7 @@ from pumice.cli.queries.tables import (
     number,
     print_table,
     resources_of,
+    short_names,
     used_of,
 )
 from pumice.cli.terminal import console
@@ -121,7 +122,7 @@ def queue_table(queues: list[Queue]) -> FittedTable:
         number("share"),
         *_resource_columns(names),
         number("pending", rank=1),
-        number("inqueue", rank=3),
+        number("inqueue", rank=99),
         number("running", rank=2),
     )
     for queue, depth in by_parent(queues):
@@ -141,7 +142,7 @@ def queue_table(queues: list[Queue]) -> FittedTable:
 
 def _resource_columns(names: list[str]) -> list[Column]:
     """CPU is always shown; the last resource is hidden first."""
-    return [number(name, rank=10 * index) for index, name in enumerate(names)]
+    return [number(name, rank=10 * index) for index, name in enumerate(short_names(names))]
 
 
 def by_parent(queues: list[Queue]) -> list[tuple[Queue, int]]:

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from pumice.adapters.commands import adapter_group
 from pumice.adapters.runtime.clock import Backoff, end_tasks
 from pumice.adapters.runtime.connect import channel_factory, is_local
 from pumice.adapters.runtime.objects import ObjectKey, identity
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.world import ApplyCode, ConfigurationSeen, ObjectSeen, Synced
+from pumice.adapters.simulated.commands import simulated_command
 from pumice.adapters.simulated.options import ALL_TROUBLE, SimulationOptions, Trouble
 from pumice.adapters.simulated.report import SimulationReport
 from pumice.adapters.simulated.run import Simulation
@@ -201,7 +201,7 @@ def test_another_machine_needs_certificates() -> None:
     ],
 )
 def test_bad_arguments_are_explained(arguments: list[str]) -> None:
-    done = CliRunner().invoke(adapter_group, ["simulated", *arguments])
+    done = CliRunner().invoke(simulated_command, arguments)
     assert done.exit_code == 2
     assert "Error" in done.output
 
@@ -211,8 +211,7 @@ async def test_the_command_runs_a_cluster_and_reports(stage: Stage) -> None:
     arguments = ["simulated", "--core", stage.address, "--jobs", "2", "--speed", "60", "--json"]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-c",
-        "from pumice.adapters.commands import adapter_group as g; g()",
+        *("-m", "pumice.cli", "adapter"),
         *arguments,
         stdout=asyncio.subprocess.PIPE,
     )

@@ -12,7 +12,7 @@ from tests.cli.commands import CONF, job, node, outcome, process, pumice, queue,
 Capture = pytest.CaptureFixture[str]
 
 BAD_FILES: dict[str, tuple[str, str]] = {
-    "malformed YAML": ("a: [1,\nb: 2\n", "file.yaml:3: is not YAML"),
+    "malformed YAML": ("a: [1,\nb: 2\n", "file.yaml:3: invalid YAML"),
     "text": ("hello\n", "given where an object was expected; allowed: an object with apiVersion"),
     "no objects": ("# nothing\n", "no objects in it"),
     "no kind": ("metadata: {name: a}\n", "apiVersion: is missing"),
@@ -117,15 +117,15 @@ def test_a_scenario_without_expectations_cannot_be_checked(tmp_path: Path, capsy
     ("arguments", "problem"),
     [
         (["simulat"], "unknown command 'simulat'; did you mean 'simulate'? See 'pumice --help'."),
-        (["adapter", "moon"], "unknown command 'moon'; there are: "),
+        (["adapter", "moon"], "unknown command 'moon'; allowed: "),
         (["simulate"], "Missing argument 'FILE…'. See 'pumice simulate --help'."),
         (["simulate", "--chekc", "x"], "No such option '--chekc'"),
-        (["simulate", "x", "--now", "noon"], "'noon' is not a time; use RFC 3339, such as 2026"),
+        (["simulate", "x", "--now", "noon"], "invalid time 'noon'; allowed: RFC 3339, such as 2026"),
         (["simulate", "x", "--cycles", "0"], "0 is not in the range 1<=x<=100000"),
         (["simulate", "x", "--check", "--cycles", "2"], "--cycles cannot be used with --check"),
-        (["simulate", "nowhere.json"], "nowhere.json: cannot be read: No such file or directory"),
-        (["simulate", "x", "--scheduler-conf", "nowhere"], "nowhere: cannot be read: No such"),
-        (["conf", "check", "nowhere.conf"], "nowhere.conf: cannot be read: No such file"),
+        (["simulate", "nowhere.json"], "nowhere.json: No such file or directory"),
+        (["simulate", "x", "--scheduler-conf", "nowhere"], "nowhere: No such"),
+        (["conf", "check", "nowhere.conf"], "nowhere.conf: No such file"),
     ],
 )
 def test_a_command_given_wrongly(arguments: list[str], problem: str, capsys: Capture) -> None:

@@ -97,7 +97,7 @@ def test_standard_input_is_a_manifest_too() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: [", "is not YAML"),
+        ("a: [", "invalid YAML"),
         ("a: b", "apiVersion"),
         ("", "no objects that a scheduler reads"),
         (yaml.safe_dump(job(-1)), "spec.tasks[0].replicas"),

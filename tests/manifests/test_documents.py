@@ -120,19 +120,19 @@ def test_a_bad_object_is_set_aside_and_the_rest_goes_on() -> None:
 def test_a_document_that_is_not_yaml_costs_only_itself() -> None:
     found = read(f"{NODES}---\na: [b\n---\n" + NODES.replace("n1", "n3").replace("n2", "n4"))
     assert names(found) == ["node n1", "node n2", "node n3", "node n4"]
-    assert problems(found) == ["f.yaml:12: is not YAML: did not find expected ',' or ']'"]
+    assert problems(found) == ["f.yaml:12: invalid YAML: did not find expected ',' or ']'"]
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: b: c", "f.yaml:1: is not YAML: mapping values are not allowed"),
+        ("a: b: c", "f.yaml:1: invalid YAML: mapping values are not allowed"),
         ("x: 1\n\tb: 2",
-         "f.yaml:2: is not YAML: found "),
+         "f.yaml:2: invalid YAML: found "),
         ("kind: Node\nmetadata:\n  name: a\n  name: b",
-         "f.yaml:4: is not YAML: the key 'name' is given twice"),
+         "f.yaml:4: invalid YAML: the key 'name' is given twice"),
         ("a: !!python/object:os.system x",
-         "f.yaml:1: is not YAML: could not determine a constructor for the tag "
+         "f.yaml:1: invalid YAML: could not determine a constructor for the tag "
          "'tag:yaml.org,2002:python/object:os.system'"),
         ("just words",
          "f.yaml:1: str given where an object was expected; "
@@ -160,7 +160,7 @@ def test_what_is_not_a_manifest_is_named_by_line(text: str, problem: str) -> Non
     found = read(text)
     (said,) = problems(found)
     # What follows is the YAML library's to say.
-    assert said.startswith(problem) if "is not YAML" in problem else said == problem
+    assert said.startswith(problem) if "invalid YAML" in problem else said == problem
     assert "\n" not in said
     assert not found.objects
 
@@ -201,7 +201,7 @@ def test_a_mark_at_the_start_of_a_file_is_skipped(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
-    assert problems(translate_all(path)) == [f"{path}: cannot be read: No such file or directory"]
+    assert problems(translate_all(path)) == [f"{path}: No such file or directory"]
 
 
 def test_duplicates_are_named_with_the_first_and_set_aside(tmp_path: Path) -> None:

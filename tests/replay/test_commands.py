@@ -128,7 +128,7 @@ def test_a_redacted_copy_is_written(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["replay", "{}/none.pumice"], "none.pumice: cannot be read"),
+        (["replay", "{}/none.pumice"], "none.pumice: No such file"),
         (["replay", "{}/text.pumice"], "is not a recording of pumice"),
         (["replay", str(GOLDEN[0]), "--session", "99999"], "not in it whole; 1 to 109 are"),
         (

@@ -121,7 +121,7 @@ def test_a_header_of_another_format_is_refused(path: Path, version: int, age: st
 
 
 def test_a_missing_file_is_named(path: Path) -> None:
-    with pytest.raises(RecordingError, match=r"one\.pumice: cannot be read"):
+    with pytest.raises(RecordingError, match=r"one\.pumice: No such file"):
         Recording(path)
 
 

@@ -1,4 +1,4 @@
-"""How an adapter's command reaches its core: the options, declared once for all of them."""
+"""Options of all adapters for the connection to a core."""
 
 import os
 from collections.abc import Callable
@@ -14,23 +14,31 @@ if TYPE_CHECKING:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _TOKEN = "PUMICE_TOKEN"
 _OPTIONS = (
-    click.option("--core", "address", required=True, help="The core: unix:/path or host:port."),
+    click.option(
+        "--core",
+        "address",
+        required=True,
+        metavar="ADDRESS",
+        help="Address of the core: HOST:PORT or unix:/path.",
+    ),
     click.option(
         "--token-file",
         type=_FILE,
         envvar="PUMICE_TOKEN_FILE",
-        help=f"A bearer token, read for every stream; else {_TOKEN} is sent, if set.",
+        help=f"File with a bearer token, read for every stream; default: the token in {_TOKEN}.",
     ),
-    click.option("--tls-ca", type=_FILE, help="Certificate of the core's authority, PEM."),
-    click.option("--tls-cert", type=_FILE, help="This adapter's certificate, PEM."),
-    click.option("--tls-key", type=_FILE, help="This adapter's key, PEM."),
-    click.option("--tls-server-name", default="", help="The name in the core's certificate."),
-    click.option("--insecure", is_flag=True, help="Speak to another machine without TLS."),
+    click.option("--tls-ca", type=_FILE, help="Authority of the core's certificate, a PEM file."),
+    click.option("--tls-cert", type=_FILE, help="Certificate of the adapter, a PEM file."),
+    click.option("--tls-key", type=_FILE, help="Key of the adapter, a PEM file."),
+    click.option("--tls-server-name", default="", help="Name in the core's certificate."),
+    click.option(
+        "--insecure", is_flag=True, help="Permission to connect to another machine without TLS."
+    ),
 )
 
 
 def core_options(command: Callable[..., None]) -> Callable[..., None]:
-    """``--core`` and what goes with it. The command gets ``open_channel`` in their place."""
+    """``--core`` and the TLS options. The command gets ``open_channel`` instead of them."""
 
     @wraps(command)
     def with_channel(

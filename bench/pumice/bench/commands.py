@@ -46,11 +46,19 @@ class Benches(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-"):
-            raise click.UsageError(f"{args[0]!r} is none of {', '.join(known)}", ctx)
+            allowed = ", ".join(known)
+            raise click.UsageError(f"unknown benchmark {args[0]!r}; allowed: {allowed}", ctx)
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Wraps the lines of commands, where click would cut them."""
+        with formatter.section("Commands"):
+            helps = (command.help or "" for command in self.commands.values())
+            first_lines = (text.partition("\n\n")[0].replace("\n", " ") for text in helps)
+            formatter.write_dl(list(zip(self.commands, first_lines, strict=True)))
 
 
 @click.group("bench", cls=Benches, invoke_without_command=True)

@@ -1,25 +1,25 @@
-"""``pumice completion``: lets a shell complete commands, options and files."""
+"""``pumice completion``: a script with which a shell completes commands, options and names."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import get_completion_class
 
+_HELP = """Prints a completion script for a shell.
 
-@click.command("completion")
+\b
+bash:  source <(pumice completion bash)
+zsh:   source <(pumice completion zsh)
+fish:  pumice completion fish | source
+"""
+
+
+@click.command("completion", help=_HELP)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> None:
-    r"""Prints a script for a shell to read.
-
-    \b
-    bash:  source <(pumice completion bash)
-    zsh:   source <(pumice completion zsh)
-    fish:  pumice completion fish | source
-    """
     class_ = get_completion_class(shell)
     assert class_ is not None
     root = context.find_root()
-    made = class_(root.command, {}, "pumice", "_PUMICE_COMPLETE")
-    # The source names the shell's function only; it runs the command again to complete.
-    click.echo(made.source())
+    # The script calls the command again for each completion.
+    click.echo(class_(root.command, {}, "pumice", "_PUMICE_COMPLETE").source())

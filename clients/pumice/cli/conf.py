@@ -1,4 +1,4 @@
-"""``pumice conf check``: is this scheduler configuration right, and what does each line do."""
+"""``pumice conf check``: the problems of a scheduler configuration, and what its lines do."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from pumice.cli.composed import WordGroup
 from pumice.cli.errors import BAD_INPUT
+from pumice.cli.groups import SuggestingGroup
 from pumice.cli.simulation.sources import read_text
 from pumice.cli.terminal import complain, console, json_option, say_json, warn
 from pumice.server.local import check_configuration
@@ -18,25 +18,25 @@ from pumice.v1.configuration_pb2 import Configuration, ConfigurationProblem
 from pumice.v1.inspection_service_pb2 import CheckConfigResponse, ConfigurationNote
 
 
-@click.group("conf", cls=WordGroup)
+@click.group("conf", cls=SuggestingGroup)
 def conf_group() -> None:
-    """Scheduler configurations."""
+    """Checks scheduler configurations."""
 
 
-@conf_group.command("check")
+@conf_group.command("check", short_help="Problems of a configuration, and what its lines do.")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--compat",
     metavar="NAME",
     multiple=True,
-    help="A switch of the compatibility page, such as kube-batch; may be given again.",
+    help="Compatibility switch, such as kube-batch; can be repeated.",
 )
 @json_option
 def check_command(file: str, compat: tuple[str, ...], as_json: bool) -> int:
-    """Says whether a scheduler configuration can be used, and what each line of it does.
+    """Shows the problems of a scheduler configuration, and what each of its lines does.
 
-    Every problem comes with its line and, where a name is wrong, the nearest valid one. "-" reads
-    standard input.
+    Every problem has its line and, for a wrong name, the nearest valid one. "-" is standard
+    input. The exit code is 2 when the configuration cannot be used.
     """
     text = read_text(file)
     found = check_configuration(Configuration(scheduler_conf=text, compat=compat))
@@ -53,7 +53,7 @@ def _print(file: str, found: CheckConfigResponse) -> None:
         line = f"{shown}:{problem.line}" if problem.line else shown
         where = f"{line}: {problem.path}" if problem.path else line
         if problem.warning:
-            warn(f"{where}: {problem.problem} (a warning)")
+            warn(f"{where}: {problem.problem}")
         else:
             complain(f"{where}: {problem.problem}")
     if not found.valid:

@@ -1,4 +1,4 @@
-"""What goes wrong on the command line, as one line and an exit code."""
+"""Errors of commands, with their exit codes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ BAD_INPUT = 2
 
 
 class InputProblem(click.ClickException):
-    """Something given that cannot be used: says what, where and what is allowed."""
+    """Wrong input. The message says what is wrong, where, and what is allowed."""
 
     exit_code = BAD_INPUT
 
 
 def one_line(text: str) -> str:
-    """A message without its line breaks, whoever wrote it."""
+    """The text without line breaks."""
     return " ".join(text.split())

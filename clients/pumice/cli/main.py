@@ -1,4 +1,4 @@
-"""``pumice``: the command groups of every room, put together here and nowhere else."""
+"""``pumice``: the root of all commands."""
 
 from __future__ import annotations
 
@@ -8,65 +8,91 @@ from importlib import metadata
 
 import click
 
-from pumice.cli.composed import Composed, Room
 from pumice.cli.errors import BAD_INPUT, FAILED, one_line
+from pumice.cli.groups import LazyCommand, LazyGroup
 from pumice.cli.terminal import complain, json_option, say_json
 
 # In the order in which they are listed.
-COMMANDS: Mapping[str, Room] = {
-    "simulate": Room(
-        "pumice.cli.simulate:simulate_command", "Runs clusters in files through the engine."
+COMMANDS: Mapping[str, LazyCommand] = {
+    "run": LazyCommand(
+        "pumice.cli.run:run_command", "Core and adapter for a Kubernetes cluster, as one command."
     ),
-    "conf": Room("pumice.cli.conf:conf_group", "Checks scheduler configurations."),
-    "core": Room("pumice.server.commands:core_command", "Runs a core, which adapters connect to."),
-    "run": Room("pumice.cli.run:run_command", "Schedules a Kubernetes cluster: core and adapter."),
-    "demo": Room("pumice.cli.demo:demo_command", "Runs a core and a simulated cluster, live."),
-    "schedule": Room(
+    "core": LazyCommand("pumice.server.commands:core_command", "Core, to which adapters connect."),
+    "demo": LazyCommand(
+        "pumice.cli.demo:demo_command", "Core and simulated cluster, with a live view."
+    ),
+    "top": LazyCommand("pumice.cli.queries.top:top_command", "Queues and the fullest nodes, live."),
+    "show": LazyCommand(
+        "pumice.cli.queries.show:show_group", "Queues, jobs, nodes, sessions and configuration."
+    ),
+    "explain": LazyCommand(
+        "pumice.cli.queries.explain:explain_group", "Reasons why a job or pod waits."
+    ),
+    "schedule": LazyCommand(
         "pumice.cli.queries.schedule:schedule_command",
-        "Says what would become of a manifest; changes nothing.",
+        "Decisions for a manifest, without applying it.",
     ),
-    "explain": Room(
-        "pumice.cli.queries.explain:explain_group", "Says why a job or pod stands where it stands."
+    "watch": LazyCommand("pumice.cli.queries.watch:watch_command", "Decisions of sessions, live."),
+    "record": LazyCommand("pumice.cli.record:record_command", "Recording of a running core."),
+    "replay": LazyCommand(
+        "pumice.cli.replay:replay_command", "Replay of recordings, and comparison of decisions."
     ),
-    "show": Room(
-        "pumice.cli.queries.show:show_group", "Shows queues, jobs, nodes, sessions, configuration."
+    "simulate": LazyCommand(
+        "pumice.cli.simulate:simulate_command", "Decisions for clusters in files, without a core."
     ),
-    "top": Room("pumice.cli.queries.top:top_command", "Shows queues and the fullest nodes, live."),
-    "watch": Room("pumice.cli.queries.watch:watch_command", "Shows decisions as they are made."),
-    "record": Room("pumice.cli.record:record_command", "Records a running core into a file."),
-    "replay": Room("pumice.cli.replay:replay_command", "Replays recordings, and compares them."),
-    "bench": Room("pumice.bench.commands:bench_command", "Measures, one line of JSON a result."),
-    "completion": Room(
-        "pumice.cli.completion:completion_command", "Prints a script that completes in a shell."
+    "conf": LazyCommand("pumice.cli.conf:conf_group", "Check of scheduler configurations."),
+    "bench": LazyCommand("pumice.bench.commands:bench_command", "Benchmarks."),
+    "completion": LazyCommand(
+        "pumice.cli.completion:completion_command", "Completion script for a shell."
     ),
 }
-ADAPTERS: Mapping[str, Room] = {
-    "kubernetes": Room(
+ADAPTERS: Mapping[str, LazyCommand] = {
+    "kubernetes": LazyCommand(
         "pumice.adapters.kubernetes.commands:kubernetes_command", "A Kubernetes cluster."
     ),
-    "simulated": Room(
+    "simulated": LazyCommand(
         "pumice.adapters.simulated.commands:simulated_command",
         "A simulated cluster, in memory or in a file.",
     ),
-    "replay": Room("pumice.adapters.replay.commands:replay_command", "A recording, at any speed."),
+    "replay": LazyCommand(
+        "pumice.adapters.replay.commands:replay_command", "A recording, at any speed."
+    ),
 }
 
 
-@click.group(cls=Composed, rooms=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--traceback", is_flag=True, hidden=True, help="Shows where an error comes from.")
+def _print_version(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    if given:
+        click.echo(f"pumice {metadata.version('pumice')}")
+        context.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy_commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Version of pumice.",
+)
+@click.option("--traceback", is_flag=True, hidden=True, help="Traceback of an error.")
 def pumice(traceback: bool) -> None:
     """A batch scheduler for Kubernetes, drop-in for Volcano.
 
-    The exit code is 0 when all is well, 1 when a check failed and 2 when the input is wrong.
+    The exit code is 0 on success, 1 when a check failed and 2 when the input is wrong.
     """
 
 
-@pumice.group(cls=Composed, rooms=ADAPTERS)
+@pumice.group(cls=LazyGroup, lazy_commands=ADAPTERS, short_help="Adapter of a cluster to a core.")
 def adapter() -> None:
     """Connects a cluster to a core."""
 
 
-@pumice.command()
+@pumice.command(short_help="Version of pumice.")
 @json_option
 def version(as_json: bool) -> None:
     """Prints the version."""
@@ -78,7 +104,7 @@ def version(as_json: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The entry point: runs a command and turns whatever goes wrong into a line and a code."""
+    """The entry point: runs a command; an error becomes a line on stderr and an exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(given))
 
@@ -104,7 +130,7 @@ def run(arguments: list[str]) -> int:
         complain("interrupted")
         return 130
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader of the output has closed the pipe.
         sys.stdout = None
         return FAILED
     except OSError as error:
@@ -118,7 +144,7 @@ def run(arguments: list[str]) -> int:
             raise
         complain(
             f"internal error: {type(error).__name__}: {one_line(str(error))}; "
-            "this is a bug, 'pumice --traceback …' shows where"
+            "this is a bug; 'pumice --traceback …' shows where"
         )
         return FAILED
     return code if isinstance(code, int) else 0

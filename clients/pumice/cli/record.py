@@ -1,4 +1,4 @@
-"""``pumice record``: a recording of a running core, from now on."""
+"""``pumice record``: a recording of a running core."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from pumice.cli.errors import FAILED, InputProblem
 from pumice.cli.queries.options import core, core_options
+from pumice.cli.queries.tables import counted
 from pumice.cli.replay.redacting import write_redacted
 from pumice.cli.terminal import complain, json_option, say_json
 from pumice.client import RecordingEndedError, Stream
@@ -19,24 +20,30 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 @click.command("record")
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Default: until Ctrl-C.")
-@click.option("--redact", "redacted", is_flag=True, help="Renames everything; order stays.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    help="Length of the recording; default: until Ctrl-C.",
+)
+@click.option(
+    "--redact", "redacted", is_flag=True, help="Other names for all objects; their order stays."
+)
 @core_options
 @json_option
 def record_command(
     file: Path, seconds: float | None, redacted: bool, as_json: bool, **connection: Any
 ) -> int:
-    """Records a running core into FILE, which can be replayed by itself.
+    """Records a running core into FILE, for 'pumice replay'.
 
-    It begins with a checkpoint of the cluster. Ctrl-C ends it well; whatever ends it otherwise
-    leaves a file that is whole up to its last second. Exits with 1 when the core ended it.
+    The recording begins with a checkpoint of the cluster and ends with Ctrl-C. After a crash the
+    file is complete up to its last second. The exit code is 1 when the core ended the recording.
     """
     if file.suffix != SUFFIX:
-        raise click.UsageError(f"{file}: the name of a recording ends in {SUFFIX}")
+        raise click.UsageError(f"{file}: the name must end in {SUFFIX}")
     if file.exists():
-        raise InputProblem(f"{file}: is there already; choose another name")
+        raise InputProblem(f"{file}: already exists; choose another name")
     if not file.parent.is_dir():
-        raise InputProblem(f"{file.parent}: is no folder")
+        raise InputProblem(f"{file.parent}: not a folder")
     plain = file.with_suffix(f".plain{SUFFIX}") if redacted else file
     with core(**connection) as client, client.record(seconds) as stream:
         signal.signal(signal.SIGTERM, lambda *_: stream.close())
@@ -76,8 +83,10 @@ def _told(file: Path, ended: RecordingEndedError | None, *, as_json: bool) -> in
         if as_json:
             say_json({"file": str(file), "sessions": sessions, "bytes": size})
         else:
-            click.echo(f"{file}: {sessions} sessions, {size} bytes; 'pumice replay {file}'")
+            click.echo(
+                f"{file}: {counted(sessions, 'session')}, {size} bytes; 'pumice replay {file}'"
+            )
     if ended is not None:
-        complain(f"the core ended the recording: {ended}; what came before is whole")
+        complain(f"the core ended the recording: {ended}; the file is complete up to then")
         return FAILED
     return 0

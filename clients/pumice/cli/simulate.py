@@ -1,4 +1,4 @@
-"""``pumice simulate``: what the engine decides on clusters in files; no server needed."""
+"""``pumice simulate``: the decisions of the engine for clusters in files, without a core."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ class Moment(click.ParamType[int]):
         except FieldError:
             pass
         self.fail(
-            f"{value!r} is not a time; use RFC 3339, such as 2026-11-15T12:00:00Z", param, ctx
+            f"invalid time {value!r}; allowed: RFC 3339, such as 2026-11-15T12:00:00Z", param, ctx
         )
 
 
 @click.command("simulate")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
-@click.option("--check", is_flag=True, help="Compares with what the scenario files expect.")
+@click.option(
+    "--check", is_flag=True, help="Comparison with the expected decisions in scenario files."
+)
 @json_option
 @click.option(
     "--now",
@@ -55,19 +57,19 @@ class Moment(click.ParamType[int]):
     type=Moment(),
     default=START_NS,
     show_default="2026-11-15T12:00:00Z",
-    help="The time of the first cycle; each further one is a second later.",
+    help="Time of the first cycle; every other cycle is a second later.",
 )
-@click.option("--family", metavar="NAME", help="Runs only the scenario files of this family.")
+@click.option("--family", metavar="NAME", help="Family of the scenario files to run.")
 @click.option(
     "--scheduler-conf",
-    metavar="F",
-    help="The scheduler configuration; for scenario files, instead of their own.",
+    metavar="FILE",
+    help="Scheduler configuration; replaces that of scenario files.",
 )
 @click.option(
     "--cycles",
     metavar="N",
     type=click.IntRange(1, MOST_CYCLES),
-    help="Cycles to run; a cluster from manifests gets one unless this says otherwise.",
+    help="Number of cycles; default: that of the scenario file, or 1 for manifests.",
 )
 def simulate_command(
     files: tuple[str, ...],
@@ -78,15 +80,17 @@ def simulate_command(
     scheduler_conf: str | None,
     cycles: int | None,
 ) -> int:
-    """Runs clusters in files through the engine and shows what it decides.
+    """Shows what the engine decides for clusters in files, without a core.
 
-    A FILE is a scenario (a cluster, a configuration and what is expected) or holds manifests in
-    YAML or JSON; all manifests together are one cluster, in which queues are open unless they say
-    otherwise and a queue called default exists. "-" reads standard input. Between cycles bound
-    pods become running, evicted pods are gone, and statuses have been written back.
+    A FILE is a scenario (a cluster, a configuration and the expected decisions) or contains
+    manifests in YAML or JSON. All manifests together are one cluster; in it, queues without a state
+    are open, and a queue named default exists. "-" is standard input. Between cycles bound pods
+    start to run, evicted pods are deleted, and statuses are written.
     """
     if check and cycles is not None:
-        raise click.UsageError("--cycles cannot be used with --check: the files say how many")
+        raise click.UsageError(
+            "--cycles cannot be used with --check: the files have the number of cycles"
+        )
     conf = None if scheduler_conf is None else read_text(scheduler_conf)
     sources = Sources(files, conf, cycles)
     if check:

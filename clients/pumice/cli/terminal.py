@@ -1,4 +1,4 @@
-"""What every command does alike: where output goes, when it has colours, and ``--json``."""
+"""The output of all commands: streams, colours and ``--json``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pumice.cli.errors import one_line
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option: Callable[[F], F] = click.option(
-    "--json", "as_json", is_flag=True, help="Prints JSON for programs instead of text for people."
+    "--json", "as_json", is_flag=True, help="Output as JSON."
 )
 
-# Wide enough for a table of reasons when nobody looks.
+# Width of wrapped text in a pipe.
 _WIDTH_WITHOUT_TERMINAL = 160
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Made when it is needed: tests and shells replace the streams."""
+    """A console for the present stdout or stderr, which tests replace."""
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream.isatty()
     return Console(
@@ -42,10 +42,12 @@ def say_json(value: object) -> None:
 
 
 def warn(text: str) -> None:
-    """A line for people on stderr: something was set aside, or deserves a look."""
-    console(stderr=True).print(f"[yellow]pumice:[/] {escape(one_line(text))}", soft_wrap=True)
+    """Prints a warning on stderr."""
+    console(stderr=True).print(
+        f"[yellow]pumice: warning:[/] {escape(one_line(text))}", soft_wrap=True
+    )
 
 
 def complain(text: str) -> None:
-    """The one line that an error is."""
+    """Prints an error on stderr, as one line."""
     console(stderr=True).print(f"[bold red]pumice:[/] {escape(one_line(text))}", soft_wrap=True)

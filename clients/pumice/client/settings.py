@@ -197,6 +197,6 @@ def _check_address(source: str, address: str) -> None:
     found = _HOST_AND_PORT.fullmatch(address)
     if found is None or not 0 < int(found["port"]) <= _HIGHEST_PORT:
         raise SettingsError(
-            f"{source}: invalid address {address!r}; "
+            f"invalid address {address!r} from {source}; "
             "allowed: HOST:PORT such as 127.0.0.1:7461, or unix:/path/to/socket"
         )

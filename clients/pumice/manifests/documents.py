@@ -100,7 +100,7 @@ def _yaml_error(error: yaml.YAMLError, source: str, line: int) -> ManifestError:
         mark = error.problem_mark or error.context_mark
         line += 0 if mark is None else mark.line
         problem = error.problem or problem
-    return ManifestError(f"is not YAML: {problem}", source=f"{source}:{line + 1}")
+    return ManifestError(f"invalid YAML: {problem}", source=f"{source}:{line + 1}")
 
 
 def unfold(body: Any, source: str, depth: int = 0) -> Iterator[Document | ManifestError]:

@@ -99,7 +99,7 @@ def _read(source: Path | IO[str] | IO[bytes]) -> Iterator[Document | ManifestErr
     try:
         text = source.read_bytes() if isinstance(source, Path) else source.read()
     except OSError as error:
-        yield ManifestError(f"cannot be read: {error.strerror or error}", source=name)
+        yield ManifestError(error.strerror or str(error), source=name)
         return
     except UnicodeDecodeError as error:
         yield ManifestError(f"is not UTF-8 text (byte {error.start})", source=name)

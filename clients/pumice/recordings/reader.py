@@ -37,7 +37,7 @@ class Recording:
         try:
             self._file: BinaryIO = self.path.open("rb")
         except OSError as error:
-            raise RecordingError(str(path), f"cannot be read: {error.strerror}") from error
+            raise RecordingError(str(path), error.strerror or str(error)) from error
         try:
             self._check_magic()
             # None until all was read; then where the whole part ends, and why if not well.

@@ -7,6 +7,7 @@ from pathlib import Path
 from pumice.core.errors import InputError
 
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
+_HIGHEST_PORT = 65_535
 DEFAULT_ADDRESS = "127.0.0.1:7461"
 
 
@@ -34,6 +35,14 @@ def check_address(address: str, *, mutual_tls: bool, insecure: bool) -> None:
             "others can reach this address; give --tls-cert, --tls-key and --tls-client-ca, "
             "or say --insecure",
         )
+
+
+def read_http_address(address: str) -> tuple[str, int]:
+    """Host and port; a port without a host is of this machine."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or int(port) > _HIGHEST_PORT:
+        raise AddressError(address, "use HOST:PORT, such as 127.0.0.1:9090; port 0: any free one")
+    return host or "127.0.0.1", int(port)
 
 
 def socket_path(address: str) -> str:

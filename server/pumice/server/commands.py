@@ -27,45 +27,46 @@ _KEEPING = (
         "--record",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Records every cluster into this folder; a name that ends in .pumice is one file.",
+        help="Folder for recordings of all clusters; a name that ends in .pumice is one file.",
     ),
     click.option(
         "--record-mib",
         default=256,
         show_default=True,
         type=click.IntRange(1),
-        help="A recording of this size is closed, and another one begun.",
+        help="Size at which a recording is closed and the next one begins.",
     ),
     click.option(
         "--record-minutes",
         default=60.0,
         show_default=True,
         type=click.FloatRange(0, min_open=True),
-        help="A recording of this age is closed, and another one begun.",
+        help="Age at which a recording is closed and the next one begins.",
     ),
     click.option(
         "--record-keep",
         default=0,
         type=click.IntRange(0),
-        help="Keeps so many recordings of a cluster, and deletes older ones. Default: all.",
+        help="Number of recordings of a cluster to keep; 0: all.",
     ),
     click.option(
         "--follow-at-once",
         is_flag=True,
-        help="Starts the process that answers 'what if' and 'why' with the cluster, not when first asked.",
+        help="Start of the follower process, which answers Schedule and Explain, with the cluster; "
+        "default: with the first request.",
     ),
     click.option(
         "--follower-idle-minutes",
         default=10.0,
         show_default=True,
         type=click.FloatRange(0),
-        help="Such a process, started when asked, ends when unused for so long. 0: never.",
+        help="Time without requests after which a follower process ends; 0: never.",
     ),
     click.option(
         "--metrics-address",
         default="",
         metavar="HOST:PORT",
-        help="A page of the core's figures for Prometheus.",
+        help="Address of /metrics, /livez and /readyz; port 0: any free one.",
     ),
 )
 
@@ -83,21 +84,26 @@ def keeping_options(command: F) -> F:
     default=DEFAULT_ADDRESS,
     show_default=True,
     metavar="ADDRESS",
-    help="HOST:PORT or unix:/path/to/socket. Port 0: any free one.",
+    help="Address: HOST:PORT or unix:/path/to/socket; port 0: any free one.",
 )
-@click.option("--tls-cert", type=_FILE, help="The core's certificate, PEM.")
-@click.option("--tls-key", type=_FILE, help="The key of that certificate, PEM.")
+@click.option("--tls-cert", type=_FILE, help="Certificate of the core, a PEM file.")
+@click.option("--tls-key", type=_FILE, help="Key of the certificate, a PEM file.")
 @click.option(
-    "--tls-client-ca", type=_FILE, help="Who signs the certificates of adapters and frontends, PEM."
+    "--tls-client-ca",
+    type=_FILE,
+    help="Authority of the certificates of adapters and frontends, a PEM file.",
 )
-@click.option("--access", type=_FILE, help="Bearer tokens and certificates with their roles, YAML.")
-@click.option("--insecure", is_flag=True, help="Lets others than this machine in, unprotected.")
+@click.option(
+    "--access", type=_FILE, help="Bearer tokens and certificates with their roles, a YAML file."
+)
+@click.option("--insecure", is_flag=True, help="Permission to serve other machines without TLS.")
 @keeping_options
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
+    help="Least severe messages in the log.",
 )
 def core_command(log_level: str, **asked: Any) -> None:
     """Runs a core: adapters stream clusters to it, it answers with decisions.

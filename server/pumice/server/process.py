@@ -62,6 +62,8 @@ async def _run(options: ServerOptions, say: Callable[[str], None]) -> None:
     address = await server.start()
     # Whoever starts a core with port 0 reads the port from this line.
     say(f"pumice core listens on {address}")
+    if server.http_address:
+        say(f"metrics and probes on http://{server.http_address}")
     while not stopping.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), _IDLE_SECONDS)

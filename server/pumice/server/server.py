@@ -15,7 +15,13 @@ from grpc_reflection.v1alpha import reflection
 
 from pumice.core import kernel
 from pumice.server.access import AccessFile, AccessPolicy, CertificatePolicy
-from pumice.server.addresses import DEFAULT_ADDRESS, AddressError, check_address, socket_path
+from pumice.server.addresses import (
+    DEFAULT_ADDRESS,
+    AddressError,
+    check_address,
+    read_http_address,
+    socket_path,
+)
 from pumice.server.administration import AdministrationServicer
 from pumice.server.audit import AuditLog
 from pumice.server.authorization import CallInterceptor
@@ -98,6 +104,7 @@ class CoreServer:
     async def start(self) -> str:
         """Returns the address, with the port that was chosen where 0 was asked for."""
         sys.setswitchinterval(_SWITCH_SECONDS)
+        self._serve_pages()
         limits = self._around.limits
         server = grpc.aio.server(
             interceptors=[self._interceptor, RequestDecoding(limits.max_message_bytes)],
@@ -134,7 +141,6 @@ class CoreServer:
         self._server = server
         if self._options.address.startswith("unix:"):
             Path(socket_path(self._options.address)).chmod(0o600)
-        self._serve_pages()
         used = "is in use" if kernel.rows is not None else "is not available, sessions are slower"
         log.info("compiled kernel %s", used)
         await self._health.start(SERVICES)
@@ -166,15 +172,15 @@ class CoreServer:
         address = self._options.http_address
         if not address:
             return
-        host, _, port = address.rpartition(":")
+        host, port = read_http_address(address)
         registry = self._around.metrics.registry
         pages = HttpPages(registry, asyncio.get_running_loop(), self._report)
         try:
-            used = pages.start(host or "127.0.0.1", int(port))
-        except (OSError, ValueError, OverflowError) as error:
+            used = pages.start(host, port)
+        except OSError as error:
             raise AddressError(address, f"cannot serve HTTP pages there: {error}") from error
         self._pages = pages
-        self.http_address = f"{host or '127.0.0.1'}:{used}"
+        self.http_address = f"{host}:{used}"
         log.info("metrics and probes on http://%s", self.http_address)
 
     async def stop(self) -> None:

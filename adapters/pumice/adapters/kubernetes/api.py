@@ -82,10 +82,11 @@ class AccessSource:
         if not any(file.is_file() for file in files):
             if self._master and not given:
                 return
-            hint = "" if given else " and this is no pod of a cluster"
+            if given:
+                raise NoAccessError(f"--kubeconfig {given}: no such file")
             raise NoAccessError(
-                f"no kubeconfig: there is no file {path}{hint};"
-                " give --kubeconfig FILE or set KUBECONFIG"
+                f"no kubeconfig: there is no file {path}, and this is not a pod of a cluster; "
+                "give --kubeconfig FILE or set KUBECONFIG"
             )
         load_kube_config(  # type: ignore[no-untyped-call]
             config_file=path,

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +30,12 @@ _DEBUG_VERBOSITY = 5
 _AFTER_DRAIN_SECONDS = 6.0
 
 
+class _AccessProblem(click.ClickException):
+    """A kubeconfig that cannot be used; a restart does not help."""
+
+    exit_code = BAD_INPUT
+
+
 @click.command("kubernetes")
 @core_options
 @adapter_flags
@@ -51,11 +56,9 @@ def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
     try:
         _run(lambda shutdown: run_adapter(settings, open_channel, shutdown))
     except NoAccessError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(BAD_INPUT)
+        raise _AccessProblem(str(error)) from None
     except AdapterError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
+        raise click.ClickException(str(error)) from None
 
 
 def run_together(

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import signal
-import sys
 from pathlib import Path
 
 import click
@@ -26,8 +25,10 @@ _LOOK_SECONDS = 0.02
 @click.command("replay")
 @click.argument("recording", metavar="REC", type=_FILE)
 @core_options
-@click.option("--cluster", default="", help="The cluster's name. Default: the recorded one.")
-@click.option("--adapter-id", default="", help="Default: the cluster's name.")
+@click.option("--cluster", default="", help="Name of the cluster; default: the recorded name.")
+@click.option(
+    "--adapter-id", default="", help="Name of this adapter; default: that of the cluster."
+)
 @click.option(
     "--speed",
     default=1.0,
@@ -35,9 +36,11 @@ _LOOK_SECONDS = 0.02
     type=click.FloatRange(0, min_open=True),
     help="Recorded seconds in one second.",
 )
-@click.option("--scheduler-conf", type=_FILE, help="Another configuration than the recorded one.")
-@click.option("--json", "as_json", is_flag=True, help="Print the closing report as JSON.")
-@click.option("--verbose", is_flag=True, help="Say what happens.")
+@click.option(
+    "--scheduler-conf", type=_FILE, help="Scheduler configuration; default: the recorded one."
+)
+@click.option("--json", "as_json", is_flag=True, help="Final report as JSON.")
+@click.option("--verbose", is_flag=True, help="Log messages of level info.")
 def replay_command(
     recording: Path,
     open_channel: ChannelFactory,
@@ -48,10 +51,10 @@ def replay_command(
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Streams a recording into a core, at its own pace or any other.
+    """Streams a recording into a core, at the recorded speed or another.
 
-    Objects come and go as they did. What the core decides is answered with yes and has no effect,
-    since the recording already says what became of every pod.
+    Objects change as they did in the recording. Decisions of the core are confirmed and have no
+    effect.
     """
     logging.basicConfig(
         level=logging.INFO if verbose else logging.ERROR,
@@ -68,8 +71,7 @@ def replay_command(
     except RecordingError as error:
         raise click.UsageError(str(error)) from None
     except AdapterError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
+        raise click.ClickException(str(error)) from None
     if ending is not None:
         click.echo(f"{recording}: {ending}", err=True)
     hands = world.hands

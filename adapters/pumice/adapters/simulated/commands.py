@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +25,14 @@ _DEFAULTS = SimulationOptions()
 _RECONNECT = Backoff(0.05, 0.5)
 
 
+def check_faults(
+    context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
+) -> tuple[str, ...]:
+    """For commands that pass the names of faults on to this one."""
+    _read_trouble(context, parameter, words)
+    return words
+
+
 def _read_trouble(
     _context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]
 ) -> Trouble:
@@ -37,17 +44,36 @@ def _read_trouble(
 
 @click.command("simulated")
 @core_options
-@click.option("--cluster", default="simulated", show_default=True, help="The cluster's name.")
-@click.option("--adapter-id", default="", help="Default: the cluster's name.")
-@click.option("--seed", default=_DEFAULTS.seed, show_default=True, help="Decides everything.")
-@click.option("--nodes", default=_DEFAULTS.nodes, show_default=True, type=click.IntRange(1))
-@click.option("--jobs", default=_DEFAULTS.jobs, show_default=True, type=click.IntRange(0))
+@click.option("--cluster", default="simulated", show_default=True, help="Name of the cluster.")
+@click.option(
+    "--adapter-id", default="", help="Name of this adapter; default: that of the cluster."
+)
+@click.option(
+    "--seed",
+    default=_DEFAULTS.seed,
+    show_default=True,
+    help="Seed of the cluster, its jobs and its faults.",
+)
+@click.option(
+    "--nodes",
+    default=_DEFAULTS.nodes,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of nodes.",
+)
+@click.option(
+    "--jobs",
+    default=_DEFAULTS.jobs,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Number of jobs.",
+)
 @click.option(
     "--duration",
     default=_DEFAULTS.duration,
     show_default=True,
     type=click.FloatRange(0),
-    help="Simulated seconds after which it ends at the latest; 0: when all jobs are done.",
+    help="Longest duration in simulated seconds; 0: until all jobs are done.",
 )
 @click.option(
     "--speed",
@@ -61,37 +87,46 @@ def _read_trouble(
     default=_DEFAULTS.arrival_share,
     show_default=True,
     type=click.FloatRange(0, 1),
-    help="The share of the duration within which jobs arrive.",
+    help="Share of the duration in which jobs arrive.",
 )
 @click.option(
     "--load",
     default=_DEFAULTS.load,
     show_default=True,
     type=click.FloatRange(0),
-    help="The share of the cluster that jobs ask for on average; 0: as they come.",
+    help="Share of the cluster that jobs request on average; 0: not adjusted.",
 )
 @click.option(
     "--elastic",
     default=_DEFAULTS.elastic_share,
     show_default=True,
     type=click.FloatRange(0, 1),
-    help="The share of gangs that are content with half their pods.",
+    help="Share of gangs that need only half of their pods.",
 )
 @click.option(
     "--state",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the cluster in this file, or go on with the one that is in it; else it is in memory.",
+    help="File that keeps the cluster over restarts; default: in memory.",
 )
 @click.option(
     "--trouble",
     multiple=True,
     callback=_read_trouble,
-    help="What goes wrong: all, or a name such as lost-answers, or with its rate lost-answers=0.2.",
+    help="Fault to inject: all, a name such as lost-answers, or with a rate lost-answers=0.2.",
 )
-@click.option("--refuse-job", "refused", multiple=True, help="Refuse this job's binds for ever.")
-@click.option("--scheduler-conf", type=_FILE, help="Scheduler configuration; else the default.")
-@click.option("--schedule-period", default=0.0, type=click.FloatRange(0), help="Seconds.")
-@click.option("--keep", is_flag=True, help="Stay connected after the end of the jobs.")
+@click.option(
+    "--refuse-job", "refused", multiple=True, help="Name of a job whose binds are refused."
+)
+@click.option(
+    "--scheduler-conf", type=_FILE, help="Scheduler configuration; default: that of the core."
+)
+@click.option(
+    "--schedule-period",
+    default=0.0,
+    type=click.FloatRange(0),
+    help="Seconds between sessions; 0: the default of the core.",
+)
+@click.option("--keep", is_flag=True, help="Connection stays after the end of the jobs.")
 @click.option("--json", "as_json", is_flag=True, help="Reports as JSON, one a line.")
 @click.option(
     "--report-interval",
@@ -100,7 +135,7 @@ def _read_trouble(
     metavar="SECONDS",
     help="Interval between reports; 0: one report at the end.",
 )
-@click.option("--verbose", is_flag=True, help="Say what happens.")
+@click.option("--verbose", is_flag=True, help="Log messages of level info.")
 def simulated_command(
     open_channel: ChannelFactory,
     cluster: str,
@@ -125,8 +160,8 @@ def simulated_command(
 ) -> None:
     """Runs a simulated cluster that a core schedules, until its jobs are done.
 
-    Exits with 0 when the cluster ended by itself or was interrupted, with 1 when the core refused
-    this adapter or another one took over.
+    The exit code is 0 when the cluster ended or was interrupted, and 1 when the core refused this
+    adapter or another adapter replaced it.
     """
     logging.basicConfig(
         level=logging.INFO if verbose else logging.ERROR,
@@ -160,8 +195,7 @@ def simulated_command(
     except StateError as error:
         raise click.UsageError(f"--state: {error}") from None
     except AdapterError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
+        raise click.ClickException(str(error)) from None
     _print(report, as_json=as_json)
 
 

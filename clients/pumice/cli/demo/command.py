@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pumice.adapters.simulated.commands import check_faults
 from pumice.cli.demo.processes import ChildProcess
 from pumice.cli.demo.run import DemoRun
 from pumice.cli.demo.scenario import DemoScenario, socket_address
@@ -34,7 +35,12 @@ _INTERRUPTED = 130
     type=click.FloatRange(3, 25),
     help="Longest duration.",
 )
-@click.option("--trouble", multiple=True, help="Fault to inject, as for the simulated adapter.")
+@click.option(
+    "--trouble",
+    multiple=True,
+    callback=check_faults,
+    help="Fault to inject, as for the simulated adapter.",
+)
 @click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),

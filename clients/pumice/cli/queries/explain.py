@@ -9,8 +9,8 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from pumice.cli.composed import WordGroup
 from pumice.cli.errors import InputProblem
+from pumice.cli.groups import SuggestingGroup
 from pumice.cli.queries.options import core, core_options, output_options, say
 from pumice.cli.queries.suggestions import job_names, suggest
 from pumice.cli.queries.tables import Column, FittedTable, number, print_table
@@ -35,7 +35,7 @@ _nearest_option = click.option(
 )
 
 
-class _Explained(WordGroup):
+class _Explained(SuggestingGroup):
     """Explains to a caller who names an object without its kind how to name the kind."""
 
     def hint(self, word: str, known: list[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 from rich.markup import escape
 
-from pumice.cli.composed import WordGroup
+from pumice.cli.groups import SuggestingGroup
 from pumice.cli.queries.options import core, core_options, output_options, say
 from pumice.cli.queries.suggestions import namespaces, queue_names, suggest
 from pumice.cli.queries.tables import Column, FittedTable, number, print_table, resources_of
@@ -28,7 +28,7 @@ _NEAR = 3
 _PHASES = [phase.lower() for phase in PodGroupPhase if phase]
 
 
-@click.group("show", cls=WordGroup)
+@click.group("show", cls=SuggestingGroup)
 def show_group() -> None:
     """Shows the queues, jobs, nodes, sessions or the configuration of a core."""
 

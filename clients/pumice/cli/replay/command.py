@@ -40,50 +40,61 @@ _FILE_OR_FOLDER = click.Path(path_type=Path)
 @click.option(
     "--diff",
     is_flag=True,
-    help="Compares every decision, each session on the recorded state. The default without --conf.",
+    help="Comparison of every decision, each session with the recorded state; the default "
+    "without --conf.",
 )
 @click.option(
     "--conf",
     metavar="NEW",
-    help="Another scheduler configuration: what would have happened. With --diff: what would "
-    "have been decided otherwise, session by session.",
+    help="Scheduler configuration for a what-if run; with --diff: for the comparison of "
+    "decisions, session by session.",
 )
 @click.option(
     "--closed",
     is_flag=True,
-    help="The same with the recorded configuration: what was recorded, in figures, unless this "
-    "pumice decides otherwise.",
+    help="What-if run with the recorded configuration, to compare with the recorded figures.",
 )
 @click.option(
     "--schedule-period",
     type=click.FloatRange(0.01, 3600),
     metavar="SECONDS",
-    help="Another period: what would have happened.",
+    help="Schedule period for a what-if run.",
 )
 @click.option(
     "--eager/--no-eager",
     default=None,
-    help="With or without sessions before the period is over: what would have happened.",
+    help="What-if run with or without sessions ahead of the period.",
 )
-@click.option("--until", "until_ns", type=Moment(), metavar="TIME", help="Stops there, RFC 3339.")
-@click.option("--session", type=click.IntRange(1), metavar="N", help="Only this session.")
 @click.option(
-    "--decisions-only", is_flag=True, help="Does not compare the statuses that are written."
+    "--until",
+    "until_ns",
+    type=Moment(),
+    metavar="TIME",
+    help="Time at which the replay stops, in RFC 3339.",
 )
-@click.option("--plot", type=_FILE, metavar="FILE.svg", help="Draws old against new into a file.")
+@click.option(
+    "--session", type=click.IntRange(1), metavar="N", help="Number of the only session to replay."
+)
+@click.option("--decisions-only", is_flag=True, help="Comparison without statuses.")
+@click.option(
+    "--plot",
+    type=_FILE,
+    metavar="FILE.svg",
+    help="File for a plot of the recorded and the what-if run.",
+)
 @click.option(
     "--export-scenario",
     "scenario",
     type=_FILE,
     metavar="FILE",
-    help="Writes the cluster as session N saw it, for 'pumice simulate'; needs --session.",
+    help="File for the cluster before session N, for 'pumice simulate'; needs --session.",
 )
 @click.option(
     "--redact",
     "redacted",
     type=_FILE,
     metavar="FILE",
-    help="Writes a copy with other names that decides the same.",
+    help="File for a copy with other names and the same decisions.",
 )
 @json_option
 def replay_command(
@@ -101,13 +112,13 @@ def replay_command(
     redacted: Path | None,
     as_json: bool,
 ) -> int:
-    """Replays a recording at full speed. A folder is all recordings in it.
+    """Replays recordings at full speed. A folder stands for all recordings in it.
 
-    Several are compared one after another; what would have happened is told of all of them as one,
+    Several recordings are compared one after another. A what-if run takes them as one recording,
     if they are of one cluster and follow each other.
 
-    Exits with 0 when everything is identical, with 1 when something differs, and with 2 when the
-    file is no recording. A file that is damaged is replayed as far as it is whole.
+    The exit code is 0 when all decisions are identical, 1 when some differ, and 2 when a file is
+    not a recording. A damaged file is replayed up to the damage.
     """
     paced = schedule_period is not None or eager is not None
     compares = diff or not (conf or closed or paced)

@@ -107,7 +107,7 @@ def _read(file: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
     except OSError as error:
-        raise InputProblem(f"{file}: cannot be read: {error.strerror or error}") from None
+        raise InputProblem(f"{file}: {error.strerror or error}") from None
 
 
 def _scenario_in(text: bytes, file: str) -> Document | None:

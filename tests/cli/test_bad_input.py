@@ -120,7 +120,10 @@ def test_a_scenario_without_expectations_cannot_be_checked(tmp_path: Path, capsy
         (["adapter", "moon"], "unknown command 'moon'; allowed: "),
         (["simulate"], "Missing argument 'FILE…'. See 'pumice simulate --help'."),
         (["simulate", "--chekc", "x"], "No such option '--chekc'"),
-        (["simulate", "x", "--now", "noon"], "invalid time 'noon'; allowed: RFC 3339, such as 2026"),
+        (
+            ["simulate", "x", "--now", "noon"],
+            "invalid time 'noon'; allowed: RFC 3339, such as 2026",
+        ),
         (["simulate", "x", "--cycles", "0"], "0 is not in the range 1<=x<=100000"),
         (["simulate", "x", "--check", "--cycles", "2"], "--cycles cannot be used with --check"),
         (["simulate", "nowhere.json"], "nowhere.json: No such file or directory"),

@@ -22,6 +22,7 @@ from pumice.core.configuration import (
 from pumice.core.configuration import Configuration as SchedulerConfiguration
 from pumice.core.engine import DEFAULT_CONFIGURATION
 from pumice.core.errors import ConfigurationError, Problem
+from pumice.core.plugins.capacity.gates import FEATURE_GATE
 from pumice.core.registry import Registry
 from pumice.server.plain_yaml import YamlText, YamlTextError, parse
 from pumice.server.wire.times import duration
@@ -38,6 +39,10 @@ MAX_PROBLEMS = 100
 MAX_PROBLEM_LENGTH = 1000
 # Switches of the compatibility page; all but the first are about kube-batch's older versions.
 COMPAT_SWITCHES = (KUBE_BATCH, NAMESPACE_AS_QUEUE, BACKOFF)
+
+
+# Volcano's feature gates that change what is decided.
+_FEATURE_GATES = (FEATURE_GATE,)
 
 
 class ConfigurationRefusedError(ConfigurationError):
@@ -118,6 +123,9 @@ class _Reader:
             # As in Volcano, the flag adds to those that are always ignored.
             tuple(dict.fromkeys((*message.ignored_provisioners, *base.ignored_provisioners))),
             compat=base.compat,
+            feature_gates=tuple(
+                name for name in _FEATURE_GATES if message.feature_gates.get(name, False)
+            ),
         )
         if "" in settings.scheduler_names:
             self._problem("scheduler_names", "has an empty name")
@@ -179,6 +187,9 @@ class _Reader:
         modes = configuration_pb2.ShardingMode
         if message.sharding_mode not in (modes.SHARDING_MODE_UNSPECIFIED, modes.SHARDING_MODE_NONE):
             self._problem("sharding_mode", "has no effect: this core uses all nodes", warning=True)
+        for name in sorted(set(message.feature_gates) - set(_FEATURE_GATES)):
+            problem = f"has no effect; this core knows {', '.join(_FEATURE_GATES)}"
+            self._problem(f"feature_gates[{name}]", problem, warning=True)
         if message.device_config:
             self._problem("device_config", "has no effect: no device plugin reads it", warning=True)
 

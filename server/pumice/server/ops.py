@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pumice.core.deltas import Delta, PodsUpserted, Upserted
@@ -15,7 +15,9 @@ from pumice.server.wire import (
     op_ref,
     read_outcome,
     read_tombstone,
+    write_warnings,
 )
+from pumice.server.wire.unknown_values import UnknownValue
 from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
 
 _POD = object_pb2.KIND_POD
@@ -37,6 +39,8 @@ class NumberedOp:
     delta: Delta | None = None
     error: ObjectError | None = None
     configuration: configuration_pb2.Configuration | None = None
+    # Values that are newer than this core.
+    warnings: Sequence[object_pb2.ObjectWarning] = ()
 
     @property
     def last_seq(self) -> int:
@@ -121,12 +125,17 @@ class OpReader:
         kind, uid, revision = upsert.kind, upsert.uid, upsert.revision
         if kind not in READ_KINDS:
             return NumberedOp(seq)
+        unknown: list[UnknownValue] = []
         try:
             check_upsert(upsert)
-            value = self._objects.read(upsert.object)
+            value = self._objects.read(upsert.object, unknown)
         except ObjectError as error:
             return NumberedOp(seq, kind, uid, revision, error=error)
-        return NumberedOp(seq, kind, uid, revision, None if value is None else Upserted(value))
+        delta = None if value is None else Upserted(value)
+        op = NumberedOp(seq, kind, uid, revision, delta)
+        if unknown:
+            op.warnings = write_warnings(seq, upsert, unknown)
+        return op
 
     def _other(self, seq: int, op: delta_pb2.Op, word: str | None) -> NumberedOp:
         kind, uid, _ = op_ref(op)

@@ -50,6 +50,15 @@ class ClusterReporter:
             len(rejected),
         )
 
+    def warned(self, warnings: Sequence[object_pb2.ObjectWarning]) -> None:
+        """Objects in use have values that are newer than this core."""
+        if warnings:
+            lines = [
+                f"{kind_word(item.kind)} {item.key} ({item.uid}): {item.field} {item.message}"
+                for item in warnings[: MAX_LINES + 1]
+            ]
+            self._lines(logging.WARNING, "unknown value in", lines, len(warnings))
+
     def configured(self, result: cluster_service_pb2.ConfigurationResult) -> None:
         """Says which configuration is in use; problems and warnings are told apart."""
         self._metrics.configuration_refused.labels(self._cluster).set(int(not result.accepted))

@@ -5,6 +5,7 @@ Everything here runs on the owner's thread, one call at a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pumice.core.decisions import Event, SessionResult
@@ -27,6 +28,8 @@ from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
 _POD = object_pb2.KIND_POD
 _Response = cluster_service_pb2.ConnectResponse
+# In one Ack.
+_MOST_WARNINGS = 100
 _NO_ADAPTER = (PauseReason.NO_ADAPTER, "no adapter is connected: nothing is scheduled")
 
 
@@ -159,7 +162,9 @@ class ServedCluster:
             rejected = self._apply(ops, now_ns)
         self.tap.took(batch, rejected, now_ns)
         self._tell_answers(now_ns)
-        self._acknowledge(last_seq, rejected)
+        warnings = [warning for op in ops for warning in op.warnings]
+        self.reporter.warned(warnings)
+        self._acknowledge(last_seq, rejected, warnings)
 
     def _apply(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
         cache = self.state.engine.cache
@@ -189,9 +194,16 @@ class ServedCluster:
         for result in answers:
             self.tap.configured(result, now_ns)
 
-    def _acknowledge(self, seq: int, rejected: list[object_pb2.RejectedObject]) -> None:
-        credit = self._around.limits.credit
-        ack = cluster_service_pb2.Ack(applied_seq=seq, rejected=rejected, credit=credit)
+    def _acknowledge(
+        self,
+        seq: int,
+        rejected: list[object_pb2.RejectedObject],
+        warnings: Sequence[object_pb2.ObjectWarning] = (),
+    ) -> None:
+        credit, warnings = self._around.limits.credit, warnings[:_MOST_WARNINGS]
+        ack = cluster_service_pb2.Ack(
+            applied_seq=seq, rejected=rejected, credit=credit, warnings=warnings
+        )
         self._send(_Response(ack=ack))
 
     def _send(self, *responses: _Response) -> None:

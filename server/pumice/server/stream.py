@@ -77,7 +77,11 @@ class AdapterStream:
     def _overtake(self) -> None:
         """An Ack that says no more than the next one, and was not sent yet, need not be."""
         last = self._queue[-1] if self._queue else None
-        if last is not None and last.HasField("ack") and not last.ack.rejected:
+        if (
+            last is not None
+            and last.HasField("ack")
+            and not (last.ack.rejected or last.ack.warnings)
+        ):
             self._queue.pop()
             self._bytes -= last.ByteSize()
 

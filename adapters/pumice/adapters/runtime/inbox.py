@@ -100,6 +100,12 @@ class Inbox:
                 rejected.reason,
             )
 
+        for warning in ack.warnings:
+            kind = shown_kind(warning.kind)
+            self._metrics.count("unknown_values", kind=kind)
+            name = warning.key or warning.uid
+            log.warning("%s %s: %s %s", kind, name, warning.field, warning.message)
+
     def take_wanted_kinds(self) -> list[KindNumber]:
         """Kinds that the core wants a snapshot of, once."""
         kinds = sorted(self._wanted_kinds)

@@ -38,6 +38,7 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "read_backs": ("Pods read back before a repeated attempt.", ("verb",)),
     "refused_gangs": ("Gangs refused because a member changed.", ()),
     "rejected_objects": ("Objects that the core rejected.", ("kind",)),
+    "unknown_values": ("Values in objects that are newer than the core.", ("kind",)),
     "relists": ("Lists begun because a watch could not go on.", ("resource",)),
     "repeated_events": ("Kubernetes events counted on an event that was already written.", ()),
     "resignations": ("Times that the leader released the lease because of its core.", ()),

@@ -18,6 +18,7 @@ from pumice.server.wire.deltas import (
     write_outcome,
     write_rejected,
     write_upsert,
+    write_warnings,
 )
 from pumice.server.wire.objects import (
     READ_KINDS,
@@ -66,4 +67,5 @@ __all__ = [
     "write_status",
     "write_upsert",
     "write_wait",
+    "write_warnings",
 ]

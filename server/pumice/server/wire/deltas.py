@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.errors import ObjectError
 from pumice.server.wire.fields import FieldError, chosen
 from pumice.server.wire.objects import READ_KINDS, ObjectReader, key_of, kind_type, kind_word
+from pumice.server.wire.unknown_values import UnknownValue
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 
 _OUTCOMES = {
@@ -110,6 +113,19 @@ def object_ref(message: object_pb2.ClusterObject) -> tuple[int, str, str]:
         return object_pb2.KIND_UNSPECIFIED, "", ""
     held = getattr(message, field)
     return message.DESCRIPTOR.fields_by_name[field].number, held.uid, key_of(held)
+
+
+def write_warnings(
+    seq: int, upsert: delta_pb2.Upsert, unknown: Iterable[UnknownValue]
+) -> list[object_pb2.ObjectWarning]:
+    """What the adapter is told about values that are newer than this core."""
+    key = object_ref(upsert.object)[2]
+    return [
+        object_pb2.ObjectWarning(
+            seq=seq, kind=upsert.kind, uid=upsert.uid, key=key, field=field, message=problem
+        )
+        for field, problem in unknown
+    ]
 
 
 def write_rejected(seq: int, op: delta_pb2.Op, error: ObjectError) -> object_pb2.RejectedObject:

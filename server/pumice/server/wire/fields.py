@@ -72,13 +72,19 @@ def amounts(field: str, held: Mapping[str, int], limit: int = INT64_LIMIT) -> Pa
     return pairs
 
 
+class UnknownValueError(FieldError):
+    """An enum value that is newer than this core."""
+
+
 def chosen(field: str, number: Number, choices: Mapping[Number, Choice]) -> Choice:
     """What an enum's number stands for; a number that has no meaning here is an error."""
     try:
         return choices[number]
     except KeyError:
         allowed = ", ".join(f"{n} ({_word(choices[n])})" for n in sorted(choices))
-        raise FieldError(field, f"{number} has no meaning here; use one of {allowed}") from None
+        problem = f"{number} has no meaning here; use one of {allowed}"
+        kind = FieldError if number == 0 else UnknownValueError
+        raise kind(field, problem) from None
 
 
 def _word(choice: Enum | str) -> str:

@@ -115,7 +115,7 @@ def read_pod_group_status(message: group_pb2.PodGroupStatus) -> PodGroupStatus:
 def _read_condition(path: str, message: group_pb2.PodGroupCondition) -> PodGroupCondition:
     return PodGroupCondition(
         intern(message.type),
-        STATUSES.get(message.status, ""),
+        chosen(f"{path}.status", message.status, STATUSES),
         intern(message.reason),
         message.message,
         message.transition_id,

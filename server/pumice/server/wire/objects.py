@@ -12,9 +12,10 @@ from pumice.core.model import group, node, pod, storage, topology
 from pumice.server.wire import groups, pods, policies
 from pumice.server.wire import storage as volumes
 from pumice.server.wire import topology as layouts
-from pumice.server.wire.fields import FieldError
+from pumice.server.wire.fields import FieldError, UnknownValueError
 from pumice.server.wire.shapes import PodReader
 from pumice.server.wire.specs import SpecTable
+from pumice.server.wire.unknown_values import UnknownValue, replace_unknown_values
 from pumice.v1 import object_pb2
 
 
@@ -121,15 +122,30 @@ class ObjectReader:
         # The pods of a batch, in bulk.
         self.read_pods = reader.batch
 
-    def read(self, message: object_pb2.ClusterObject) -> ClusterObject | None:
-        """None for a kind that the engine does not hold; ObjectError for a malformed object."""
+    def read(
+        self, message: object_pb2.ClusterObject, unknown: list[UnknownValue] | None = None
+    ) -> ClusterObject | None:
+        """None for a kind that the engine does not hold; ObjectError for a malformed object.
+
+        Values of enums that are newer than this core are noted in ``unknown``; without it, an object
+        that holds one is malformed.
+        """
         field = message.WhichOneof("object")
         kind = _KINDS.get(field) if field else None
         if field is None or kind is None:
             return None
         held = getattr(message, field)
+        read = self._read_pod if field == "pod" else kind.read
         try:
-            return self._read_pod(held) if field == "pod" else kind.read(held)
+            try:
+                return read(held)
+            except UnknownValueError:
+                if unknown is None:
+                    raise
+                known = type(held)()
+                known.CopyFrom(held)
+                unknown += replace_unknown_values(known)
+                return read(known)
         except FieldError as error:
             raise ObjectError(kind.word, key_of(held), error.field, error.problem) from error
 

@@ -37,7 +37,7 @@ def _read_conditions(messages: Iterable[pod_pb2.PodCondition]) -> tuple[PodCondi
     return tuple(
         PodCondition(
             m.type,
-            STATUSES.get(m.status, ""),
+            chosen(f"conditions[{i}].status", m.status, STATUSES),
             m.reason,
             m.message,
             read_time(f"conditions[{i}].transition_time", m.transition_time),

@@ -24,8 +24,8 @@ SOAK_ARGS ?=
 IMAGE ?= pumice
 IMAGE_TOOL ?= $(firstword $(foreach tool,docker podman buildah,$(shell command -v $(tool) 2>/dev/null)))
 IMAGE_ARGS ?=
-# The branch that `buf breaking` compares the protos with.
-BREAKING_BRANCH ?= main
+# The protocol as it was last released or landed: `buf breaking` compares with it.
+BASELINE := proto/v1.binpb
 
 # The environment is made again only when the pins, what pyproject.toml says about dependencies
 # and packaging (all above its tool settings), or what is compiled change; a touched file is no
@@ -34,7 +34,7 @@ COMPILED := hatch_build.py server/pumice/core/kernel/_rows.c
 ENV_ID := $(shell sed '/^\[tool\.ruff/,$$d' pyproject.toml | cat - constraints.txt $(COMPILED) | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.made-$(ENV_ID)
 
-.PHONY: help env demo test check gen bench soak docs image controlplane lint format types imports wire breaking clean
+.PHONY: help env demo test check gen bench soak docs image controlplane lint format types imports wire breaking baseline clean
 
 help:  ## Lists the targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -129,18 +129,16 @@ wire: env breaking  ## Lints the protocol, and compares the committed stubs with
 	mkdir "$$out/held"; cp proto/pumice/v1/*_pb2*.py* "$$out/held/" 2>/dev/null || true; \
 	diff -rq "$$out/held" "$$out/pumice/v1" || { echo "stubs differ from the protocol; run 'make gen'"; exit 1; }
 
-# Compared with the protocol as BREAKING_BRANCH has it, here or at the origin; a clone without that
-# branch, or a branch without a protocol, has nothing to break.
+# Compared with a file of this repository and not with a branch: a branch has changed already when a
+# break was merged into it.
 breaking: env  ## Refuses changes of the protocol that break its users.
-	@echo "breaking: buf breaking against $(BREAKING_BRANCH)"
-	@base=; for ref in refs/remotes/origin/$(BREAKING_BRANCH) refs/heads/$(BREAKING_BRANCH); do \
-	  if git cat-file -e "$$ref:proto" 2>/dev/null \
-	    && git ls-tree -r --name-only "$$ref" proto | grep -q '\.proto$$'; then base=$$ref; break; fi; done; \
-	if [ -z "$$base" ]; then echo "no protocol on $(BREAKING_BRANCH) to compare with"; exit 0; fi; \
-	mkdir -p .cache; held=$$(mktemp -d .cache/breaking.XXXXXX); trap 'rm -rf "$$held"' EXIT; \
-	git archive "$$base" proto | tar -x -C "$$held"; \
-	cp buf.yaml "$$held/"; \
-	$(BIN)/buf breaking --against "$$held"
+	@echo "breaking: buf breaking against $(BASELINE)"
+	@$(BIN)/buf breaking --against $(BASELINE)
+
+# Only after `breaking` has found no break: the baseline never loses what it holds.
+baseline: env breaking  ## Adds what is new in the protocol to the baseline of `breaking`.
+	@$(BIN)/buf build --exclude-source-info --output $(BASELINE)
+	@echo "wrote $(BASELINE)"
 
 clean:  ## Removes what the other targets made, the environment too.
 	@rm -rf $(VENV) .cache .hypothesis .ruff_cache site build dist

@@ -10,8 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 import pumice.adapters
 from pumice.adapters.runtime.health import Health, Probe
 from pumice.adapters.runtime.metric_definitions import COUNTERS, GAUGES, HISTOGRAMS
-from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.metrics import PREFIX, Metrics
 
+PAGE = Path(__file__).parents[2] / "docs/reference/adapter.md"
 DECLARED = {
     "count": {name: labels for name, (_, labels) in COUNTERS.items()},
     "gauge": {name: labels for name, (_, labels) in GAUGES.items()},
@@ -40,6 +41,29 @@ def test_every_series_is_declared_with_its_labels() -> None:
     for file, method, name, labels in found:
         assert name in DECLARED[method], f"{file}: {name} is not declared"
         assert set(DECLARED[method][name]) == labels, f"{file}: labels of {name}"
+
+
+def described() -> str:
+    """The table of the page about the adapter."""
+    rows = ["| name | type | labels | meaning |", "|---|---|---|---|"]
+    counters = {f"{name}_total": ("counter", *found) for name, found in COUNTERS.items()}
+    gauges = {name: ("gauge", *found) for name, found in GAUGES.items()}
+    histograms = {name: ("histogram", *found[:2]) for name, found in HISTOGRAMS.items()}
+    for name, (kind, text, labels) in sorted((counters | gauges | histograms).items()):
+        shown = ", ".join(f"`{label}`" for label in labels)
+        rows.append(f"| `{PREFIX}{name}` | {kind} | {shown} | {text} |")
+    return "\n".join(rows)
+
+
+def test_the_page_has_every_series(request: pytest.FixtureRequest) -> None:
+    page = PAGE.read_text()
+    head, begin, rest = page.partition("<!-- begin metrics -->\n")
+    held, end, tail = rest.partition("\n<!-- end metrics -->")
+    if request.config.getoption("--rewrite"):
+        PAGE.write_text(
+            f"{head}{begin}{described()}{end or chr(10) + '<!-- end metrics -->'}{tail}"
+        )
+    assert held == described(), "pytest --rewrite writes the table"
 
 
 def test_large_values_are_exact_and_every_series_has_a_help_text() -> None:

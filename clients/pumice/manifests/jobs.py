@@ -235,7 +235,7 @@ def _workload(document: Document, field: str) -> list[Mapping[str, Any]]:
         return list(pods)
     held = owner.mapping(owner.metadata, "annotations")
     least = str(held.get("scheduling.volcano.sh/group-min-member", "1"))
-    return [_group(owner, group, int(least) if least.isdigit() else 1, annotations), *pods]
+    return [_group(owner, group, int(least) if least.isdecimal() else 1, annotations), *pods]
 
 
 def _bare_pod(document: Document) -> list[Mapping[str, Any]]:

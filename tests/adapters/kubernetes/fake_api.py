@@ -18,7 +18,6 @@ _PATH = re.compile(
     r"(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?"
     r"(?:/(?P<sub>[^/]+))?"
 )
-_KEPT_CHANGES = 1000
 
 
 @dataclass
@@ -166,8 +165,6 @@ class FakeApi:
         if found is None:
             return self._discovery(request.path)
         plural, group, namespace = found["plural"], found["group"], found["namespace"] or ""
-        if plural == "namespaces" and found["name"] is None and namespace:
-            plural = "namespaces"
         resource = f"{plural}.{group}" if group else plural
         if request.method == "POST" and namespace in self.terminating:
             causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from pumice.adapters.kubernetes.lease import EPOCH, LeaseEpochs
+from pumice.adapters.kubernetes.lease import EPOCH, LeaseEpochs, _Record
 from pumice.adapters.kubernetes.options import LeaseOptions
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import end_tasks
@@ -215,3 +216,42 @@ def test_a_call_ends_before_the_lease_can_be_taken() -> None:
     assert options.renew_deadline_seconds + options.call_seconds < options.duration_seconds
     with pytest.raises(ValueError, match="longer"):
         LeaseOptions(identity="a", duration_seconds=5)
+
+
+@pytest.mark.parametrize("text", ["²", "", "-1", "1.5", "many"])
+def test_an_epoch_that_is_not_a_number_is_none(text: str) -> None:
+    assert _Record({"metadata": {"annotations": {EPOCH: text}}}).epoch == 0
+
+
+async def test_a_lease_that_cannot_be_had_for_its_duration_is_a_problem(
+    fake_api: FakeApi, candidates: Candidates
+) -> None:
+    fake_api.trouble.append(Trouble("GET", "/leases/", times=10**6, status=403, message="no right"))
+    lease = candidates.add("a")
+    await tick(candidates, fake_api, 10)
+    assert lease.why_failing() == ""
+    await tick(candidates, fake_api, 10)
+    assert "no right" in lease.why_failing()
+    fake_api.trouble.clear()
+    await tick(candidates, fake_api, 5)
+    assert lease.why_failing() == ""
+    assert lease.leads
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b"<html>", b"\xff", b"null"])
+async def test_an_answer_that_is_not_a_lease_does_not_end_the_election(
+    fake_api: FakeApi, candidates: Candidates, body: bytes
+) -> None:
+    answer = fake_api._one
+
+    async def wrong(*given: Any) -> web.StreamResponse:
+        return web.Response(body=body)
+
+    fake_api.put(LEASES, {"metadata": {"namespace": "volcano-system", "name": "volcano"}})
+    fake_api._one = wrong  # type: ignore[assignment, method-assign]
+    lease = candidates.add("a")
+    await tick(candidates, fake_api, 5)
+    assert not lease.leads
+    fake_api._one = answer  # type: ignore[method-assign]
+    await tick(candidates, fake_api, 5)
+    assert lease.leads

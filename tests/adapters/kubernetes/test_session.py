@@ -19,6 +19,7 @@ from pumice.adapters.kubernetes.errors import (
 )
 from pumice.adapters.kubernetes.process import check
 from pumice.adapters.kubernetes.rate_limit import TokenBucket
+from pumice.adapters.kubernetes.refusals import failure
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.metrics import Metrics
@@ -56,6 +57,55 @@ async def test_credentials_that_stay_bad_are_an_error(
         await session.call("GET", "/version")
     with pytest.raises(BadCredentialsError):
         await check(session, RetryPolicy(FastClock(), Metrics()))
+
+
+async def test_credentials_that_stay_bad_are_not_loaded_for_every_call(
+    fake_api: FakeApi, tokens: Tokens, session: ApiSession
+) -> None:
+    fake_api.token = "secret"
+    for _ in range(50):
+        with pytest.raises(BadCredentialsError):
+            await session.call("GET", "/version")
+        with pytest.raises(BadCredentialsError):
+            await session.page("/version", {})
+    assert tokens.loads <= 3
+
+
+@pytest.mark.parametrize("status", [301, 302, 307])
+async def test_a_redirection_is_a_refusal_and_not_a_success(
+    fake_api: FakeApi, session: ApiSession, status: int
+) -> None:
+    headers = {"Location": f"{fake_api.server}/version"}
+    trouble = Trouble("POST", "/pods", times=2, status=status, headers=headers)
+    fake_api.trouble += [trouble, Trouble("GET", "/pods", times=2, status=status, headers=headers)]
+    with pytest.raises(ApiError):
+        await session.call("POST", "/api/v1/namespaces/ns/pods", b"{}")
+    with pytest.raises(ApiError):
+        await session.page("/api/v1/pods", {})
+
+
+async def test_a_refusal_that_breaks_off_is_a_refusal(session: ApiSession, tokens: Tokens) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 500 Oh\r\nContent-Length: 1000\r\n\r\n{")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    tokens.server = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    tokens.fingerprint = "two"
+    await session.open()
+    with pytest.raises(ApiError) as raised:
+        await session.page("/api/v1/pods", {})
+    assert raised.value.status == 500
+    server.close()
+
+
+@pytest.mark.parametrize("asked", ["1e9", "99999999", "-5", "soon", "²"])
+def test_no_server_asks_for_longer_than_two_minutes(asked: str) -> None:
+    assert 0 <= failure(429, b"{}", asked).retry_after <= 120
+    body = b'{"details": {"retryAfterSeconds": 1000000}}'
+    assert failure(429, body).retry_after == 120
 
 
 async def test_a_watch_renews_credentials_too(

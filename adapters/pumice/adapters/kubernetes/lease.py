@@ -18,8 +18,10 @@ from pumice.adapters.kubernetes.errors import (
     NOT_FOUND,
     ApiError,
     KubernetesError,
+    LostAnswerError,
     one_line,
 )
+from pumice.adapters.kubernetes.object_head import UNREADABLE
 from pumice.adapters.kubernetes.options import LeaseOptions
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import Clock
@@ -54,11 +56,21 @@ class _Record:
     def epoch(self) -> int:
         annotations = self.body.get("metadata", {}).get("annotations") or {}
         text = annotations.get(EPOCH, "0")
-        return int(text) if text.isdigit() else 0
+        return int(text) if text.isdecimal() else 0
 
     @property
     def duration(self) -> float:
         return float(self.spec.get("leaseDurationSeconds") or 0)
+
+
+def _record(body: bytes) -> _Record:
+    try:
+        found = msgspec.json.decode(body)
+    except UNREADABLE as error:
+        raise LostAnswerError(f"the answer is not a lease: {error}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict):
+        raise LostAnswerError("the answer is not a lease: it has no metadata")
+    return _Record(found)
 
 
 class LeaseEpochs:
@@ -91,6 +103,8 @@ class LeaseEpochs:
         self._spoken = 0
         self._renewed_at = 0.0
         self._renewed_at_ms = 0
+        self._failing_since: float | None = None
+        self._problem = ""
         self._elected = asyncio.Event()
         self._check_requested = asyncio.Event()
         # What was last logged about waiting for the lease.
@@ -135,13 +149,24 @@ class LeaseEpochs:
         while True:
             try:
                 await self._step()
+                self._failing_since, self._problem = None, ""
             except KubernetesError as error:
+                if self._failing_since is None:
+                    self._failing_since = self._clock.now()
+                self._problem = one_line(error)
                 self._metrics.count("lease_failures")
                 level = logging.ERROR if not isinstance(error, ApiError) else logging.WARNING
                 log.log(level, "lease %s: %s", self._options.name, one_line(error))
             if self._elected.is_set() and not self._is_good():
                 self._step_down("the lease was not renewed in time")
             await self._rest()
+
+    def why_failing(self) -> str:
+        """Why the lease could be neither read nor renewed for its whole duration; "" if it was."""
+        if self._failing_since is None:
+            return ""
+        seconds = self._clock.now() - self._failing_since
+        return self._problem if seconds > self._options.duration_seconds else ""
 
     def check_soon(self) -> None:
         """The lease may have changed: do not wait for the rest of the retry period."""
@@ -227,14 +252,14 @@ class LeaseEpochs:
             if error.status == NOT_FOUND:
                 return None
             raise
-        return _Record(msgspec.json.decode(body))
+        return _record(body)
 
     async def _write(self, method: str, path: str, body: dict[str, Any]) -> None:
         began, began_ms = self._clock.now(), self._clock.unix_ms()
         answer = await self._api.call(
             method, path, _ENCODE(body), seconds=self._call_seconds, urgent=True
         )
-        self._record = _Record(msgspec.json.decode(answer))
+        self._record = _record(answer)
         # Counted from before the call: the others cannot have seen it earlier.
         self._renewed_at, self._renewed_at_ms = began, began_ms
 

@@ -201,9 +201,11 @@ class ObjectStore:
         """Reports each invalid version once. The last valid version stays in use."""
         if self._invalid.get(metadata.uid) == metadata.resource_version:
             return
+        # Somebody may write invalid versions again and again: only the first is worth a line.
+        level = logging.DEBUG if metadata.uid in self._invalid else logging.WARNING
         self._invalid[metadata.uid] = metadata.resource_version
         self._metrics.count("bad_objects", kind=shown_kind(self._kind))
-        log.warning("an object was set aside: %s", error)
+        log.log(level, "an object was set aside: %s", error)
         problem = f"{error.field}: {error.problem}" if error.field else error.problem
         self._on_invalid(
             InvalidObject(

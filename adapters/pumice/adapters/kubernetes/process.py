@@ -111,6 +111,7 @@ async def _serve(
     lease = None
     if settings.lease is not None:
         lease = LeaseEpochs(api, settings.lease, clock, metrics)
+        health.add("lease", lease.why_failing)
     may_act = lease.may_act if lease is not None else lambda: True
     world = KubernetesWorld(api, settings.world, clock, metrics, may_act=may_act, health=health)
     store = None

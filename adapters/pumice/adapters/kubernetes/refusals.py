@@ -10,6 +10,7 @@ from pumice.adapters.kubernetes.errors import (
     MissingRightsError,
     NamespaceTerminatingError,
 )
+from pumice.adapters.kubernetes.object_head import UNREADABLE
 
 # The reason of the cause that a refusal in a terminating namespace carries.
 _NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
@@ -46,7 +47,7 @@ def failure(status: int, body: bytes, retry_after: str = "") -> ApiError:
     """The error that a refusal stands for."""
     try:
         said = _STATUS.decode(body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         said = _Status(message=body[:_LONGEST_REFUSAL].decode("utf-8", "replace"))
     details = said.details or _Details()
     reason, message = said.reason or "", (said.message or "")[:_LONGEST_REFUSAL]
@@ -54,5 +55,5 @@ def failure(status: int, body: bytes, retry_after: str = "") -> ApiError:
         return NamespaceTerminatingError(status, reason, message)
     if status == FORBIDDEN:
         return MissingRightsError(message)
-    seconds = float(retry_after) if retry_after.isdigit() else details.retry_after_seconds or 0.0
+    seconds = float(retry_after) if retry_after.isdecimal() else details.retry_after_seconds or 0.0
     return ApiError(status, reason, message, min(max(seconds, 0.0), _LONGEST_RETRY_AFTER_SECONDS))

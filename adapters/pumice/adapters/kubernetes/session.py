@@ -1,4 +1,10 @@
-"""One way to the API server: calls, pages and streams, with credentials that renew themselves."""
+"""A session with an API server: calls, pages and streams, with credentials that are renewed.
+
+Nothing here knows what is called. Short calls go through the connection pool, which is faster than
+a general client; pages and watches go through aiohttp. Every problem is a KubernetesError: a refusal
+is an ApiError, a call that may have taken effect a LostAnswerError, one that did not leave an
+UnreachableError. A call is tried once; `retries` has the policy for more.
+"""
 
 import asyncio
 import logging
@@ -47,7 +53,11 @@ _REFRESH_SECONDS: Final = 60.0
 _PAGE_SECONDS: Final = 120.0
 _LONGEST_WATCH_SECONDS: Final = 700.0
 _CONNECT_SECONDS: Final = 10.0
-_FIRST_REFUSAL: Final = 400
+# All other codes are refusals: a redirection comes from a proxy that wants something else.
+_SUCCESS: Final = range(200, 300)
+# Credentials that are refused are loaded again so often at most: an exec plugin may be expensive.
+_RELOAD_SECONDS: Final = 5.0
+_LONGEST_ERROR_BODY: Final = 1 << 16
 # A list in one piece can be large; nothing else comes near.
 _LONGEST_PAGE: Final = 1 << 30
 
@@ -67,6 +77,19 @@ def _socket(address: Any) -> socket.socket:
     made = socket.socket(family=family, type=kind, proto=protocol)
     keep_alive(made)
     return made
+
+
+async def _read_error(answer: aiohttp.ClientResponse) -> bytes:
+    """The beginning of a refusal, which may be longer than anybody wants to read."""
+    body = b""
+    try:
+        async for part in answer.content.iter_any():
+            body += part
+            if len(body) > _LONGEST_ERROR_BODY:
+                break
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        log.debug("a refusal broke off: %s", one_line(error))
+    return body
 
 
 async def _read_all(content: aiohttp.StreamReader) -> bytes:
@@ -102,7 +125,7 @@ class ApiSession:
         self._http: aiohttp.ClientSession | None = None
         self._retired: dict[asyncio.Task[None], aiohttp.ClientSession | ConnectionPool] = {}
         self._renewal: asyncio.Task[None] | None = None
-        self._refresh_at = 0.0
+        self._refresh_at = self._reload_at = 0.0
 
     @property
     def server(self) -> str:
@@ -135,10 +158,10 @@ class ApiSession:
         fence: Fence | None = None,
         urgent: bool = False,
     ) -> bytes:
-        """The body of the answer. Raises ApiError and its relatives; tries once.
+        """The body of the response. Raises KubernetesError; tries once.
 
         The fence is asked at the last moment before the call leaves. An urgent call waits neither
-        for its share of the rate nor for a connection.
+        for the rate limit nor for a connection.
         """
         if self._read_only and method != "GET":
             raise ReadOnlyError(method, path)
@@ -154,7 +177,7 @@ class ApiSession:
             reply = await self._exchange(method, path, head, body, seconds, fence, urgent)
             if reply.status == UNAUTHORIZED:
                 raise BadCredentialsError(failure(reply.status, reply.body).message)
-        if reply.status >= _FIRST_REFUSAL:
+        if reply.status not in _SUCCESS:
             raise failure(reply.status, reply.body, reply.retry_after)
         return reply.body
 
@@ -206,8 +229,9 @@ class ApiSession:
                 timeout=limit,
                 proxy=access.proxy or None,
                 server_hostname=access.server_name or None,
+                allow_redirects=False,
             ) as answer:
-                content = await answer.read()
+                content = await _read_all(answer.content)
                 return Reply(answer.status, content, answer.headers.get("Retry-After", ""))
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(access.server, one_line(error)) from error
@@ -233,7 +257,7 @@ class ApiSession:
         quiet_seconds: float,
         accept: str = JSON,
     ) -> AsyncIterator[aiohttp.StreamReader]:
-        """The body of an answer, as it comes."""
+        """The body of a response while it arrives, such as a watch."""
         await self._pace.take()
         access = self._current()
         limit = aiohttp.ClientTimeout(
@@ -242,18 +266,18 @@ class ApiSession:
         answer = await self._get(path, query, limit, accept)
         try:
             if answer.status == UNAUTHORIZED:
-                reply = Reply(answer.status, await answer.read())
-                answer.release()
+                reply = Reply(answer.status, await _read_error(answer))
+                answer.close()
                 await self._renew(access, reply)
                 answer = await self._get(path, query, limit, accept)
-            if answer.status >= _FIRST_REFUSAL:
-                body = await answer.read()
+            if answer.status not in _SUCCESS:
+                body = await _read_error(answer)
                 if answer.status == UNAUTHORIZED:
                     raise BadCredentialsError(failure(answer.status, body).message)
                 raise failure(answer.status, body, answer.headers.get("Retry-After", ""))
             yield answer.content
         finally:
-            # Not released: what is left of a watch is nothing to wait for.
+            # Closed and not released: the rest of a watch would have to be read first.
             answer.close()
 
     async def _get(
@@ -271,6 +295,7 @@ class ApiSession:
                 timeout=limit,
                 proxy=access.proxy or None,
                 server_hostname=access.server_name or None,
+                allow_redirects=False,
             )
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(access.server, one_line(error)) from error
@@ -288,15 +313,17 @@ class ApiSession:
         assert self._access is not None, "open the session first"
         now = self._clock.now()
         if now >= self._refresh_at and self._renewal is None:
-            # Beside the call: the old token is good for a while yet.
+            # In the background: the old token is still valid for a while.
             self._refresh_at = now + _REFRESH_SECONDS
             self._start_renewal(self._credentials.refresh)
         return self._access
 
     async def _renew(self, seen: Access, reply: Reply) -> None:
-        """After a refusal; one renewal serves all calls that were refused."""
-        if self._access is not seen:
+        """Loads credentials after a refusal; one renewal serves all calls that were refused."""
+        now = self._clock.now()
+        if self._access is not seen or (self._renewal is None and now < self._reload_at):
             return
+        self._reload_at = now + _RELOAD_SECONDS
         self._metrics.count("credential_reloads")
         log.info("the API server does not accept the credentials; loading them again")
         renewal = self._renewal or self._start_renewal(self._credentials.load)
@@ -316,7 +343,7 @@ class ApiSession:
         return self._renewal
 
     def _retire(self, user: aiohttp.ClientSession | ConnectionPool) -> None:
-        """Connections of old certificates go when the last watch over them has ended."""
+        """Closes connections of old certificates when the last watch over them has ended."""
 
         async def close_later() -> None:
             await self._clock.sleep(_LONGEST_WATCH_SECONDS)

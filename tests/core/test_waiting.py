@@ -203,6 +203,16 @@ def test_a_session_does_nothing_about_them_and_still_says_why_each_waits(name: s
     assert ("tasks_tried" in result.work) is (name == "evicting")
 
 
+def test_those_after_a_job_that_is_placed_are_told_what_it_left_them() -> None:
+    configuration = CONFIGURATIONS["capacity"]
+    made = Crowd(Twins(make_engine(*configuration), make_engine(*configuration)))
+    made.queue_changes(26)
+    made.session()
+    made.pod_ends(0)
+    # One job of the queue is placed and uses up its quota. The twin looks at each job after it.
+    assert made.session() == 1
+
+
 def with_service(made: Crowd) -> None:
     made.put(Workload("uid-service", "Service", "ns", "service", WEB))
 

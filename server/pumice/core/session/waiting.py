@@ -72,6 +72,11 @@ class _Line:
         self._order = group.in_order()
         self._done = 0
 
+    @property
+    def next_key(self) -> Key | None:
+        """The key of the job whose turn comes next; None: all had their turn."""
+        return self._order[self._done][0] if self._done < len(self._order) else None
+
     def before(self, limit: Key | None) -> list[Job]:
         """Those whose turn comes before that key; without one, all that are left."""
         order, start = self._order, self._done
@@ -112,10 +117,19 @@ class WaitingLines:
     def woken(self, queue: Queue, next_key: Key | None) -> list[Job]:
         """The jobs whose turn comes before that key and that have to be visited."""
         found: list[Job] = []
+        limit, passed = next_key, []
         for line in self._lines.get(queue.name, ()):
-            jobs = line.before(next_key)
-            if jobs and not self._still_waits(queue, line.group):
-                found += self._wake(jobs)
+            first = line.next_key
+            if first is None or (next_key is not None and first >= next_key):
+                continue
+            if self._still_waits(queue, line.group):
+                passed.append(line)
+                continue
+            limit = first if limit is None else min(limit, first)
+            found += self._wake(line.before(next_key))
+        # A visit to a job that was woken may change what holds for those after it.
+        for line in passed:
+            line.before(limit)
         return found
 
     def all_of(self, queue: Queue) -> list[Job]:

@@ -27,11 +27,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# Tests that share something costly: a control plane, an image.
+_ON_ONE_WORKER = ("tests/e2e/", "tests/packaging/test_image_build.py")
+
+
 class OneControlPlane(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands tests out one by one, but those of a control plane all to one worker."""
+    """Hands tests out one by one, but those that share something costly all to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/e2e" if nodeid.startswith("tests/e2e/") else nodeid
+        shared = (start for start in _ON_ONE_WORKER if nodeid.startswith(start))
+        return next(shared, nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

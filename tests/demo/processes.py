@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.controlplane.guard import GUARD
+
 # Only for a test that fails: a loaded machine is slow, but not that slow.
 _LONGEST_SECONDS = 90.0
 
@@ -67,6 +69,7 @@ class RunningDemo:
             self.process = subprocess.Popen(
                 command("demo", *arguments), stdout=out, stderr=err, env=_environment(folder)
             )
+        GUARD.watch(self.process)
 
     def said(self) -> str:
         return self._out.read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,6 +86,15 @@ def test_a_wish_to_end_leaves_no_process(folder: Path, wish: signal.Signals, mom
         assert demo.ended() == 130
         assert_nothing_left(demo, pids, folder)
     assert "interrupted" in demo.complained()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
+def test_its_processes_end_when_it_is_killed(folder: Path) -> None:
+    with running_demo(folder, *SMALL) as demo:
+        pids = demo.both_children()
+        demo.process.kill()
+        demo.process.wait()
+        until(lambda: not any(is_alive(pid) for pid in pids.values()), "both have ended")
 
 
 def test_it_is_kept_and_can_be_queried_at_the_address_that_it_names(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,16 @@ from typing import IO, Any
 _GRACE_SECONDS = 5.0
 # A process that dies more often fails for a reason that a restart does not cure.
 _MOST_RESTARTS = 10
+# Asks Linux for a SIGTERM when the parent ends, by SIGKILL too; then becomes the command. The demo
+# has threads, so the process cannot do this between fork and exec.
+_PARENT_DEATH_SIGNAL = """
+import ctypes, os, signal, sys
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 # The part of the output that holds the last report.
 _TAIL_BYTES = 16 * 1024
 
@@ -36,7 +47,7 @@ class ChildProcess:
         self._files += [out, err]
         # In a session of its own it does not get Ctrl-C; the demo ends it.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pumice.cli", *self.arguments],
+            _ending_with_this_process([sys.executable, "-m", "pumice.cli", *self.arguments]),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
@@ -103,3 +114,10 @@ def last_json(text: str) -> dict[str, Any] | None:
 
 def _cause(code: int) -> str:
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+
+
+def _ending_with_this_process(command: list[str]) -> list[str]:
+    """The command, run so that it ends even when this process is killed with SIGKILL."""
+    if not sys.platform.startswith("linux"):
+        return command
+    return [sys.executable, "-S", "-c", _PARENT_DEATH_SIGNAL, str(os.getpid()), *command]

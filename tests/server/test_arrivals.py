@@ -15,7 +15,9 @@ class Cluster:
     def __init__(self) -> None:
         self.taken: list[tuple[object, int, list[str], int]] = []
 
-    def take(self, stream: object, batch: delta_pb2.DeltaBatch, last_seq: int) -> None:
+    def take(
+        self, stream: object, batch: delta_pb2.DeltaBatch, last_seq: int, large: object
+    ) -> None:
         uids = [op.tombstone.uid for op in batch.ops]
         self.taken.append((stream, batch.first_seq, uids, last_seq))
 
@@ -34,7 +36,7 @@ def run(cluster: Cluster, *calls: Callable[[], None] | tuple[str, delta_pb2.Delt
             continue
         stream, told = call
         last_seq = told.first_seq + len(told.ops) - 1
-        waiting.append(Arrival(cast(Any, cluster), cast(Any, stream), told, last_seq))
+        waiting.append(Arrival(cast(Any, cluster), cast(Any, stream), told, last_seq, {}))
     while waiting:
         first = waiting.popleft()
         if isinstance(first, Arrival):

@@ -1,12 +1,17 @@
 """Who is listened to: epochs, incarnations, and streams that come back."""
 
 import asyncio
+import threading
+from pathlib import Path
 
 import grpc
+import pytest
 
 from pumice.client.details import read_status_details
+from pumice.server import errors
+from pumice.server.limits import Limits
 from pumice.v1 import cluster_service_pb2, decision_pb2, object_pb2
-from tests.server.running import RunningCore, gang, node, outcome, pod, queue
+from tests.server.running import RunningCore, gang, node, outcome, pod, queue, running_core
 
 RESUME = cluster_service_pb2.WELCOME_MODE_RESUME
 SNAPSHOT = cluster_service_pb2.WELCOME_MODE_SNAPSHOT
@@ -144,14 +149,24 @@ async def test_statuses_that_may_be_lost_are_told_again(core: RunningCore) -> No
     assert not [c for m in kept for c in m.status_batch.changes if c.HasField("pod_group")]
 
 
-async def test_a_state_that_nobody_comes_back_for_is_given_up(core: RunningCore) -> None:
+async def until_forgotten(core: RunningCore, name: str) -> None:
+    async with asyncio.timeout(20):
+        while name in core.server._clusters.names():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_cluster_that_nobody_comes_back_for_is_forgotten(core: RunningCore) -> None:
     adapter = await core.served(EMPTY)
     await adapter.close()
     cluster = core.server._clusters.find("c1")
     assert await cluster.owner.ask(lambda served: served.complete)
     core.clock.advance(3601)
-    while await cluster.owner.ask(lambda served: served.complete):
-        await asyncio.sleep(0.01)
+    await until_forgotten(core, "c1")
+    assert not cluster.owner._thread.is_alive()
+    with pytest.raises(errors.NotReadyError):
+        await cluster.owner.ask(lambda served: served.complete)
+    assert core.metric("pumice_streams") == 0
+    assert not [t for t in threading.enumerate() if t.name == "owner of c1"]
     again = core.adapter(last_acknowledged_seq=adapter.seq, digests=adapter.sums.write())
     assert (await again.connect()).mode == SNAPSHOT
 
@@ -167,3 +182,52 @@ async def test_what_was_applied_before_the_cut_is_not_lost(core: RunningCore) ->
     await again.tell(pod("job", 0, node_name="n1"), *gang("other", 1))
     core.clock.advance(1)
     assert [d.bind.name for d in await again.decisions()] == ["other-0"]
+
+
+async def test_names_that_never_were_complete_are_forgotten_soon(socket_folder: Path) -> None:
+    async with running_core(socket_folder, Limits(max_clusters=3)) as core:
+        for number in range(3):
+            junk = core.adapter(cluster=f"junk{number}")
+            await junk.connect()
+            junk.cut()
+        full = core.adapter(cluster="honest")
+        await full.send(hello=full.hello)
+        assert (await full.ended_with())[0] is Code.RESOURCE_EXHAUSTED
+        while [c for c in core.server._clusters.all() if c.stream is not None]:
+            await asyncio.sleep(0.01)
+        for cluster in core.server._clusters.all():
+            await cluster.owner.ask(lambda _: None)
+        core.clock.advance(61)
+        for number in range(3):
+            await until_forgotten(core, f"junk{number}")
+        await core.served(EMPTY, cluster="honest")
+
+
+async def test_an_unfinished_snapshot_of_a_cut_stream_is_dropped_at_once(core: RunningCore) -> None:
+    adapter = core.adapter()
+    await adapter.connect()
+    begin = cluster_service_pb2.SnapshotBegin(first_seq=1)
+    await adapter.send(snapshot_begin=begin)
+    await adapter.tell(*(node(f"n{number}") for number in range(50)))
+    cluster = core.server._clusters.find("c1")
+    assert await cluster.owner.ask(lambda served: served.state.sums.total()) == 50
+    adapter.cut()
+    async with asyncio.timeout(20):
+        while await cluster.owner.ask(lambda served: served.state.sums.total()):
+            await asyncio.sleep(0.01)
+
+
+async def test_an_epoch_ahead_keeps_others_out_for_a_minute_at_most(core: RunningCore) -> None:
+    now_ms = core.clock.now_ns() // 1_000_000
+    far = core.adapter(epoch=now_ms + 61_000)
+    await far.send(hello=far.hello)
+    assert (await far.ended_with())[0] is Code.OUT_OF_RANGE
+    near = core.adapter(epoch=now_ms + 59_000, adapter_id="liar")
+    await near.connect()
+    near.cut()
+    honest = core.adapter(epoch=now_ms)
+    await honest.send(hello=honest.hello)
+    assert (await honest.ended_with())[0] is Code.FAILED_PRECONDITION
+    await core.server._clusters.forget("c1", force=True)
+    again = core.adapter(epoch=now_ms)
+    await again.connect()

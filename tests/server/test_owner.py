@@ -39,6 +39,8 @@ class Cluster:
     def next_due_ns(self) -> int | None:
         return self._due_ns
 
+    is_abandoned = False
+
     def update_pause(self) -> bool:
         return False
 
@@ -55,6 +57,7 @@ async def test_a_flood_of_calls_puts_a_session_off_for_a_tenth_of_a_second() -> 
         cast(Any, SimpleNamespace(clock=clock)),
         asyncio.get_running_loop(),
         lambda _record: None,
+        lambda: None,
         lambda: None,
     )
 
@@ -80,6 +83,7 @@ async def test_what_has_come_before_a_session_is_due_is_taken_in_first() -> None
         cast(Any, SimpleNamespace(clock=clock)),
         asyncio.get_running_loop(),
         lambda _record: None,
+        lambda: None,
         lambda: None,
     )
     taken: list[int] = []

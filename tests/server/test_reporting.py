@@ -55,5 +55,5 @@ def test_lines_are_limited(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records[-1].getMessage() == "c1: cannot use ... and 3 more"
     caplog.clear()
     problems = [Problem(problem=str(number)) for number in range(MAX_LINES + 1)]
-    reporter.configured(cluster_service_pb2.ConfigurationResult(problems=problems))
+    reporter.configured(cluster_service_pb2.ConfigurationResult(problems=problems), 1)
     assert len(caplog.records) == MAX_LINES + 2

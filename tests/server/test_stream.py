@@ -1,6 +1,7 @@
 """The stream: its beginning, its numbers, and what ends it."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pumice.server.limits import Limits
 from pumice.server.stream import AdapterStream
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 from tests.server.running import (
+    SECOND,
     START,
     RunningCore,
     ScriptedAdapter,
@@ -20,6 +22,7 @@ from tests.server.running import (
     pod,
     queue,
     running_core,
+    tombstone,
 )
 
 Code = grpc.StatusCode
@@ -258,6 +261,96 @@ async def test_streams_of_a_peer_are_limited(socket_folder: Path) -> None:
         second = core.adapter(cluster="c2")
         await second.send(hello=second.hello)
         assert await refusal(second) == (Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
+
+
+async def test_silent_streams_do_not_lock_an_address_out(socket_folder: Path) -> None:
+    limits = Limits(streams_per_peer=4)
+    async with running_core(socket_folder, limits) as core:
+        silent = [core.adapter(cluster=f"s{number}") for number in range(4)]
+        for each in silent:
+            await each._call.wait_for_connection()
+        await asyncio.sleep(0.1)
+        honest = core.adapter(cluster="c1")
+        await honest.connect()
+        assert (await silent[0].ended_with())[0] is Code.INVALID_ARGUMENT
+
+
+async def test_a_stream_without_hello_ends_after_a_while(socket_folder: Path) -> None:
+    limits = Limits(hello_timeout_ns=SECOND // 5)
+    async with running_core(socket_folder, limits) as core:
+        silent = core.adapter()
+        assert await refusal(silent) == (Code.INVALID_ARGUMENT, "HELLO_MISSING")
+
+
+async def test_a_cluster_with_too_many_objects_is_refused(socket_folder: Path) -> None:
+    async with running_core(socket_folder, Limits(cluster_objects=5)) as core:
+        adapter = await core.served([queue(), node("n1")])
+        await adapter.post(*gang("job", 4))
+        assert await refusal(adapter) == (Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
+        served = core.server._clusters.find("c1").served
+        while served.pause is None:
+            await asyncio.sleep(0.01)
+        assert served.pause.message.startswith("objects of a cluster: 7 is over the limit of 5")
+        assert served.state.sums.total() == 0
+
+
+async def test_a_cluster_with_too_many_bytes_is_refused(socket_folder: Path) -> None:
+    async with running_core(socket_folder, Limits(large_object_bytes=100_000)) as core:
+        adapter = await core.served([queue()])
+        for number in range(3):
+            held = node(f"n{number}")
+            held.node.annotations["big"] = "x" * 40_000
+            small = [node(f"small{n}") for n in range(number)]
+            await adapter.post(*small, held)
+        assert await refusal(adapter) == (Code.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
+
+
+async def test_a_large_object_that_shrinks_or_goes_gives_its_bytes_back(core: RunningCore) -> None:
+    adapter = await core.served([queue()])
+    large = node("n1")
+    large.node.annotations["big"] = "x" * 40_000
+    other = pod("job", 0)
+    other.pod.annotations["big"] = "x" * 20_000
+    await adapter.tell(*(node(f"a{n}") for n in range(9)), large, other, pod("job", 1))
+    owner = core.server._clusters.find("c1").owner
+
+    async def held() -> int:
+        return await owner.ask(lambda served: served.state.large_objects.bytes)
+
+    assert 60_000 < await held() < 61_000
+    await adapter.tell(node("n1"))
+    assert 20_000 < await held() < 21_000
+    await adapter.tell(tombstone(object_pb2.KIND_POD, "pod-job-0"))
+    assert await held() == 0
+
+
+async def test_bytes_that_are_not_acknowledged_stop_the_reading(socket_folder: Path) -> None:
+    release = threading.Event()
+    async with running_core(socket_folder, Limits(credit_bytes=100_000)) as core:
+        adapter = await core.served([queue()])
+        cluster = core.server._clusters.find("c1")
+
+        def hold() -> None:
+            release.wait(20)
+
+        cluster.owner.post(hold)
+
+        async def flood() -> None:
+            for number in range(40):
+                held = node(f"n{number}")
+                held.node.annotations["big"] = "x" * 400_000
+                await adapter.post(held)
+
+        flooding = asyncio.create_task(flood())
+        await asyncio.sleep(0.5)
+        assert cluster.stream is not None
+        rules = cluster.stream.rules
+        assert rules is not None
+        assert 100_000 < rules.pending_bytes < 1_000_000
+        release.set()
+        await flooding
+        await adapter.acknowledged()
+        assert rules.pending_bytes == 0
 
 
 # The end.

@@ -7,7 +7,7 @@ that is behind saves that by taking together what has come meanwhile.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pumice.v1 import delta_pb2
@@ -24,7 +24,7 @@ MOST_BYTES_TOGETHER = 1 << 20
 class Arrival:
     """A batch that came on a stream, all of it new, and what came right after it."""
 
-    __slots__ = ("_batches", "_count", "_last_seq", "_served", "_stream")
+    __slots__ = ("_batches", "_count", "_large", "_last_seq", "_served", "_stream")
 
     def __init__(
         self,
@@ -32,12 +32,15 @@ class Arrival:
         stream: AdapterStream,
         batch: delta_pb2.DeltaBatch,
         last_seq: int,
+        large: Mapping[int, int],
     ) -> None:
         self._served = served
         self._stream = stream
         self._batches = [batch]
         self._count = len(batch.ops)
         self._last_seq = last_seq
+        # Sizes of large ops, by sequence number.
+        self._large = large
 
     def join(self, waiting: deque[Callable[[], None]]) -> None:
         """Takes along those at the head of the queue that fit in."""
@@ -47,6 +50,8 @@ class Arrival:
             self._batches += later._batches
             self._count += later._count
             self._last_seq = later._last_seq
+            if later._large:
+                self._large = {**self._large, **later._large}
 
     def _can_join(self, later: Arrival) -> bool:
         # A batch without ops is a duplicate, and is acknowledged by itself.
@@ -59,14 +64,14 @@ class Arrival:
     def __call__(self) -> None:
         take, stream = self._served.take, self._stream
         if len(self._batches) == 1:
-            take(stream, self._batches[0], self._last_seq)
+            take(stream, self._batches[0], self._last_seq, self._large)
             return
         parts = [batch.SerializeToString() for batch in self._batches]
         if sum(map(len, parts)) > MOST_BYTES_TOGETHER:
             for batch in self._batches:
-                take(stream, batch, batch.first_seq + len(batch.ops) - 1)
+                take(stream, batch, batch.first_seq + len(batch.ops) - 1, self._large)
             return
         # Bytes put one after the other are those of the ops one after the other.
         merged = delta_pb2.DeltaBatch.FromString(b"".join(parts))
         merged.first_seq = self._batches[0].first_seq
-        take(stream, merged, self._last_seq)
+        take(stream, merged, self._last_seq, self._large)

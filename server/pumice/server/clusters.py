@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from difflib import get_close_matches
 
@@ -20,6 +21,7 @@ from pumice.server.surroundings import Surroundings
 from pumice.server.watchers import Watchers
 from pumice.v1 import cluster_service_pb2
 
+log = logging.getLogger("pumice.server")
 _NEAREST = 3
 
 
@@ -32,6 +34,7 @@ class Cluster:
         around: Surroundings,
         on_session: Callable[[Cluster], None],
         on_pause: Callable[[Cluster], None],
+        on_abandoned: Callable[[Cluster], None],
     ) -> None:
         self.name = name
         self._on_session = on_session
@@ -43,7 +46,14 @@ class Cluster:
         self.recorder.start(self.served.state, around.clock.now_ns())
         self.served.tap = self.recorder
         loop = asyncio.get_running_loop()
-        self.owner = Owner(self.served, around, loop, self._publish, lambda: on_pause(self))
+        self.owner = Owner(
+            self.served,
+            around,
+            loop,
+            self._publish,
+            lambda: on_pause(self),
+            lambda: on_abandoned(self),
+        )
         self.stream: AdapterStream | None = None
         self.epoch = 0
         self.owner.start()
@@ -89,6 +99,7 @@ class Cluster:
     async def stop(self) -> None:
         self.watchers.close()
         await self.owner.stop()
+        self.served.board.clear()
         await asyncio.to_thread(self.recorder.close)
 
 
@@ -103,6 +114,9 @@ class Clusters:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._by_name: dict[str, Cluster] = {}
+        self._dropping: set[asyncio.Task[None]] = set()
+        # Told on the loop when a cluster is gone.
+        self.on_forgotten: Callable[[Cluster], None] | None = None
         # Told on the loop of every session that ended.
         self.on_session: Callable[[Cluster], None] | None = None
         # Told on the loop when a cluster begins or ceases to be scheduled.
@@ -116,6 +130,23 @@ class Clusters:
         if self.on_pause is not None:
             self.on_pause(cluster)
 
+    def _abandoned(self, cluster: Cluster) -> None:
+        """No adapter has come back for long enough: the cluster is forgotten."""
+        if cluster.stream is None and self._by_name.get(cluster.name) is cluster:
+            log.info("%s: is forgotten, no adapter came back", cluster.name)
+            task = asyncio.get_running_loop().create_task(self._drop(cluster))
+            self._dropping.add(task)
+            task.add_done_callback(self._dropping.discard)
+
+    async def _drop(self, cluster: Cluster) -> None:
+        """Ends the threads of a cluster and removes all that is kept about it."""
+        del self._by_name[cluster.name]
+        await cluster.stop()
+        if cluster.name not in self._by_name:
+            self._around.metrics.forget(cluster.name)
+            if self.on_forgotten is not None:
+                self.on_forgotten(cluster)
+
     def of(self, name: str) -> Cluster:
         """The cluster of that name, made if there is none."""
         cluster = self._by_name.get(name)
@@ -124,7 +155,7 @@ class Clusters:
             if len(self._by_name) >= limit:
                 raise errors.LimitError("clusters", limit, len(self._by_name) + 1)
             cluster = self._by_name[name] = Cluster(
-                name, self._around, self._session_ended, self._pause_changed
+                name, self._around, self._session_ended, self._pause_changed, self._abandoned
             )
         return cluster
 
@@ -136,12 +167,13 @@ class Clusters:
         cluster = self.find(name)
         if cluster.stream is not None and not force:
             raise errors.ClusterConnectedError(name, cluster.stream.hello.adapter_id)
-        del self._by_name[name]
-        if cluster.stream is not None:
+        stream = cluster.stream
+        if stream is not None:
             reason = cluster_service_pb2.GO_AWAY_REASON_FORGOTTEN
-            cluster.stream.end(reason, "an operator made the core forget this cluster")
-            await cluster.stream.finished.wait()
-        await cluster.stop()
+            stream.end(reason, "an operator made the core forget this cluster")
+        await self._drop(cluster)
+        if stream is not None:
+            await stream.finished.wait()
         return cluster.epoch
 
     def find(self, name: str) -> Cluster:
@@ -167,4 +199,5 @@ class Clusters:
         return [c.stream for c in self._by_name.values() if c.stream is not None]
 
     async def stop(self) -> None:
-        await asyncio.gather(*(cluster.stop() for cluster in self._by_name.values()))
+        clusters = (cluster.stop() for cluster in self._by_name.values())
+        await asyncio.gather(*clusters, *self._dropping)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from google.protobuf.message import DecodeError
 from pumice.server.errors import LimitError, MalformedMessageError, ServiceError
 from pumice.server.status import grpc_status
 
+# The bytes of the message that a stream's method received last, in the task that receives.
+received_bytes: ContextVar[bytes] = ContextVar("received_bytes", default=b"")
 _STREAM = "/pumice.v1.ClusterService/Connect"
 
 
@@ -54,8 +57,11 @@ class _Reader:
         self._read = read
         self._limit = limit
         self._method = method
+        # What was read last.
+        self.data = b""
 
     def __call__(self, data: bytes) -> Any:
+        self.data = data
         if self._limit is not None and len(data) > self._limit:
             return _Unreadable(LimitError("bytes of a message", self._limit, len(data)))
         try:
@@ -75,7 +81,7 @@ def _wrapped(handler: Any, reader: _Reader) -> Any:
         make, behaviour = grpc.unary_unary_rpc_method_handler, handler.unary_unary
         wrap = _one
     return make(
-        wrap(behaviour),
+        wrap(behaviour, reader),
         request_deserializer=reader,
         response_serializer=handler.response_serializer,
     )
@@ -86,7 +92,7 @@ async def _refuse(context: Any, error: ServiceError) -> None:
     await context.abort(status.code, status.details, status.trailing_metadata)
 
 
-def _one(behaviour: Any) -> Any:
+def _one(behaviour: Any, reader: _Reader) -> Any:
     async def call(request: Any, context: Any) -> Any:
         if isinstance(request, _Unreadable):
             await _refuse(context, request.error)
@@ -95,7 +101,7 @@ def _one(behaviour: Any) -> Any:
     return call
 
 
-def _one_to_many(behaviour: Any) -> Any:
+def _one_to_many(behaviour: Any, reader: _Reader) -> Any:
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
         if isinstance(request, _Unreadable):
             await _refuse(context, request.error)
@@ -105,12 +111,12 @@ def _one_to_many(behaviour: Any) -> Any:
     return call
 
 
-def _many(behaviour: Any) -> Any:
+def _many(behaviour: Any, reader: _Reader) -> Any:
     """The behaviour writes for itself, or yields its responses."""
 
     async def call(requests: AsyncIterator[Any], context: Any) -> None:
         try:
-            answered = behaviour(_readable(requests), context)
+            answered = behaviour(_readable(requests, reader), context)
             if not hasattr(answered, "__aiter__"):
                 await answered
                 return
@@ -122,8 +128,9 @@ def _many(behaviour: Any) -> Any:
     return call
 
 
-async def _readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _readable(requests: AsyncIterator[Any], reader: _Reader) -> AsyncIterator[Any]:
     async for request in requests:
+        received_bytes.set(reader.data)
         if isinstance(request, _Unreadable):
             raise request.error
         yield request

@@ -53,6 +53,10 @@ class KindSums:
     def uids(self, kind: int) -> list[str]:
         return list(self._hashes.get(kind, ()))
 
+    def total(self) -> int:
+        """The number of objects of all kinds."""
+        return sum(map(len, self._hashes.values()))
+
     def counts(self) -> dict[int, int]:
         return {kind: len(hashes) for kind, hashes in sorted(self._hashes.items())}
 

@@ -307,7 +307,7 @@ def _config(served: ServedCluster) -> pb.GetConfigResponse:
         response.configuration.CopyFrom(effective.message)
         if not effective.message.scheduler_conf.strip():
             response.configuration.scheduler_conf = written(effective.scheduler)
-        response.accepted_time.CopyFrom(timestamp(served.configured_ns))
+        response.accepted_time.CopyFrom(timestamp(served.reporter.configured_ns))
     if refused is not None:
         response.rejected.CopyFrom(refused)
     return response

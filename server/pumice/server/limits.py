@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pumice.server.errors import LimitError
 from pumice.server.wire.times import duration
 from pumice.v1 import cluster_service_pb2
 
 _SECOND_NS = 1_000_000_000
+# Smaller objects are limited by their number alone.
+LARGE_OBJECT_BYTES = 4096
 LOWEST_PROTOCOL, HIGHEST_PROTOCOL = 1, 1
 
 
@@ -19,13 +22,21 @@ class Limits:
     # A request or an answer about a gang of ten thousand, with all that pods carry.
     frontend_message_bytes: int = 16 * 1024 * 1024
     batch_bytes: int = 512 * 1024
-    # Ops beyond the last acknowledged one.
+    # Ops beyond the last acknowledged one; beyond so many bytes the stream is not read for a while.
     credit: int = 20_000
+    credit_bytes: int = 8 * 1024 * 1024
+    # How long a new stream may take to send Hello.
+    hello_timeout_ns: int = 10 * _SECOND_NS
+    # Objects of one cluster, and the bytes of those that are larger than LARGE_OBJECT_BYTES.
+    cluster_objects: int = 1_000_000
+    large_object_bytes: int = 512 * 1024 * 1024
     digest_interval_ns: int = 30 * _SECOND_NS
     snapshot_timeout_ns: int = 300 * _SECOND_NS
     max_clusters: int = 256
     # How long the state of a cluster without a stream is kept for one that comes back.
     keep_state_ns: int = 3600 * _SECOND_NS
+    # After how long a cluster that never was complete is forgotten when its stream has ended.
+    forget_incomplete_ns: int = 60 * _SECOND_NS
     streams_per_peer: int = 64
     snapshots_per_peer: int = 16
     # Bytes that may wait for an adapter that does not read.
@@ -53,7 +64,17 @@ class Limits:
     checks_at_once: int = 2
     checks_waiting: int = 64
     # An epoch is a time in milliseconds, or a little more.
-    epoch_ahead_ms: int = 24 * 3600 * 1000
+    epoch_ahead_ms: int = 60 * 1000
+
+    def why_too_large(self, objects: int, large_bytes: int) -> LimitError | None:
+        """The limit that a cluster with so many objects exceeds; None: none."""
+        for name, given, limit in (
+            ("objects of a cluster", objects, self.cluster_objects),
+            ("bytes of large objects of a cluster", large_bytes, self.large_object_bytes),
+        ):
+            if given > limit:
+                return LimitError(name, limit, given)
+        return None
 
     def write(self) -> cluster_service_pb2.Limits:
         return cluster_service_pb2.Limits(

@@ -8,10 +8,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pumice.server.arrivals import Arrival
-from pumice.server.errors import StateLostError
+from pumice.server.errors import NotReadyError, StateLostError
 from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
 from pumice.server.surroundings import Surroundings
@@ -33,15 +33,18 @@ class Owner:
         loop: asyncio.AbstractEventLoop,
         publish: Callable[[SessionRecord], None],
         on_pause: Callable[[], None],
+        on_abandoned: Callable[[], None],
     ) -> None:
         self._served = served
         self._around = around
         self._loop = loop
         self._publish = publish
         self._on_pause = on_pause
+        self._on_abandoned = on_abandoned
         self._calls: deque[Callable[[], None]] = deque()
         self._condition = threading.Condition()
         self._stopping = False
+        self._questions: set[asyncio.Future[Any]] = set()
         self._put_off_ns: int | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"owner of {served.name}", daemon=True
@@ -60,7 +63,11 @@ class Owner:
 
     async def ask(self, question: Callable[[ServedCluster], T]) -> T:
         """The answer to a question that only the owner may ask its cluster."""
+        if self._stopping:
+            raise NotReadyError(self._served.name)
         future: asyncio.Future[T] = self._loop.create_future()
+        self._questions.add(future)
+        future.add_done_callback(self._questions.discard)
 
         def call() -> None:
             if future.cancelled():
@@ -84,6 +91,8 @@ class Owner:
         if self._thread.is_alive():
             seconds = self._around.limits.stop_ns / _SECOND_NS
             await asyncio.to_thread(self._thread.join, seconds)
+        for question in list(self._questions):
+            _fail(question, NotReadyError(self._served.name))
         if self._thread.is_alive():
             log.warning("%s: its session did not end in time and is given up", self._served.name)
 
@@ -137,6 +146,8 @@ class Owner:
         if made is not None:
             self._say(made)
             self._on_loop(self._publish, made)
+        if self._served.is_abandoned:
+            self._on_loop(self._on_abandoned)
 
     def _guarded(self, call: Callable[[], None]) -> None:
         try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pumice.core.cache.jobs import Job
 from pumice.core.decisions import Event
 from pumice.core.model.status import TaskStatus
+from pumice.server.wire import kind_word
 
 EVENT_REASON = "SchedulingPaused"
 # Waiting PodGroups that get an event when a pause begins.
@@ -38,6 +39,41 @@ class Pause:
     since_ns: int
     # The kinds that differ, with DRIFT.
     kinds: tuple[int, ...] = ()
+
+
+def is_same(old: Pause | None, new: Pause | None) -> bool:
+    """Whether both say the same, whenever they began."""
+    if old is None or new is None:
+        return old is new
+    return replace(new, since_ns=old.since_ns) == old
+
+
+def pause_now(
+    *,
+    now_ns: int,
+    exceeded: str = "",
+    connected: bool = False,
+    complete: bool = False,
+    configured: bool = False,
+    drifting: Sequence[int] = (),
+) -> Pause | None:
+    """Why nothing is scheduled as things are; None: the cluster is scheduled."""
+    if exceeded:
+        return Pause(PauseReason.LIMIT_EXCEEDED, exceeded, now_ns)
+    if not connected:
+        message = "no adapter is connected: nothing is scheduled"
+        return Pause(PauseReason.NO_ADAPTER, message, now_ns)
+    if not complete:
+        message = "the snapshot is not complete: nothing is scheduled yet"
+        return Pause(PauseReason.SNAPSHOT_INCOMPLETE, message, now_ns)
+    if not configured:
+        message = "no valid configuration: nothing is scheduled"
+        return Pause(PauseReason.NO_CONFIGURATION, message, now_ns)
+    if drifting:
+        words = ", ".join(kind_word(kind) for kind in drifting)
+        message = f"adapter and core hold different objects ({words}): nothing is scheduled"
+        return Pause(PauseReason.DRIFT, message, now_ns, tuple(drifting))
+    return None
 
 
 def pause_events(pause: Pause, jobs: Iterable[Job]) -> tuple[Event, ...]:

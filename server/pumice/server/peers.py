@@ -44,15 +44,6 @@ def peer_of(context: Any) -> str:
     return address.rpartition(":")[0] if address.startswith(("ipv4:", "ipv6:")) else "unix"
 
 
-def check_cluster(context: Any, cluster: str) -> None:
-    """With mutual TLS the certificate must name the cluster that the caller speaks for."""
-    certificate = certificate_of(context)
-    if not certificate.names:
-        raise errors.UnauthenticatedError
-    if cluster not in certificate.clusters:
-        raise errors.ClusterDeniedError(cluster)
-
-
 class PeerCounts:
     """How many of something each peer has; more than the limit is refused."""
 

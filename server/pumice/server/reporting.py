@@ -30,6 +30,9 @@ class ClusterReporter:
         self._queue_faults: dict[str, str] = {}
         self._queues_version: tuple[int, ...] = ()
         self.bind_times = BindTimes()
+        # Since when the configuration is in use, and its hash.
+        self.configured_ns = 0
+        self._config_hash = ""
 
     def applied(
         self, count: int, rejected: Sequence[object_pb2.RejectedObject], unusable: int
@@ -59,11 +62,14 @@ class ClusterReporter:
             ]
             self._lines(logging.WARNING, "unknown value in", lines, len(warnings))
 
-    def configured(self, result: cluster_service_pb2.ConfigurationResult) -> None:
+    def configured(self, result: cluster_service_pb2.ConfigurationResult, now_ns: int) -> None:
         """Says which configuration is in use; problems and warnings are told apart."""
         self._metrics.configuration_refused.labels(self._cluster).set(int(not result.accepted))
         in_use = result.effective_config_hash
         if result.accepted:
+            if in_use != self._config_hash:
+                self._config_hash, self.configured_ns = in_use, now_ns
+                self._metrics.configured.labels(self._cluster).set(now_ns / 1e9)
             log.info("%s: configuration %.12s is in use", self._cluster, in_use)
         else:
             self._metrics.refused_configurations.labels(self._cluster).inc()
@@ -75,9 +81,6 @@ class ClusterReporter:
         warnings = [_problem(problem) for problem in result.problems if problem.warning]
         self._lines(logging.ERROR, "configuration problem:", errors, len(errors))
         self._lines(logging.WARNING, "configuration warning:", warnings, len(warnings))
-
-    def changed_configuration(self, now_ns: int) -> None:
-        self._metrics.configured.labels(self._cluster).set(now_ns / 1e9)
 
     def completed_snapshot(self) -> None:
         self._metrics.snapshots.labels(self._cluster).inc()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from pumice.server import errors
@@ -51,13 +52,18 @@ class StreamRules:
         self._acknowledged = self._received
         self._expects_snapshot = resume_after is None
         self.in_snapshot = False
+        # Batches that were not acknowledged: their last numbers and their bytes.
+        self._pending: deque[tuple[int, int]] = deque()
+        self.pending_bytes = 0
 
     @property
     def received(self) -> int:
         """The number of the last op that came."""
         return self._received
 
-    def batch(self, batch: delta_pb2.DeltaBatch) -> tuple[int, Sequence[delta_pb2.Op]]:
+    def batch(
+        self, batch: delta_pb2.DeltaBatch, size: int = 0
+    ) -> tuple[int, Sequence[delta_pb2.Op]]:
         """The first number and the ops that are new; none of them for a duplicate."""
         if batch.incarnation and batch.incarnation != self._incarnation:
             raise errors.OtherIncarnationError(batch.incarnation, self._incarnation)
@@ -74,10 +80,14 @@ class StreamRules:
         if last > self._acknowledged + self._credit:
             raise errors.LimitError("credit", self._credit, last - self._acknowledged)
         first, self._received = self._received + 1, last
+        self._pending.append((last, size))
+        self.pending_bytes += size
         return first, batch.ops[known:] if known else batch.ops
 
     def acknowledged(self, seq: int) -> None:
         self._acknowledged = max(self._acknowledged, seq)
+        while self._pending and self._pending[0][0] <= seq:
+            self.pending_bytes -= self._pending.popleft()[1]
 
     def begin(self, marker: cluster_service_pb2.SnapshotBegin) -> None:
         if self.in_snapshot:

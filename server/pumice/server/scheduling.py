@@ -126,6 +126,11 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
     ) -> pb.ExplainResponse:
         return await self._explainer.explain(request)
 
+    def forget(self, cluster: Cluster) -> None:
+        """A cluster is gone: so is what answers questions about it."""
+        self._followers.forget(cluster)
+        self._explainer.forget(cluster)
+
     async def stop(self) -> None:
         await self._answers.stop()
         await self._followers.stop()

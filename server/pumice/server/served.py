@@ -5,32 +5,28 @@ Everything here runs on the owner's thread, one call at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pumice.core.decisions import Event, SessionResult
 from pumice.server.board import Board
 from pumice.server.drift import Drift
 from pumice.server.echoes import Unechoed
-from pumice.server.limits import HIGHEST_PROTOCOL
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.pacing import Pacer
-from pumice.server.pause import Pause, PauseReason
+from pumice.server.pause import Pause, is_same, pause_now
 from pumice.server.records import SessionRecord, record
 from pumice.server.reporting import ClusterReporter
-from pumice.server.state import ClusterState
+from pumice.server.responses import write_ack, write_welcome
+from pumice.server.state import NO_LARGE, ClusterState
 from pumice.server.stream import AdapterStream
 from pumice.server.surroundings import Surroundings
 from pumice.server.tap import NoTap, Tap
-from pumice.server.versions import own_version
-from pumice.server.wire import READ_KINDS, decision_batches, kind_word, status_batches
+from pumice.server.wire import decision_batches, status_batches
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
 _POD = object_pb2.KIND_POD
 _Response = cluster_service_pb2.ConnectResponse
-# In one Ack.
-_MOST_WARNINGS = 100
-_NO_ADAPTER = (PauseReason.NO_ADAPTER, "no adapter is connected: nothing is scheduled")
 
 
 @dataclass(slots=True)
@@ -40,6 +36,7 @@ class _Snapshot:
     kinds: frozenset[int]
     # Of some kinds: kept until the end, so that a cut leaves nothing half done.
     ops: list[NumberedOp] = field(default_factory=list)
+    large: dict[int, int] = field(default_factory=dict)
 
 
 class ServedCluster:
@@ -48,12 +45,8 @@ class ServedCluster:
     def __init__(self, name: str, around: Surroundings) -> None:
         self.name = name
         self._around = around
-        self._prefix = f"{around.core_id}-"
-        self.state = ClusterState(around.registry, self._prefix)
+        self.state = ClusterState(around.registry, f"{around.core_id}-")
         self.complete = False
-        # Since when the configuration is in use, and its hash.
-        self.configured_ns = 0
-        self._configured_hash = ""
         self._reader = OpReader()
         self._identity = ("", 0)
         self._stream: AdapterStream | None = None
@@ -63,8 +56,12 @@ class ServedCluster:
         self._held: frozenset[str] | None = None
         self._unechoed = Unechoed()
         self._answers: list[cluster_service_pb2.ConfigurationResult] = []
-        # When what is held of a cluster that nobody streams is given up.
-        self._give_up_due_ns: int | None = None
+        # When a cluster that no adapter streams is forgotten.
+        forget_ns = around.limits.forget_incomplete_ns
+        self._give_up_due_ns: int | None = around.clock.ticks_ns() + forget_ns
+        self.is_abandoned = False
+        # Which limit the cluster exceeded; empty: none.
+        self._exceeded = ""
         self._drift = Drift(around.limits.snapshot_timeout_ns)
         self._pacer = Pacer()
         self._had_snapshot = False
@@ -72,7 +69,7 @@ class ServedCluster:
         self.board = Board()
         self.reporter = ClusterReporter(name, around.metrics)
         # None: the cluster is scheduled. Read on the loop, replaced whole.
-        self.pause: Pause | None = Pause(*_NO_ADAPTER, around.clock.now_ns())
+        self.pause: Pause | None = pause_now(now_ns=around.clock.now_ns())
 
     # The stream comes and goes.
 
@@ -81,6 +78,7 @@ class ServedCluster:
         hello = stream.hello
         resume = self._can_resume(hello)
         self._stream, self._snapshot, self._give_up_due_ns = stream, None, None
+        self.is_abandoned = False
         self._drift.reconnected()
         self.state.engine.look_again()
         self._identity = (hello.incarnation, hello.epoch)
@@ -93,17 +91,7 @@ class ServedCluster:
         else:
             self.complete = False
         self.state.set_capabilities(hello.capabilities)
-        modes = cluster_service_pb2.WelcomeMode
-        welcome = cluster_service_pb2.Welcome(
-            core_id=self._around.core_id,
-            protocol=min(HIGHEST_PROTOCOL, hello.max_protocol),
-            mode=modes.WELCOME_MODE_RESUME if resume else modes.WELCOME_MODE_SNAPSHOT,
-            resume_after_seq=self.state.applied_seq if resume else 0,
-            limits=self._around.limits.write(),
-            effective_config_hash=self.state.config_hash,
-            core_version=own_version(),
-            kinds=map(object_pb2.Kind.ValueType, sorted(READ_KINDS)),
-        )
+        welcome = write_welcome(hello, self.state, self._around, resume=resume)
         stream.send(_Response(welcome=welcome))
         self.tap.connected(hello, welcome, self._around.clock.now_ns())
         if not resume:
@@ -126,19 +114,25 @@ class ServedCluster:
             self._stream = None
             self._snapshot = None
             self._snapshot_due_ns = None
-            limit_ns = self._around.limits.keep_state_ns
-            self._give_up_due_ns = self._around.clock.ticks_ns() + limit_ns
+            limits = self._around.limits
+            keep_ns = limits.keep_state_ns if self.complete else limits.forget_incomplete_ns
+            self._give_up_due_ns = self._around.clock.ticks_ns() + keep_ns
+            if not self.complete:
+                # Nobody can go on with an unfinished snapshot.
+                self._drop_state()
 
     def reset(self) -> AdapterStream | None:
         """Drops all but the configuration; returns the stream, which has to be ended."""
-        old, stream = self.state, self._stream
-        self.state = ClusterState(self._around.registry, self._prefix)
-        self.state.inherit(old)
-        self.complete = False
-        self.board.clear()
+        stream = self._stream
+        self._drop_state()
         if stream is not None:
             self.detach(stream)
         return stream
+
+    def _drop_state(self) -> None:
+        self.state = self.state.successor(1)
+        self.complete = False
+        self.board.clear()
 
     def show(self) -> None:
         """Answers those who wait for a look at the board."""
@@ -146,7 +140,13 @@ class ServedCluster:
 
     # What it brings.
 
-    def take(self, stream: AdapterStream, batch: delta_pb2.DeltaBatch, last_seq: int) -> None:
+    def take(
+        self,
+        stream: AdapterStream,
+        batch: delta_pb2.DeltaBatch,
+        last_seq: int,
+        large: Mapping[int, int] = NO_LARGE,
+    ) -> None:
         """A batch of which all is new, whole; sessions run before or after it.
 
         Objects are read here, not on the loop: it has to answer others meanwhile.
@@ -156,21 +156,40 @@ class ServedCluster:
         ops = self._reader.batch(batch)
         now_ns = self._around.clock.now_ns()
         rejected: list[object_pb2.RejectedObject] = []
-        if self._snapshot is not None and self._snapshot.kinds:
-            self._snapshot.ops += ops
-        elif ops:
-            rejected = self._apply(ops, now_ns)
+        snapshot = self._snapshot
+        if snapshot is not None and snapshot.kinds:
+            snapshot.ops += ops
+            snapshot.large.update(large)
+            size = (len(snapshot.ops), sum(snapshot.large.values()))
+        else:
+            rejected = self._apply(ops, now_ns, large) if ops else []
+            size = (self.state.sums.total(), self.state.large_objects.bytes)
+        if self._is_too_large(*size):
+            return
         self.tap.took(batch, rejected, now_ns)
         self._tell_answers(now_ns)
         warnings = [warning for op in ops for warning in op.warnings]
         self.reporter.warned(warnings)
         self._acknowledge(last_seq, rejected, warnings)
 
-    def _apply(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
+    def _is_too_large(self, objects: int, large_bytes: int) -> bool:
+        """Ends the stream and drops the state of a cluster that exceeds a limit."""
+        error = self._around.limits.why_too_large(objects, large_bytes)
+        if error is None:
+            return False
+        self._exceeded = f"{error}: nothing is scheduled"
+        stream = self.reset()
+        if stream is not None:
+            stream.fail(error)
+        return True
+
+    def _apply(
+        self, ops: list[NumberedOp], now_ns: int, large: Mapping[int, int]
+    ) -> list[object_pb2.RejectedObject]:
         cache = self.state.engine.cache
         before = cache.stirred
         self._unechoed.seen((one.kind, one.uid) for op in ops for one in op.each())
-        rejected, results = self.state.apply(ops, now_ns)
+        rejected, results = self.state.apply(ops, now_ns, large)
         for result in results:
             self._configured(result)
         if self.state.engine.cache is not cache or cache.stirred != before:
@@ -180,11 +199,7 @@ class ServedCluster:
         return rejected
 
     def _configured(self, result: cluster_service_pb2.ConfigurationResult) -> None:
-        self.reporter.configured(result)
-        if result.accepted and self._configured_hash != result.effective_config_hash:
-            self._configured_hash = result.effective_config_hash
-            self.configured_ns = self._around.clock.now_ns()
-            self.reporter.changed_configuration(self.configured_ns)
+        self.reporter.configured(result, self._around.clock.now_ns())
         self._send(_Response(configuration_result=result))
         self._answers.append(result)
 
@@ -200,10 +215,7 @@ class ServedCluster:
         rejected: list[object_pb2.RejectedObject],
         warnings: Sequence[object_pb2.ObjectWarning] = (),
     ) -> None:
-        credit, warnings = self._around.limits.credit, warnings[:_MOST_WARNINGS]
-        ack = cluster_service_pb2.Ack(
-            applied_seq=seq, rejected=rejected, credit=credit, warnings=warnings
-        )
+        ack = write_ack(seq, rejected, warnings, self._around.limits.credit)
         self._send(_Response(ack=ack))
 
     def _send(self, *responses: _Response) -> None:
@@ -234,7 +246,7 @@ class ServedCluster:
         rejected: list[object_pb2.RejectedObject] = []
         if snapshot.kinds:
             ops = self.state.resynced(snapshot.kinds, snapshot.ops, now_ns)
-            rejected = self._apply(ops, now_ns)
+            rejected = self._apply(ops, now_ns, snapshot.large)
         self.tap.ended(seq, rejected, now_ns)
         self._tell_answers(now_ns)
         self.state.applied_seq = max(self.state.applied_seq, seq)
@@ -247,6 +259,7 @@ class ServedCluster:
             self._around.garbage.after_snapshot(replaced=self._had_snapshot)
             self._had_snapshot = True
             self.complete = True
+            self._exceeded = ""
             self.state.engine.look_again()
             self._pacer.restart()
 
@@ -261,38 +274,30 @@ class ServedCluster:
     def _told_drift(self, differing: list[int], ask: list[int], where: str) -> None:
         self.reporter.compared(differing, where, alarm=self._drift.alarm)
         if ask:
-            kinds = [object_pb2.Kind.ValueType(kind) for kind in ask]
-            resync = cluster_service_pb2.Resync(kinds=kinds, reason=f"digests differ {where}")
+            kinds, reason = map(object_pb2.Kind.ValueType, ask), f"digests differ {where}"
+            resync = cluster_service_pb2.Resync(kinds=kinds, reason=reason)
             self._send(_Response(resync=resync))
 
     # Why nothing is scheduled.
 
     def update_pause(self) -> bool:
         """Notes whether the cluster is scheduled; true where that changed."""
-        reason, message, kinds = self._pause_reason()
-        old = self.pause
-        if (reason, kinds) == ((None, ()) if old is None else (old.reason, old.kinds)):
+        old, new = self.pause, self._pause_now()
+        if is_same(old, new):
             return False
-        now_ns = self._around.clock.now_ns()
-        self.pause = None if reason is None else Pause(reason, message, now_ns, kinds)
-        self._send_events(self.reporter.paused(old, self.pause, self.state.engine))
+        self.pause = new
+        self._send_events(self.reporter.paused(old, new, self.state.engine))
         return True
 
-    def _pause_reason(self) -> tuple[PauseReason | None, str, tuple[int, ...]]:
-        if self._stream is None:
-            return *_NO_ADAPTER, ()
-        if not self.complete:
-            message = "the snapshot is not complete: nothing is scheduled yet"
-            return PauseReason.SNAPSHOT_INCOMPLETE, message, ()
-        if self.state.effective is None:
-            message = "no valid configuration: nothing is scheduled"
-            return PauseReason.NO_CONFIGURATION, message, ()
-        if self._drift.paused:
-            kinds = tuple(self._drift.paused_kinds)
-            words = ", ".join(kind_word(kind) for kind in kinds)
-            message = f"adapter and core hold different objects ({words}): nothing is scheduled"
-            return PauseReason.DRIFT, message, kinds
-        return None, "", ()
+    def _pause_now(self) -> Pause | None:
+        return pause_now(
+            exceeded=self._exceeded,
+            connected=self._stream is not None,
+            complete=self.complete,
+            configured=self.state.effective is not None,
+            drifting=self._drift.paused_kinds,
+            now_ns=self._around.clock.now_ns(),
+        )
 
     def _send_events(self, events: tuple[Event, ...]) -> None:
         if events:
@@ -318,12 +323,8 @@ class ServedCluster:
         return self.complete and self._snapshot is None and self._held is None
 
     def _may_decide(self) -> bool:
-        return (
-            self._stream is not None
-            and self.complete
-            and self._snapshot is None
-            and not self._drift.paused
-        )
+        ready = self._stream is not None and self.complete and self._snapshot is None
+        return ready and not self._drift.paused
 
     def wake(self) -> SessionRecord | None:
         """The time has come for whatever is due; returns the session, if one ran."""
@@ -336,16 +337,16 @@ class ServedCluster:
         if self._stream is None:
             self._give_up_due_ns = None
             self.reset()
+            self.is_abandoned = True
             return None
         now_ns, ticks_ns = clock.now_ns(), clock.ticks_ns()
         freed = [self._forget_lost(now_ns), self._expire(now_ns)]
+        self._pacer.ran(ticks_ns)
         if self.state.engine.can_skip(now_ns):
             if any(freed):
                 self.tap.skipped(now_ns)
             self.reporter.skipped_session(now_ns)
-            self._pacer.ran(ticks_ns)
             return None
-        self._pacer.ran(ticks_ns)
         self.board.begins(self.state)
         result = self.state.session(now_ns)
         self.board.ended()
@@ -365,7 +366,7 @@ class ServedCluster:
         if uids:
             self.reporter.expired_decisions(len(uids))
             resync = cluster_service_pb2.Resync(
-                objects=[_ref(_POD, uid) for uid in uids],
+                objects=[object_pb2.ObjectRef(kind=_POD, uid=uid) for uid in uids],
                 reason="decided on, and no outcome came in time",
             )
             self._send(_Response(resync=resync))
@@ -394,7 +395,3 @@ class ServedCluster:
         self._send_events(self.reporter.ran_session(result, duration_ns, self.state.engine))
         self._around.garbage.after_session()
         return made
-
-
-def _ref(kind: int, uid: str) -> object_pb2.ObjectRef:
-    return object_pb2.ObjectRef(kind=object_pb2.Kind.ValueType(kind), uid=uid)

@@ -27,7 +27,7 @@ from pumice.server.audit import AuditLog
 from pumice.server.authorization import CallInterceptor
 from pumice.server.cluster_figures import ClusterCollector
 from pumice.server.cluster_health import ClusterHealth
-from pumice.server.clusters import Clusters
+from pumice.server.clusters import Cluster, Clusters
 from pumice.server.decoding import RequestDecoding
 from pumice.server.http_pages import HttpPages
 from pumice.server.inspection import InspectionServicer
@@ -87,7 +87,7 @@ class CoreServer:
         self._around = options.around
         self._clusters = Clusters(self._around)
         self._around.metrics.registry.register(ClusterCollector(self._clusters.all))
-        self._adapters = ClusterServicer(self._clusters, self._around, mutual_tls=False)
+        self._adapters = ClusterServicer(self._clusters, self._around)
         self._frontends = SchedulingServicer(self._clusters, self._around)
         policy: AccessPolicy | None = CertificatePolicy() if mutual else None
         if options.access is not None:
@@ -96,6 +96,7 @@ class CoreServer:
         self._interceptor = CallInterceptor(policy, audit)
         self._health = ClusterHealth()
         self._clusters.on_pause = self._health.update
+        self._clusters.on_forgotten = self._forgotten
         self._server: grpc.aio.Server | None = None
         self._pages: HttpPages | None = None
         self.http_address = ""
@@ -160,6 +161,10 @@ class CoreServer:
         if address.startswith("unix:"):
             return address
         return f"{address.rpartition(':')[0]}:{port}"
+
+    def _forgotten(self, cluster: Cluster) -> None:
+        self._health.forget(cluster.name)
+        self._frontends.forget(cluster)
 
     def _report(self) -> list[str]:
         """A line for every cluster: whether it is scheduled, or why not."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -13,7 +14,9 @@ import grpc
 from pumice.server import errors
 from pumice.server.arrivals import Arrival
 from pumice.server.clusters import Cluster, Clusters
-from pumice.server.peers import PeerCounts, check_cluster, peer_of
+from pumice.server.decoding import received_bytes
+from pumice.server.object_sizes import large_ops
+from pumice.server.peers import PeerCounts, peer_of
 from pumice.server.rules import StreamRules, check_hello
 from pumice.server.status import grpc_status
 from pumice.server.stream import AdapterStream
@@ -52,43 +55,62 @@ async def first_word(requests: AsyncIterator[Any]) -> None:
 class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
     """Serves Connect."""
 
-    def __init__(self, clusters: Clusters, around: Surroundings, *, mutual_tls: bool) -> None:
+    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
         self._clusters = clusters
-        self._mutual_tls = mutual_tls
         self._around = around
         self._streams = PeerCounts("streams", around.limits.streams_per_peer)
         self._snapshots = PeerCounts("unfinished snapshots", around.limits.snapshots_per_peer)
         self._open: set[AdapterStream] = set()
+        # Streams that have not sent Hello, by peer, the oldest first.
+        self._silent: dict[str, deque[asyncio.Timeout]] = {}
         self.draining = False
 
     async def Connect(  # type: ignore[override]  # noqa: N802
         self, request_iterator: AsyncIterator[cluster_service_pb2.ConnectRequest], context: Any
     ) -> None:
         try:
-            with ExitStack() as counted:
-                try:
-                    if self.draining:
-                        raise errors.ShuttingDownError
-                    counted.enter_context(self._streams.one(peer_of(context)))
-                except errors.ServiceError:
-                    await first_word(request_iterator)
-                    raise
-                await self._serve(request_iterator, context)
+            if self.draining:
+                await first_word(request_iterator)
+                raise errors.ShuttingDownError
+            peer = peer_of(context)
+            first = await self._first_message(request_iterator, peer)
+            with self._streams.one(peer):
+                await self._serve(first, request_iterator, context)
         except asyncio.CancelledError:
             raise
         except Exception as error:
             await abort(context, error)
 
-    async def _serve(
-        self, requests: AsyncIterator[cluster_service_pb2.ConnectRequest], context: Any
-    ) -> None:
-        first = await anext(aiter(requests), None)
+    async def _first_message(
+        self, requests: AsyncIterator[cluster_service_pb2.ConnectRequest], peer: str
+    ) -> cluster_service_pb2.ConnectRequest:
+        """Waits for Hello, up to a limit; the oldest of too many silent streams is ended."""
+        limits, silent = self._around.limits, self._silent.setdefault(peer, deque())
+        if len(silent) >= limits.streams_per_peer:
+            silent.popleft().reschedule(0.0)
+        try:
+            async with asyncio.timeout(limits.hello_timeout_ns / _SECOND_NS) as timer:
+                silent.append(timer)
+                first = await anext(aiter(requests), None)
+        except TimeoutError:
+            raise errors.HelloMissingError from None
+        finally:
+            if timer in silent:
+                silent.remove(timer)
+            if not silent:
+                self._silent.pop(peer, None)
         if first is None:
             raise errors.HelloMissingError
+        return first
+
+    async def _serve(
+        self,
+        first: cluster_service_pb2.ConnectRequest,
+        requests: AsyncIterator[cluster_service_pb2.ConnectRequest],
+        context: Any,
+    ) -> None:
         limits = self._around.limits
         hello = check_hello(first, self._around.clock.now_ns(), limits)
-        if self._mutual_tls:
-            check_cluster(context, hello.cluster)
         cluster = self._clusters.of(hello.cluster)
         loop = asyncio.get_running_loop()
         stream = AdapterStream(hello, peer_of(context), limits, loop, self._around.clock.now_ns())
@@ -145,6 +167,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         try:
             async for request in requests:
                 self._take(cluster, stream, stream.rules, request)
+                await stream.until_pending_below(self._around.limits.credit_bytes)
                 if stream.rules.in_snapshot != holds_snapshot:
                     holds_snapshot = not holds_snapshot
                     if holds_snapshot:
@@ -168,11 +191,13 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
                 raise errors.HelloRepeatedError
             case "delta_batch":
                 batch = request.delta_batch
-                first_seq, new = rules.batch(batch)
+                data = received_bytes.get()
+                large = large_ops(data, batch.first_seq)
+                first_seq, new = rules.batch(batch, len(data))
                 last_seq = rules.received
                 if len(new) < len(batch.ops):
                     batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=new)
-                post(Arrival(served, stream, batch, last_seq))
+                post(Arrival(served, stream, batch, last_seq, large))
             case "snapshot_begin":
                 begin = request.snapshot_begin
                 rules.begin(begin)

@@ -5,7 +5,7 @@ No clock, no thread and no socket: the owner of a cluster, and a core in process
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from pumice.core.decisions import Bind, Decision, SessionResult, Wait
@@ -15,6 +15,7 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.registry import Registry
 from pumice.server.configuration import ConfigurationRefusedError, Effective, read
 from pumice.server.digests import KindSums
+from pumice.server.object_sizes import LargeObjects
 from pumice.server.ops import NumberedOp, NumberedPods
 from pumice.server.wire import read_tombstone
 from pumice.v1 import cluster_service_pb2, configuration_pb2, object_pb2
@@ -22,6 +23,7 @@ from pumice.v1 import cluster_service_pb2, configuration_pb2, object_pb2
 _MISSING = ReasonCode.CAPABILITY_MISSING
 _kind = object_pb2.Kind.ValueType
 _POD = object_pb2.KIND_POD
+NO_LARGE: Mapping[int, int] = {}
 ALL_CAPABILITIES = frozenset(cluster_service_pb2.Capability.values())
 
 
@@ -38,6 +40,7 @@ class ClusterState:
         self.refused_problems: tuple[configuration_pb2.ConfigurationProblem, ...] = ()
         self.applied_seq = 0
         self.sums = KindSums()
+        self.large_objects = LargeObjects()
         # Objects that were set aside and neither put right nor gone since.
         self.quarantined: dict[tuple[int, str], object_pb2.RejectedObject] = {}
         self.capabilities: frozenset[int] = ALL_CAPABILITIES
@@ -98,7 +101,7 @@ class ClusterState:
     # Ops.
 
     def apply(
-        self, ops: Iterable[NumberedOp], now_ns: int
+        self, ops: Iterable[NumberedOp], now_ns: int, large: Mapping[int, int] = NO_LARGE
     ) -> tuple[list[object_pb2.RejectedObject], list[cluster_service_pb2.ConfigurationResult]]:
         """Takes ops in, in order; returns those set aside, and what became of configurations."""
         rejected: list[object_pb2.RejectedObject] = []
@@ -108,11 +111,11 @@ class ClusterState:
             if op.configuration is None:
                 waiting.append(op)
                 continue
-            rejected += self._flush(waiting, now_ns)
+            rejected += self._flush(waiting, now_ns, large)
             waiting = []
             results.append(self.configure(op.configuration, op.seq))
             self.applied_seq = max(self.applied_seq, op.seq)
-        rejected += self._flush(waiting, now_ns)
+        rejected += self._flush(waiting, now_ns, large)
         return rejected, results
 
     def _count(self, ops: Iterable[NumberedOp]) -> None:
@@ -154,8 +157,11 @@ class ClusterState:
         ]
         return [*gone, *ops]
 
-    def _flush(self, ops: list[NumberedOp], now_ns: int) -> list[object_pb2.RejectedObject]:
+    def _flush(
+        self, ops: list[NumberedOp], now_ns: int, large: Mapping[int, int]
+    ) -> list[object_pb2.RejectedObject]:
         self._count(ops)
+        self.large_objects.apply(ops, large)
         found = [op.rejected(op.error) for op in ops if op.error is not None]
         deltas = [op.delta for op in ops if op.delta is not None]
         refused = self.engine.apply(deltas, now_ns)

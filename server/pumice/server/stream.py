@@ -35,6 +35,8 @@ class AdapterStream:
         self._ended = False
         self._news = asyncio.Event()
         self.finished = asyncio.Event()
+        # Set when something was acknowledged.
+        self._acknowledged = asyncio.Event()
 
     # From any thread.
 
@@ -70,6 +72,7 @@ class AdapterStream:
                 self._overtake()
                 if self.rules is not None:
                     self.rules.acknowledged(response.ack.applied_seq)
+                    self._acknowledged.set()
             self._queue.append(response)
             self._bytes += response.ByteSize()
         self._news.set()
@@ -116,6 +119,12 @@ class AdapterStream:
         response = self._queue.popleft()
         self._bytes -= response.ByteSize()
         return response
+
+    async def until_pending_below(self, limit: int) -> None:
+        """Waits until fewer bytes than that are received and not acknowledged."""
+        while self.rules is not None and self.rules.pending_bytes > limit:
+            self._acknowledged.clear()
+            await self._acknowledged.wait()
 
     async def until_ended(self) -> None:
         while not self._ended:

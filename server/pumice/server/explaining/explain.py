@@ -62,6 +62,9 @@ class Explainer:
         records = cluster.history.newest_first()
         return await asyncio.to_thread(_read, cluster, subject, sight, records)
 
+    def forget(self, cluster: Cluster) -> None:
+        self._looks.pop(cluster.name, None)
+
     async def _see(self, cluster: Cluster, subject: Subject, patience: float) -> Sight:
         now_ns = self._around.clock.now_ns()
         link = self._followers.ready(cluster)

@@ -137,6 +137,14 @@ class Followers:
                 self._put_away(self._inline)
                 self._inline = None
 
+    def forget(self, cluster: Cluster) -> None:
+        followed = self._by_cluster.get(cluster.name)
+        if followed is not None and followed.cluster is cluster:
+            self._drop(followed)
+        lock = self._locks.get(cluster.name)
+        if lock is not None and not lock.locked():
+            del self._locks[cluster.name]
+
     def _drop(self, followed: _Followed) -> None:
         served, tail = followed.cluster.served, followed.tail
 

@@ -384,3 +384,15 @@ async def test_a_core_without_a_cluster_says_how_to_connect_one(
     ended = await ask("show", "queues")
     assert ended.code == 2
     assert "no cluster is connected; connect one with 'pumice adapter'" in ended.err
+
+
+async def test_forget_clears_the_epoch_of_a_cluster(core: RunningCore, ask: Run) -> None:
+    adapter = await core.served([running.queue()], epoch=7)
+    connected = await ask("forget", "c1")
+    assert connected.code != 0
+    assert "adapter" in connected.err
+    forgotten = await ask("forget", "c1", "--force")
+    assert forgotten.out == "forgot cluster c1, which was served at epoch 7\n"
+    away = await adapter.next("go_away")
+    assert "forget" in away.message
+    await core.served([running.queue()], epoch=1)

@@ -32,6 +32,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "pumice.cli.queries.schedule:schedule_command",
         "Decisions for a manifest, without applying it.",
     ),
+    "forget": LazyCommand(
+        "pumice.cli.queries.forget:forget_command", "Makes a core forget a cluster."
+    ),
     "watch": LazyCommand("pumice.cli.queries.watch:watch_command", "Decisions of sessions, live."),
     "record": LazyCommand("pumice.cli.record:record_command", "Recording of a running core."),
     "replay": LazyCommand(

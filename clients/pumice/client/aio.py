@@ -18,6 +18,8 @@ from pumice.client.sessions import ScheduleResult, Session, SessionSummary
 from pumice.client.settings import ClientSettings, SettingsArguments
 from pumice.v1 import group_pb2
 from pumice.v1 import inspection_service_pb2 as inspection
+from pumice.v1.administration_service_pb2 import ForgetClusterRequest
+from pumice.v1.administration_service_pb2_grpc import AdministrationServiceStub
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.inspection_service_pb2_grpc import InspectionServiceStub
 from pumice.v1.object_pb2 import ClusterObject, ObjectRef
@@ -48,6 +50,7 @@ class AsyncClient:
         self._inspection = InspectionServiceStub(channel)
         self._scheduling = SchedulingServiceStub(channel)
         self._recording = RecordingServiceStub(channel)
+        self._administration = AdministrationServiceStub(channel)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -258,6 +261,21 @@ class AsyncClient:
         deadline = self._caller.deadline(timeout_seconds)
         response = await self._caller.call(self._inspection.CheckConfig, request, deadline)
         return ConfigCheck.from_proto(response)
+
+    async def forget_cluster(
+        self, cluster: str, *, force: bool = False, timeout_seconds: float | None = None
+    ) -> int:
+        """Makes the core forget a cluster; returns the highest epoch that it served.
+
+        Args:
+            cluster: The name of the cluster.
+            force: Also while an adapter is connected, whose stream is then ended.
+            timeout_seconds: Longest time of the call; None: that of the settings.
+        """
+        request = ForgetClusterRequest(cluster=cluster, force=force)
+        deadline = self._caller.deadline(timeout_seconds)
+        response = await self._caller.call(self._administration.ForgetCluster, request, deadline)
+        return int(response.epoch)
 
     async def watch(
         self,

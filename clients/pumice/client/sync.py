@@ -211,6 +211,14 @@ class Client:
             self._client.check_config(configuration, timeout_seconds=timeout_seconds)
         )
 
+    def forget_cluster(
+        self, cluster: str, *, force: bool = False, timeout_seconds: float | None = None
+    ) -> int:
+        """Makes the core forget a cluster; returns the highest epoch that it served."""
+        return self._loop.run(
+            self._client.forget_cluster(cluster, force=force, timeout_seconds=timeout_seconds)
+        )
+
     def watch(
         self,
         *,

@@ -131,7 +131,7 @@ def test_the_final_stage_takes_what_the_build_stage_made(image: Image) -> None:
 def test_the_command_of_the_image_runs_the_demo(image: Image) -> None:
     (command,) = json.loads(FINAL.last("ENTRYPOINT"))
     program = str(image.at(f"/opt/pumice/bin/{command}"))
-    version = image.run(program, "version")
+    version = image.run(program, "--version")
     assert version.strip().endswith(image.wheel.name.split("-")[1])
     options = ("--json", "--jobs", "12", "--nodes", "3", "--seconds", "15")
     summary = json.loads(image.run(program, "demo", *options))

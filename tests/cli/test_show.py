@@ -1,5 +1,6 @@
 """``pumice show``: what a core holds, as a user reads it."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -116,3 +117,49 @@ async def test_programs_get_numbers_and_every_key(core: RunningCore, ask: Run) -
     told = json.loads((await ask("explain", "job", "team/large", "--json")).out)
     assert told["without_nodes"] is False
     assert told["history"][0]["first_seen_time"].endswith("+00:00")
+
+
+async def test_clusters_are_listed_with_their_state(core: RunningCore, ask: Run) -> None:
+    adapter = await core.served(objects())
+    await adapter.decisions()
+    shown = (await ask("show", "clusters")).out
+    assert shown.splitlines()[0].split()[0] == "cluster"
+    assert shown.splitlines()[2].split()[0] == "c1"
+    assert shown.splitlines()[2].endswith("scheduled")
+    (found,) = json.loads((await ask("show", "clusters", "--json")).out)
+    assert found["object_counts"]["node"] == 2
+    assert found["pause"] is None
+
+
+async def test_a_paused_cluster_is_told_wherever_one_looks(core: RunningCore, ask: Run) -> None:
+    """The adapter is gone: what was decided is still shown, with why nothing more is."""
+    adapter = await core.served(objects())
+    await adapter.decisions()
+    adapter.cut()
+    clusters = ""
+    for _ in range(100):
+        clusters = (await ask("show", "clusters")).out
+        if "paused" in clusters:
+            break
+        await asyncio.sleep(0.05)
+    assert "paused: no adapter" in clusters
+    for what in ("queues", "jobs", "nodes", "sessions"):
+        assert "the cluster is paused" in (await ask("show", what)).err
+    for command in (("top",), ("explain", "job", "team/large"), ("show", "config")):
+        assert "the cluster is paused" in (await ask(*command)).out
+    told = json.loads((await ask("top", "--json")).out)
+    assert told["pause"]["reason"] == "no adapter"
+    ended = await ask("forget", "c1")
+    assert ended.code == 0
+    assert ended.out.startswith("c1: removed; its highest epoch was ")
+    assert json.loads((await ask("show", "clusters", "--json")).out) == []
+
+
+async def test_a_connected_cluster_is_removed_by_force_only(core: RunningCore, ask: Run) -> None:
+    await core.served(objects())
+    ended = await ask("forget", "c1")
+    assert ended.code == 2
+    assert "connected" in ended.err
+    assert (await ask("forget", "c1", "--force")).code == 0
+    missing = await ask("forget", "c2")
+    assert missing.code == 2

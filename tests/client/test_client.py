@@ -1,6 +1,7 @@
 """The client library against a running core: the same for threads and for asyncio."""
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +25,7 @@ from pumice.client import (
     Stage,
 )
 from pumice.client.errors import ClientError, ErrorDetails
-from pumice.client.retries import is_retryable
+from pumice.client.retries import Deadline, is_retryable, retrying
 from pumice.server.limits import Limits
 from tests.server.running import (
     RunningCore,
@@ -295,7 +296,7 @@ def test_only_what_may_be_over_soon_is_repeated(error: type[ClientError], repeat
 
 
 def test_a_busy_core_is_asked_again_and_a_too_large_request_is_not() -> None:
-    assert is_retryable(LimitExceededError("", ErrorDetails(retryable=True)))
+    assert is_retryable(LimitExceededError("", ErrorDetails(retry_after_seconds=0.1)))
     assert not is_retryable(LimitExceededError("", ErrorDetails(limit_name="objects")))
 
 
@@ -332,3 +333,42 @@ async def test_a_call_may_have_a_time_of_its_own(core: RunningCore) -> None:
     async with AsyncClient(settings) as client:
         result = await client.schedule_inline([queue()], timeout_seconds=20)
     assert not result.binds
+
+
+async def test_all_pages_of_a_session_are_put_together(
+    core: RunningCore, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pumice.client.calls._PAGE_SIZE", 2)
+    adapter = await core.served([queue(), node("n1", cpu=64_000), *gang("job", 7)])
+    await adapter.decisions()
+    await core.session(1)
+    session = await ask("get_session", 1)
+    assert {bind.pod for bind in session.binds} == {f"team/job-{n}" for n in range(7)}
+    assert {bind.job for bind in session.binds} == {"team/job"}
+    assert session.summary.bind_count == 7
+    assert not session.truncated
+
+
+async def test_clusters_are_listed_and_removed(core: RunningCore, ask: Ask) -> None:
+    await core.served([queue(), node("n1")])
+    (found,) = await ask("list_clusters")
+    assert (found.name, found.pause, found.object_counts["node"]) == ("c1", None, 1)
+    with pytest.raises(InvalidRequestError) as connected:
+        await ask("forget_cluster", "c1")
+    assert connected.value.reason == "CLUSTER_CONNECTED"
+    assert await ask("forget_cluster", "c1", force=True) == found.epoch
+    with pytest.raises(NotFoundError):
+        await ask("forget_cluster", "c1")
+
+
+async def test_a_delay_that_the_core_asks_for_is_kept() -> None:
+    attempts: list[float] = []
+
+    async def call() -> None:
+        attempts.append(time.monotonic())
+        raise LimitExceededError("", ErrorDetails(retry_after_seconds=0.4))
+
+    with pytest.raises(LimitExceededError):
+        await retrying(ClientSettings(), Deadline(1.0))(call)
+    assert len(attempts) in (2, 3)
+    assert all(later - earlier >= 0.4 for earlier, later in itertools.pairwise(attempts))

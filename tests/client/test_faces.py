@@ -38,6 +38,6 @@ def test_every_argument_is_typed_and_every_call_has_its_own_time_and_cluster(nam
     assert all(p.annotation is not p.empty for n, p in parameters.items() if n != "self")
     assert all(p.kind is not p.VAR_KEYWORD for p in parameters.values())
     assert name == "record" or "timeout_seconds" in parameters
-    assert name in ("check_config", "schedule_inline") or "cluster" in parameters
+    assert name in ("check_config", "list_clusters", "schedule_inline") or "cluster" in parameters
     assert methods_of(Client)[name].__doc__
     assert methods_of(AsyncClient)[name].__doc__

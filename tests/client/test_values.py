@@ -14,6 +14,7 @@ import pumice.client
 from pumice.client import (
     Bind,
     Job,
+    PauseReason,
     PodGroupPhase,
     QueueState,
     ReasonCode,
@@ -23,12 +24,13 @@ from pumice.client import (
 )
 from pumice.client.enums import number_of, phase_named, word_of
 from pumice.client.values import Value
-from pumice.v1 import explanation_pb2, group_pb2, reason_pb2
+from pumice.v1 import core_pb2, explanation_pb2, group_pb2, reason_pb2
 from pumice.v1.inspection_service_pb2 import JobInfo
 from pumice.v1.scheduling_service_pb2 import ScheduleResponse
 
 ENUMS = [
     (PodGroupPhase, group_pb2.PodGroupPhase.DESCRIPTOR),
+    (PauseReason, core_pb2.PauseReason.DESCRIPTOR),
     (QueueState, group_pb2.QueueState.DESCRIPTOR),
     (ReasonCode, reason_pb2.ReasonCode.DESCRIPTOR),
     (Stage, explanation_pb2.Stage.DESCRIPTOR),

@@ -23,7 +23,8 @@ COMMANDS: Mapping[str, LazyCommand] = {
     ),
     "top": LazyCommand("pumice.cli.queries.top:top_command", "Queues and the fullest nodes, live."),
     "show": LazyCommand(
-        "pumice.cli.queries.show:show_group", "Queues, jobs, nodes, sessions and configuration."
+        "pumice.cli.queries.show:show_group",
+        "Clusters, queues, jobs, nodes, sessions and configuration.",
     ),
     "explain": LazyCommand(
         "pumice.cli.queries.explain:explain_group", "Reasons why a job or pod waits."
@@ -32,10 +33,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "pumice.cli.queries.schedule:schedule_command",
         "Decisions for a manifest, without applying it.",
     ),
-    "forget": LazyCommand(
-        "pumice.cli.queries.forget:forget_command", "Makes a core forget a cluster."
-    ),
     "watch": LazyCommand("pumice.cli.queries.watch:watch_command", "Decisions of sessions, live."),
+    "forget": LazyCommand(
+        "pumice.cli.queries.forget:forget_command", "Removal of a cluster from a core."
+    ),
     "record": LazyCommand("pumice.cli.record:record_command", "Recording of a running core."),
     "replay": LazyCommand(
         "pumice.cli.replay:replay_command", "Replay of recordings, and comparison of decisions."

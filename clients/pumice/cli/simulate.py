@@ -105,7 +105,7 @@ def _show(sources: Sources, now_ns: int, family: str | None, *, as_json: bool) -
         try:
             scenario = _usable(source)
             begin_ns = scenario.now_ns or now_ns
-            done = run(scenario, begin_ns)
+            done = run(scenario, begin_ns, explain=True)
         except InputProblem as problem:
             complain(problem.message)
             bad = True

@@ -6,6 +6,7 @@ same methods: ``Client`` runs an ``AsyncClient`` in a thread of its own.
 
 from pumice.client.aio import AsyncClient
 from pumice.client.background import Stream
+from pumice.client.clusters import Cluster, Core, Pause
 from pumice.client.configurations import (
     ActiveConfig,
     Config,
@@ -13,7 +14,14 @@ from pumice.client.configurations import (
     ConfigNote,
     ConfigProblem,
 )
-from pumice.client.enums import PodGroupPhase, QueueState, ReasonCode, Stage, StageResult
+from pumice.client.enums import (
+    PauseReason,
+    PodGroupPhase,
+    QueueState,
+    ReasonCode,
+    Stage,
+    StageResult,
+)
 from pumice.client.errors import (
     AccessDeniedError,
     CallError,
@@ -60,10 +68,12 @@ __all__ = [
     "ClientError",
     "ClientSettings",
     "ClosedError",
+    "Cluster",
     "Config",
     "ConfigCheck",
     "ConfigNote",
     "ConfigProblem",
+    "Core",
     "CoreUnavailableError",
     "DeadlineExceededError",
     "Evict",
@@ -76,6 +86,8 @@ __all__ = [
     "NearestNode",
     "Node",
     "NotFoundError",
+    "Pause",
+    "PauseReason",
     "Placement",
     "PluginFault",
     "PodGroupPhase",

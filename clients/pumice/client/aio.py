@@ -9,6 +9,7 @@ from typing import Unpack
 
 from pumice.client import requests
 from pumice.client.calls import Caller
+from pumice.client.clusters import Cluster
 from pumice.client.configurations import ActiveConfig, ConfigCheck
 from pumice.client.enums import PodGroupPhase, number_of
 from pumice.client.errors import CallError, RecordingEndedError
@@ -162,6 +163,34 @@ class AsyncClient:
         response = await self._caller.call(self._scheduling.Explain, request, deadline)
         return Explanation.from_proto(response)
 
+    async def list_clusters(self, *, timeout_seconds: float | None = None) -> list[Cluster]:
+        """The clusters that the core serves or served, by name."""
+        found = await self._caller.list(
+            self._inspection.ListClusters,
+            inspection.ListClustersRequest(),
+            lambda page: page.clusters,
+            self._caller.deadline(timeout_seconds),
+        )
+        return list(map(Cluster.from_proto, found))
+
+    async def forget_cluster(
+        self, cluster: str, *, force: bool = False, timeout_seconds: float | None = None
+    ) -> int:
+        """Removes a cluster from the core: objects, sessions, configuration and highest epoch.
+
+        Needs the role ``admin``. Returns the highest epoch that was served. The call is not
+        retried.
+
+        Args:
+            cluster: The name of the cluster.
+            force: Also while an adapter is connected; its stream is ended.
+            timeout_seconds: Longest time of the call; None: that of the settings.
+        """
+        request = ForgetClusterRequest(cluster=cluster, force=force)
+        deadline = self._caller.deadline(timeout_seconds)
+        method = self._administration.ForgetCluster
+        return (await self._caller.call_once(method, request, deadline)).epoch
+
     async def list_queues(
         self, *, cluster: str | None = None, timeout_seconds: float | None = None
     ) -> list[Queue]:
@@ -237,10 +266,13 @@ class AsyncClient:
         timeout_seconds: float | None = None,
     ) -> Session:
         """One session with its decisions; 0: the last one."""
-        request = inspection.GetSessionRequest(cluster=self._cluster(cluster), session=number)
-        deadline = self._caller.deadline(timeout_seconds)
-        response = await self._caller.call(self._inspection.GetSession, request, deadline)
-        return Session.from_proto(response.session)
+        pages = await self._caller.list(
+            self._inspection.GetSession,
+            inspection.GetSessionRequest(cluster=self._cluster(cluster), session=number),
+            lambda page: (page.session,),
+            self._caller.deadline(timeout_seconds),
+        )
+        return Session.from_pages(pages)
 
     async def get_config(
         self, *, cluster: str | None = None, timeout_seconds: float | None = None
@@ -261,21 +293,6 @@ class AsyncClient:
         deadline = self._caller.deadline(timeout_seconds)
         response = await self._caller.call(self._inspection.CheckConfig, request, deadline)
         return ConfigCheck.from_proto(response)
-
-    async def forget_cluster(
-        self, cluster: str, *, force: bool = False, timeout_seconds: float | None = None
-    ) -> int:
-        """Makes the core forget a cluster; returns the highest epoch that it served.
-
-        Args:
-            cluster: The name of the cluster.
-            force: Also while an adapter is connected, whose stream is then ended.
-            timeout_seconds: Longest time of the call; None: that of the settings.
-        """
-        request = ForgetClusterRequest(cluster=cluster, force=force)
-        deadline = self._caller.deadline(timeout_seconds)
-        response = await self._caller.call(self._administration.ForgetCluster, request, deadline)
-        return int(response.epoch)
 
     async def watch(
         self,

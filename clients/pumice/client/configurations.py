@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from pumice.client.clusters import Core, Pause
 from pumice.client.values import Value, seconds_from, time_from
 from pumice.v1 import configuration_pb2, inspection_service_pb2
 
@@ -44,6 +45,8 @@ class Config(Value):
     scheduler_names: tuple[str, ...]
     # Sessions start early after a change.
     eager: bool
+    # Where the adapter found the configuration.
+    source: str
 
     @staticmethod
     def from_proto(message: configuration_pb2.Configuration) -> Config:
@@ -53,6 +56,7 @@ class Config(Value):
             default_queue=message.default_queue,
             scheduler_names=tuple(message.scheduler_names),
             eager=message.eager,
+            source=message.source,
         )
 
 
@@ -67,6 +71,9 @@ class ActiveConfig(Value):
     # None: none was rejected.
     rejected: Config | None
     problems: tuple[ConfigProblem, ...]
+    core: Core
+    # Why nothing is scheduled; None: the cluster is scheduled.
+    pause: Pause | None
 
     @staticmethod
     def from_proto(message: inspection_service_pb2.GetConfigResponse) -> ActiveConfig:
@@ -77,6 +84,8 @@ class ActiveConfig(Value):
             accepted_time=time_from(message.accepted_time),
             rejected=rejected,
             problems=tuple(map(ConfigProblem.from_proto, message.problems)),
+            core=Core.from_proto(message.core),
+            pause=Pause.from_proto(message.pause) if message.HasField("pause") else None,
         )
 
 

@@ -54,6 +54,17 @@ class StageResult(StrEnum):
     NOT_CONFIGURED = "not configured"
 
 
+class PauseReason(StrEnum):
+    """Why a cluster is not scheduled."""
+
+    UNSPECIFIED = "unspecified"
+    NO_ADAPTER = "no adapter"
+    SNAPSHOT_INCOMPLETE = "snapshot incomplete"
+    NO_CONFIGURATION = "no configuration"
+    DRIFT = "drift"
+    LIMIT_EXCEEDED = "limit exceeded"
+
+
 class ReasonCode(StrEnum):
     """The kind of a reason. UNSPECIFIED stands for one that is newer than this client."""
 

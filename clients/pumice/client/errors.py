@@ -27,13 +27,15 @@ class ErrorDetails:
     reason: str = ""
     advice: str = ""
     nearest_names: tuple[str, ...] = ()
+    # Fields of the request, each with what is wrong with it.
+    violations: tuple[tuple[str, str], ...] = ()
     rejected: tuple[RejectedObject, ...] = ()
     problems: tuple[ConfigProblem, ...] = ()
     limit_name: str = ""
     limit: int = 0
     given: int = 0
-    # The core says that the same call can succeed later.
-    retryable: bool = False
+    # The core says that the same call can succeed after this time; 0: it does not say so.
+    retry_after_seconds: float = 0.0
 
 
 class ClientError(Exception):
@@ -58,7 +60,7 @@ class ClientError(Exception):
     @property
     def retryable(self) -> bool:
         """The same call can succeed later."""
-        return self.details.retryable
+        return self.details.retry_after_seconds > 0
 
 
 class SettingsError(ClientError, ValueError):

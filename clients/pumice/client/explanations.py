@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from pumice.client.clusters import Pause
 from pumice.client.enums import PodGroupPhase, Stage, StageResult, word_of
 from pumice.client.reasons import Reason
 from pumice.client.values import Value, time_from
@@ -170,6 +171,8 @@ class Explanation(Value):
     session: int
     # A session was running, so no nodes were examined.
     without_nodes: bool
+    # Why nothing is scheduled; None: the cluster is scheduled.
+    pause: Pause | None
 
     @staticmethod
     def from_proto(response: ExplainResponse) -> Explanation:
@@ -189,4 +192,5 @@ class Explanation(Value):
             based_on_seq=response.based_on_seq,
             session=response.session,
             without_nodes=response.without_nodes,
+            pause=Pause.from_proto(response.pause) if response.HasField("pause") else None,
         )

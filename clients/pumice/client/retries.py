@@ -40,6 +40,16 @@ def is_retryable(error: BaseException) -> bool:
     return isinstance(error, ClientError) and error.retryable
 
 
+_growing = wait_random_exponential(_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS)
+
+
+def _delay(state: RetryCallState) -> float:
+    """A growing delay with jitter, but not shorter than the core asks for."""
+    error = state.outcome.exception() if state.outcome is not None else None
+    asked = error.details.retry_after_seconds if isinstance(error, ClientError) else 0.0
+    return max(_growing(state), asked)
+
+
 def retrying(settings: ClientSettings, deadline: Deadline) -> AsyncRetrying:
     """Retries a busy core until the deadline, and one that does not answer for ``retry_seconds``."""
 
@@ -53,7 +63,7 @@ def retrying(settings: ClientSettings, deadline: Deadline) -> AsyncRetrying:
 
     return AsyncRetrying(
         retry=retry_if_exception(is_retryable),
-        wait=wait_random_exponential(_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS),
+        wait=_delay,
         stop=stop,
         reraise=True,
     )

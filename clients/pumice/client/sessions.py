@@ -130,6 +130,8 @@ class Session(Value):
     faults: tuple[PluginFault, ...]
     # Sessions between the previous one of a watch and this one that were left out.
     skipped_count: int
+    # Decisions or waits are missing; the counts in the summary are those of the whole session.
+    truncated: bool
 
     @staticmethod
     def from_proto(message: session_pb2.SessionDetail, skipped_count: int = 0) -> Session:
@@ -141,7 +143,19 @@ class Session(Value):
             waits=tuple(map(Wait.from_proto, message.waits)),
             faults=tuple(map(PluginFault.from_proto, message.faults)),
             skipped_count=skipped_count,
+            truncated=message.truncated or message.summary_only,
         )
+
+    @staticmethod
+    def from_pages(pages: list[session_pb2.SessionDetail]) -> Session:
+        whole = session_pb2.SessionDetail()
+        for page in pages:
+            whole.MergeFrom(page)
+        # Each page has the summary, and says of itself that it is a part.
+        whole.summary.CopyFrom(pages[-1].summary)
+        whole.truncated = False
+        whole.summary_only = pages[-1].summary_only
+        return Session.from_proto(whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ import grpc
 import grpc.aio
 
 from pumice.client import errors
+from pumice.client.clusters import kind_name
 from pumice.client.configurations import ConfigProblem
 from pumice.client.details import read_status_details
 from pumice.client.errors import CallError, ErrorDetails, RejectedObject
 from pumice.client.settings import ClientSettings
-from pumice.v1.object_pb2 import Kind
 
 # gRPC's own text for a message over its limit.
 _TOO_LARGE = re.compile(r"[Mm]essage larger than max \((\d+) vs\. (\d+)\)")
@@ -110,13 +110,14 @@ def _details(metadata: Iterable[tuple[str, str | bytes]]) -> ErrorDetails:
         reason=found.reason,
         advice=found.advice,
         nearest_names=tuple(found.nearest_names),
+        violations=tuple(found.violations),
         rejected=tuple(
-            RejectedObject(Kind.Name(bad.kind), bad.key, bad.field, bad.reason)
+            RejectedObject(kind_name(bad.kind), bad.key, bad.field, bad.reason)
             for bad in found.rejected
         ),
         problems=tuple(map(ConfigProblem.from_proto, found.problems)),
         limit_name=found.limit_name,
         limit=found.limit,
         given=found.given,
-        retryable=found.retry_after_seconds > 0,
+        retry_after_seconds=found.retry_after_seconds,
     )

@@ -9,6 +9,7 @@ from typing import Unpack
 from pumice.client.aio import AsyncClient
 from pumice.client.background import BackgroundLoop, Stream
 from pumice.client.channels import read_credentials
+from pumice.client.clusters import Cluster
 from pumice.client.configurations import ActiveConfig, ConfigCheck
 from pumice.client.enums import PodGroupPhase
 from pumice.client.explanations import Explanation
@@ -137,6 +138,18 @@ class Client:
             )
         )
 
+    def list_clusters(self, *, timeout_seconds: float | None = None) -> list[Cluster]:
+        """The clusters that the core serves or served, by name."""
+        return self._loop.run(self._client.list_clusters(timeout_seconds=timeout_seconds))
+
+    def forget_cluster(
+        self, cluster: str, *, force: bool = False, timeout_seconds: float | None = None
+    ) -> int:
+        """Removes a cluster from the core: objects, sessions, configuration and highest epoch."""
+        return self._loop.run(
+            self._client.forget_cluster(cluster, force=force, timeout_seconds=timeout_seconds)
+        )
+
     def list_queues(
         self, *, cluster: str | None = None, timeout_seconds: float | None = None
     ) -> list[Queue]:
@@ -209,14 +222,6 @@ class Client:
         """Whether a core of this version accepts a configuration; a string is the text of a file."""
         return self._loop.run(
             self._client.check_config(configuration, timeout_seconds=timeout_seconds)
-        )
-
-    def forget_cluster(
-        self, cluster: str, *, force: bool = False, timeout_seconds: float | None = None
-    ) -> int:
-        """Makes the core forget a cluster; returns the highest epoch that it served."""
-        return self._loop.run(
-            self._client.forget_cluster(cluster, force=force, timeout_seconds=timeout_seconds)
         )
 
     def watch(

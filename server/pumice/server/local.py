@@ -12,6 +12,7 @@ from pumice.recordings import Recording
 from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError
 from pumice.server.errors import ObjectsRejectedError
+from pumice.server.explaining.limits import with_limits
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.replaying.comparison import Comparison, compare
@@ -189,6 +190,11 @@ class LocalCore:
     def session(self, now_ns: int) -> LocalSession:
         self._now_ns = now_ns
         return _written(self._state.session(now_ns))
+
+    def waits(self) -> list[reason_pb2.Wait]:
+        """The waits of the last session, with the amounts of queues' limits as they are now."""
+        engine = self._state.engine
+        return [write_wait(wait) for wait in with_limits(engine, engine.waits, self._now_ns)]
 
     @property
     def stirred(self) -> int:

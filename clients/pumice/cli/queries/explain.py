@@ -12,6 +12,7 @@ from rich.markup import escape
 from pumice.cli.errors import InputProblem
 from pumice.cli.groups import SuggestingGroup
 from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.pauses import pause_markup
 from pumice.cli.queries.suggestions import job_names, suggest
 from pumice.cli.queries.tables import Column, FittedTable, number, print_table
 from pumice.cli.terminal import console
@@ -123,6 +124,8 @@ def _print(explanation: Explanation, output: str) -> None:
         return
     out = console()
     out.print(f"[bold]{escape(explanation.sentence)}[/]", soft_wrap=True)
+    if explanation.pause is not None:
+        out.print(pause_markup(explanation.pause), soft_wrap=True)
     out.print(f"queue {escape(explanation.queue) or '-'}, phase {explanation.phase or '-'}")
     _print_stages(explanation)
     _print_nearest_nodes(explanation)

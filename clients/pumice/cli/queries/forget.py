@@ -1,4 +1,4 @@
-"""``pumice forget``: makes a core forget a cluster and the epoch of its leader."""
+"""``pumice forget``: removes a cluster from a core."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ from typing import Any
 import click
 
 from pumice.cli.queries.options import core, core_options
+from pumice.cli.terminal import json_option, say_json
 
 
 @click.command("forget")
 @click.argument("name", metavar="CLUSTER")
-@click.option("--force", is_flag=True, help="Also while an adapter is connected.")
+@click.option("--force", is_flag=True, help="Removal also while an adapter is connected.")
 @core_options
-def forget_command(name: str, force: bool, **connection: Any) -> int:
-    """Makes a core forget a cluster: its objects, its sessions and the highest epoch it served.
+@json_option
+def forget_command(name: str, force: bool, as_json: bool, **connection: Any) -> int:
+    """Removes a cluster from a core: its objects, sessions, configuration and highest epoch.
 
-    An adapter that connects afterwards sends a snapshot, and its epoch may be lower than before.
+    An adapter that connects afterwards begins with a snapshot, at any valid epoch. Callers need
+    the role admin where the core uses roles.
     """
     with core(**connection) as client:
         epoch = client.forget_cluster(name, force=force)
-    click.echo(f"forgot cluster {name}, which was served at epoch {epoch}")
+    if as_json:
+        say_json({"cluster": name, "epoch": epoch})
+    else:
+        click.echo(f"{name}: removed; its highest epoch was {epoch}")
     return 0

@@ -12,12 +12,22 @@ from rich.markup import escape
 
 from pumice.cli.groups import SuggestingGroup
 from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.pauses import pause_markup, warn_if_paused
 from pumice.cli.queries.suggestions import namespaces, queue_names, suggest
 from pumice.cli.queries.tables import Column, FittedTable, number, print_table, resources_of
 from pumice.cli.queries.top import by_parent
 from pumice.cli.queries.watch import session_lines
 from pumice.cli.terminal import console, warn
-from pumice.client import ActiveConfig, Client, Job, Node, PodGroupPhase, Queue, SessionSummary
+from pumice.client import (
+    ActiveConfig,
+    Client,
+    Cluster,
+    Job,
+    Node,
+    PodGroupPhase,
+    Queue,
+    SessionSummary,
+)
 from pumice.client.amounts import amount
 from pumice.client.enums import phase_named
 from pumice.client.values import Value
@@ -30,17 +40,71 @@ _PHASES = [phase.lower() for phase in PodGroupPhase if phase]
 
 @click.group("show", cls=SuggestingGroup)
 def show_group() -> None:
-    """Shows the queues, jobs, nodes, sessions or the configuration of a core."""
+    """Shows the clusters, queues, jobs, nodes, sessions or the configuration of a core."""
 
 
-def _print(items: Sequence[V], output: str, table: Callable[[Sequence[V]], FittedTable]) -> int:
+def _print(
+    client: Client,
+    items: Sequence[V],
+    output: str,
+    table: Callable[[Sequence[V]], FittedTable],
+) -> int:
+    _print_items(items, output, table)
+    warn_if_paused(client)
+    return 0
+
+
+def _print_items(
+    items: Sequence[V], output: str, table: Callable[[Sequence[V]], FittedTable]
+) -> None:
     if output == "table" and not items:
         click.echo("None found.", err=True)
     elif output == "table":
         print_table(table(items))
     else:
         say([item.to_dict() for item in items], output)
+
+
+@show_group.command("clusters")
+@core_options
+@output_options
+def clusters_command(output: str, **connection: Any) -> int:
+    """Clusters with their adapters, and why they are not scheduled."""
+    with core(**connection) as client:
+        _print_items(client.list_clusters(), output, _cluster_table)
     return 0
+
+
+def _cluster_table(clusters: Sequence[Cluster]) -> FittedTable:
+    made = FittedTable(
+        Column("cluster", shortens=True),
+        Column("adapter", shortens=True, rank=3),
+        number("nodes", rank=2),
+        number("pods", rank=1),
+        number("rejected", rank=4),
+        number("epoch", rank=5),
+        number("session"),
+        number("age"),
+        Column("state", wraps=True),
+    )
+    now = datetime.now(UTC)
+    for each in clusters:
+        counts = each.object_counts
+        state = "[green]scheduled[/]"
+        if each.pause is not None:
+            state = f"[red]paused: {escape(each.pause.message)}[/]"
+        made.add_row(
+            escape(each.name),
+            escape(each.adapter_id) or "-",
+            str(counts.get("node", 0)),
+            str(counts.get("pod", 0)),
+            str(each.rejected_object_count),
+            str(each.epoch),
+            str(each.last_session),
+            _age(now, each.last_session_time),
+            state,
+        )
+    return made
 
 
 @show_group.command("queues")
@@ -49,7 +113,7 @@ def _print(items: Sequence[V], output: str, table: Callable[[Sequence[V]], Fitte
 def queues_command(output: str, **connection: Any) -> int:
     """Queues as a tree, with deserved, allocated and requested resources."""
     with core(**connection) as client:
-        return _print(client.list_queues(), output, _queue_table)
+        return _print(client, client.list_queues(), output, _queue_table)
 
 
 def _queue_table(queues: Sequence[Queue]) -> FittedTable:
@@ -104,7 +168,7 @@ def jobs_command(
         jobs = client.list_jobs(namespace=namespace, queue=queue, phases=phases)
         if not jobs:
             _warn_of_misspelling(client, namespace, queue)
-    return _print(jobs, output, _job_table)
+        return _print(client, jobs, output, _job_table)
 
 
 def _warn_of_misspelling(client: Client, namespace: str, queue: str) -> None:
@@ -171,7 +235,7 @@ def _age(now: datetime, creation_time: datetime | None) -> str:
 def nodes_command(output: str, **connection: Any) -> int:
     """Nodes with allocatable, used, idle, releasing and pipelined resources."""
     with core(**connection) as client:
-        return _print(client.list_nodes(), output, _node_table)
+        return _print(client, client.list_nodes(), output, _node_table)
 
 
 def _node_table(nodes: Sequence[Node]) -> FittedTable:
@@ -211,7 +275,8 @@ def _node_table(nodes: Sequence[Node]) -> FittedTable:
 def sessions_command(decided: bool, count: int, output: str, **connection: Any) -> int:
     """The last sessions in figures, newest first."""
     with core(**connection) as client:
-        return _print(client.list_sessions(decided_only=decided)[:count], output, _session_table)
+        sessions = client.list_sessions(decided_only=decided)[:count]
+        return _print(client, sessions, output, _session_table)
 
 
 def _session_table(sessions: Sequence[SessionSummary]) -> FittedTable:
@@ -269,13 +334,19 @@ def config_command(output: str, **connection: Any) -> int:
 
 def _print_config(active: ActiveConfig) -> None:
     config, out = active.config, console()
+    if active.pause is not None:
+        out.print(f"# {pause_markup(active.pause)}", soft_wrap=True)
     if active.accepted_time is None:
-        out.print("[red]# no valid configuration: nothing is scheduled[/]")
+        out.print("[red]# no configuration is in use[/]")
     else:
-        out.print(f"[dim]# in use since {active.accepted_time:%Y-%m-%d %H:%M:%S}[/]")
+        source = f" from {escape(config.source)}" if config.source else ""
+        since = f"{active.accepted_time:%Y-%m-%d %H:%M:%S}"
+        out.print(f"[dim]# in use since {since}{source}[/]", soft_wrap=True)
         eager = ", eager" if config.eager else ""
         period = f"a session every {config.schedule_period_seconds:g} s{eager}"
         out.print(f"[dim]# {active.hash}, {period}[/]", soft_wrap=True)
+        kernel = "in use" if active.core.compiled_kernel else "not available"
+        out.print(f"[dim]# pumice {active.core.version}, compiled kernel {kernel}[/]")
         click.echo(config.scheduler_conf.rstrip("\n"))
     if active.rejected is not None:
         out.print("[red]# another configuration was rejected:[/]")

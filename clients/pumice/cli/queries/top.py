@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from pumice.cli.queries.options import core, core_options, output_options, say
+from pumice.cli.queries.pauses import pause_markup
 from pumice.cli.queries.tables import (
     Column,
     FittedTable,
@@ -62,9 +63,14 @@ def top_command(
     with core(**connection) as client:
         if output != "table":
             view = _View(client, node_count)
-            say({"queues": _dicts(view.queues), "nodes": _dicts(view.nodes)}, output)
+            pause = view.pause and view.pause.to_dict()
+            say(
+                {"pause": pause, "queues": _dicts(view.queues), "nodes": _dicts(view.nodes)}, output
+            )
         elif once or not sys.stdout.isatty():
             view = _View(client, node_count)
+            if view.pause is not None:
+                console().print(pause_markup(view.pause), soft_wrap=True)
             print_table(queue_table(view.queues))
             console().print()
             print_table(node_table(view.nodes, node_count))
@@ -81,6 +87,7 @@ class _View:
     """Queues and nodes at one moment."""
 
     def __init__(self, client: Client, node_count: int) -> None:
+        self.pause = client.get_config().pause
         self.queues = client.list_queues()
         self.nodes = client.list_nodes()
         self._node_count = node_count
@@ -89,6 +96,7 @@ class _View:
         rows = min(self._node_count, max(height - len(self.queues) - _OTHER_LINES, 1))
         out = console()
         return Group(
+            *([pause_markup(self.pause)] if self.pause is not None else []),
             queue_table(self.queues).fitted(out, width),
             "",
             node_table(self.nodes, rows).fitted(out, width),

@@ -40,8 +40,11 @@ class Run:
         return tuple(cycle.outcome for cycle in self.cycles)
 
 
-def run(scenario: Scenario, now_ns: int) -> Run:
-    """Raises InputProblem when the configuration cannot be used."""
+def run(scenario: Scenario, now_ns: int, *, explain: bool = False) -> Run:
+    """Raises InputProblem when the configuration cannot be used.
+
+    With ``explain``, waits for a queue's limit have the resources and amounts.
+    """
     try:
         core = LocalCore(Configuration(scheduler_conf=scenario.conf or ""))
     except ConfigurationRefusedError as error:
@@ -51,6 +54,7 @@ def run(scenario: Scenario, now_ns: int) -> Run:
     cycles = []
     for number in range(scenario.cycles):
         session = core.session(now_ns + number * SECOND_NS)
+        waits = core.waits() if explain else session.waits
         changes = world.happens(session.decisions, session.statuses)
         core.upsert(*changes.objects)
         core.delete(*changes.gone)
@@ -58,7 +62,7 @@ def run(scenario: Scenario, now_ns: int) -> Run:
             Cycle(
                 _outcome(session.decisions, world),
                 tuple(session.decisions),
-                tuple(session.waits),
+                tuple(waits),
                 tuple(session.faults),
             )
         )

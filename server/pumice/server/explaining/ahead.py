@@ -13,10 +13,12 @@ from pumice.core.session.session import Session
 _MOST_ONE_BY_ONE = 200
 
 
-def place_those_ahead(session: Session, job: Job, pod: Task, most: int) -> int | None:
+def place_those_ahead(
+    session: Session, job: Job, pod: Task, most: int, statement: Statement | None = None
+) -> int | None:
     """How many found a place; None where they are more than that, and were left where they are.
 
-    For a session that is only looked at: it puts them back in its end.
+    For a session that is only looked at: its end, or the discarded statement, undoes it.
     """
     if job.has_policies or session.topology.is_constrained(job):
         return 0
@@ -28,11 +30,11 @@ def place_those_ahead(session: Session, job: Job, pod: Task, most: int) -> int |
         ahead.append(task)
     if len(ahead) > most:
         return None
-    return _place(session, session.queue_of(job), ahead)
+    return _place(session, session.queue_of(job), ahead, statement or session.statement())
 
 
-def _place(session: Session, queue: Queue, tasks: list[Task]) -> int:
-    statement, placed, tried = session.statement(), 0, 0
+def _place(session: Session, queue: Queue, tasks: list[Task], statement: Statement) -> int:
+    placed, tried = 0, 0
     start = 0
     while start < len(tasks):
         first, end = tasks[start], start + 1

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pumice.core.model.group import QueueState
-from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
+from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.server.explaining.sight import Sight
-
-# Who may refuse to let a job in for its queue, and who asks for a pod that others be evicted.
-_QUEUE_PLUGINS = frozenset({"proportion", "capacity"})
-_RECLAIMING = frozenset({"reclaim", "gangreclaim"})
 
 
 def clarified(sight: Sight, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
@@ -34,10 +30,7 @@ def _queue_as_it_is(sight: Sight, reason: Reason) -> Reason:
 def _with_limits(sight: Sight, reason: Reason) -> Reason:
     if reason.code is not ReasonCode.QUEUE_QUOTA or reason.limits:
         return reason
-    limits: tuple[QueueLimit, ...] = ()
-    if reason.author in _QUEUE_PLUGINS:
-        limits = sight.limits.let_in
-    elif reason.task and reason.task == sight.blocking:
-        reclaims = reason.author in _RECLAIMING
-        limits = sight.limits.reclaim if reclaims else sight.limits.place
+    if reason.task and reason.task != sight.blocking:
+        return reason
+    limits = sight.limits.of_reason(reason)
     return replace(reason, limits=limits) if limits else reason

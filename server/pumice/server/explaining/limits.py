@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.model.reasons import QueueLimit
+from pumice.core.decisions import Wait
+from pumice.core.engine import Engine
+from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.capacity.accounts import CapacityAccount
 from pumice.core.session.queues import QueueAccount
+from pumice.core.session.session import Session
+from pumice.server.explaining.ahead import place_those_ahead
 
 Limits = tuple[QueueLimit, ...]
+# Plugins that do not let a job in because of its queue, and actions that evict for a pod.
+_QUEUE_PLUGINS = frozenset({"proportion", "capacity"})
+_RECLAIMING = frozenset({"reclaim", "gangreclaim"})
+# Tasks of a job that are placed before another one, to find its limit.
+_MOST_AHEAD = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,12 @@ class LimitsMet:
     place: Limits = ()
     reclaim: Limits = ()
 
+    def of_reason(self, reason: Reason) -> Limits:
+        """The limits that a reason about a queue's limit speaks of."""
+        if reason.author in _QUEUE_PLUGINS:
+            return self.let_in
+        return self.reclaim if reason.author in _RECLAIMING else self.place
+
 
 def limits_met(accounts: Mapping[str, QueueAccount], job: Job, task: Task | None) -> LimitsMet:
     """As queues stand in a session; the same comparisons as their plugins make."""
@@ -36,6 +51,48 @@ def limits_met(accounts: Mapping[str, QueueAccount], job: Job, task: Task | None
         return LimitsMet(let_in)
     place = _place(account, task.request)
     return LimitsMet(let_in, place, place or _within_deserved(account, task.request))
+
+
+def with_limits(engine: Engine, waits: Sequence[Wait], now_ns: int) -> Sequence[Wait]:
+    """The waits; reasons about a queue's limit name the resources and the amounts."""
+    if not any(_lacks_limits(reason) for wait in waits for reason in wait.reasons):
+        return waits
+    return engine.look(lambda session: [_wait_with_limits(session, wait) for wait in waits], now_ns)
+
+
+def _lacks_limits(reason: Reason) -> bool:
+    return reason.code is ReasonCode.QUEUE_QUOTA and not reason.limits
+
+
+def _wait_with_limits(session: Session, wait: Wait) -> Wait:
+    job = session.jobs.get(wait.job)
+    if job is None or job.queue not in session.queues:
+        return wait
+    tasks = {task.name: task for task in job.index.tasks.values()}
+    # Tasks of one class share their request.
+    met: dict[int, LimitsMet] = {}
+    reasons = []
+    for reason in wait.reasons:
+        if _lacks_limits(reason):
+            task = tasks.get(reason.task)
+            key = 0 if task is None else id(task.request)
+            if key not in met:
+                met[key] = _limits_after_others(session, job, task)
+            reason = replace(reason, limits=met[key].of_reason(reason))  # noqa: PLW2901
+        reasons.append(reason)
+    return Wait(wait.job, tuple(reasons))
+
+
+def _limits_after_others(session: Session, job: Job, task: Task | None) -> LimitsMet:
+    """The limits with the tasks in place that the session places before this one."""
+    if task is None:
+        return limits_met(session.accounts, job, None)
+    statement = session.statement()
+    try:
+        place_those_ahead(session, job, task, _MOST_AHEAD, statement)
+        return limits_met(session.accounts, job, task)
+    finally:
+        statement.discard()
 
 
 def _let_in(account: QueueAccount, minimum: Resources) -> Limits:

@@ -18,6 +18,7 @@ from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.registry import Registry
 from pumice.server import errors
 from pumice.server.configuration import DEFAULT_PERIOD_NS, ConfigurationRefusedError
+from pumice.server.explaining.limits import with_limits
 from pumice.server.ops import OpReader
 from pumice.server.overview import shares_of
 from pumice.server.records import record
@@ -176,7 +177,8 @@ def _run_sessions(
             break
         state.engine.apply(_come_true(state, result), at_ns)
     del response.waits[:]
-    response.waits.extend(write_wait(wait) for wait in state.engine.waits[:_MOST_WAITS])
+    waits = with_limits(state.engine, state.engine.waits[:_MOST_WAITS], at_ns)
+    response.waits.extend(map(write_wait, waits))
     response.statuses.extend(statuses.values())
 
 

@@ -116,7 +116,7 @@ def test_one_of_several_schedulers_is_a_cluster_of_its_own() -> None:
         MULTI_SCHEDULER_ENABLE="true", SCHEDULER_POD_NAME="volcano-1", SCHEDULER_NUM="3"
     )
     assert made.runtime.cluster == "kubernetes-volcano-1"
-    assert made.world.selection.share is not None
+    assert made.world.selection.shard is not None
 
 
 @pytest.mark.parametrize(
@@ -153,6 +153,4 @@ def test_no_kubeconfig_ends_with_code_two(tmp_path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 2
-    assert done.stderr == (
-        f"Error: no kubeconfig: there is no file {none}; give --kubeconfig FILE or set KUBECONFIG\n"
-    )
+    assert done.stderr == f"pumice: --kubeconfig {none}: no such file\n"

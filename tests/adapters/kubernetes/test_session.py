@@ -272,7 +272,7 @@ def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "no kubeconfig"),
+        (None, "no such file"),
         ("", "cannot be used"),
         ("apiVersion: v1\ncurrent-context: nope\n", "cannot be used"),
         ("{[", "cannot be"),

@@ -154,7 +154,7 @@ async def test_several_schedulers_divide_a_cluster(fake_api: FakeApi, watched: W
         fake_api.put("nodes", node(f"n{number}"))
         fake_api.put("pods", pod(f"p{number}", ownerReferences=[{"name": f"owner{number}"}]))
         fake_api.put(PODGROUPS, group(f"g{number}", ownerReferences=[{"name": f"owner{number}"}]))
-    parts = [watched(selection=Selection(share=Shard(f"volcano-{index}", 2))) for index in range(2)]
+    parts = [watched(selection=Selection(shard=Shard(f"volcano-{index}", 2))) for index in range(2)]
     await until(lambda: all(part.synced for part in parts))
     for kind in ("node", "pod", "pod_group"):
         names = [part.names(kind) for part in parts]

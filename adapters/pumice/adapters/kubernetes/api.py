@@ -1,7 +1,8 @@
-"""Where the cluster is and who we are: the only file that knows the `kubernetes` package.
+"""Access to an API server: its address and credentials.
 
-The package reads kubeconfigs, in-cluster service accounts, token files, client certificates, exec
-plugins and proxies. What it found is handed on as a plain value; no request goes through it.
+This is the only file that imports the `kubernetes` package, which reads kubeconfigs, in-cluster
+service accounts, token files, client certificates, exec plugins and proxies. No request goes through
+the package.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ _DEFAULT_FILE: Final = "~/.kube/config"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An API server and how to speak to it; made anew whenever credentials change."""
+    """The address of an API server, with credentials. A new value is made when they change."""
 
     # Scheme, host, port and path, without a slash at the end.
     server: str
@@ -40,12 +41,12 @@ class Access:
     # The name in the server's certificate, when it is not the host.
     server_name: str = ""
     proxy: str = ""
-    # Tells connections apart: equal for accesses that can share them.
+    # Equal for values that can share connections.
     fingerprint: str = ""
 
 
 class AccessSource:
-    """Loads access, and loads it again; both may read files and run programs, so use a thread."""
+    """Loads access. Its methods may read files and run programs, so call them in a thread."""
 
     def __init__(self, kubeconfig: str = "", context: str = "", master: str = "") -> None:
         self._kubeconfig, self._context, self._master = kubeconfig, context, master
@@ -53,7 +54,7 @@ class AccessSource:
         self._tls: tuple[str, ssl.SSLContext] | None = None
 
     def load(self) -> Access:
-        """From the beginning: files, plugins and all. Raises NoAccessError."""
+        """Reads all files and runs exec plugins. Raises NoAccessError."""
         configuration: Any = Configuration()
         try:
             self._load_into(configuration)
@@ -67,7 +68,7 @@ class AccessSource:
         return self._access()
 
     def refresh(self) -> Access:
-        """Tokens whose time is up are replaced; nothing else is read again."""
+        """Replaces tokens that have expired; reads nothing else again."""
         if self._loaded is None:
             return self.load()
         return self._access()
@@ -115,7 +116,7 @@ class AccessSource:
         )
 
     def _tls_of(self, configuration: Any) -> ssl.SSLContext:
-        """The last one, while the files it was made from are the same."""
+        """The last context, while the files that it was made from are the same."""
         fingerprint = _fingerprint(configuration)
         if self._tls is None or self._tls[0] != fingerprint:
             self._tls = (fingerprint, _tls_context(configuration))
@@ -133,7 +134,7 @@ def _proxy(configuration: Any) -> str:
 def _tls_context(configuration: Any) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
-        # Clusters' own authorities often lack extensions that the strict rules want.
+        # The certificate authorities of clusters often lack extensions that strict rules require.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not configuration.verify_ssl:
             context.check_hostname = False
@@ -148,7 +149,7 @@ def _tls_context(configuration: Any) -> ssl.SSLContext:
 
 
 def _fingerprint(configuration: Any) -> str:
-    """Of the server and the files that a TLS connection is made with."""
+    """A digest of the server's address and the files that a TLS connection is made with."""
     digest = hashlib.sha256(configuration.host.encode())
     for name in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file):
         try:

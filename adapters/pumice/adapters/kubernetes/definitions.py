@@ -1,4 +1,4 @@
-"""Custom resources that come and go: told by their definitions, not by asking again and again."""
+"""Discovery of custom resources: a watch of their definitions instead of lists that fail."""
 
 import asyncio
 import random
@@ -19,46 +19,46 @@ DEFINITIONS: Final = Resource(
     "apiextensions.k8s.io",
 )
 
-# From a definition to an API that serves it.
-_SOON: Final = Backoff(0.2, 30.0)
-# Kinds of Kubernetes itself, which come with another version of the server.
-_SELDOM: Final = Backoff(60.0, 600.0)
-# When definitions may not be watched.
-_BLIND: Final = Backoff(5.0, 120.0)
+# Delays until a list of a missing resource is tried again: after its definition was seen, ...
+_AFTER_DEFINITION: Final = Backoff(0.2, 30.0)
+# ... for built-in kinds, which come only with another version of the server, ...
+_BUILT_IN: Final = Backoff(60.0, 600.0)
+# ... and when definitions cannot be watched.
+_WITHOUT_DEFINITIONS: Final = Backoff(5.0, 120.0)
 
 
 class Definitions:
-    """A store of CustomResourceDefinitions; wakes those who wait for one of them."""
+    """The store of CustomResourceDefinitions. Reflectors wait here for missing resources."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock, self._rng = clock, rng
         self._present: set[str] = set()
         self._listing: set[str] = set()
-        self._news = asyncio.Event()
-        # Nobody may see definitions, or nobody tries to.
+        self._changed = asyncio.Event()
+        # Definitions were not listed, or may not be.
         self.is_blind = True
 
     async def wait_for(self, source: Source, misses: int) -> None:
-        """Waits until a list of the source is worth a try."""
+        """Returns when a list of the source is worth a try."""
         name = source.resource.full_name
         if not source.resource.custom:
-            await self._clock.sleep(_SELDOM.delay(misses + 1, self._rng))
+            await self._clock.sleep(_BUILT_IN.delay(misses + 1, self._rng))
             return
         while not self.is_blind and name not in self._present:
-            await self._news.wait()
-        backoff = _BLIND if self.is_blind else _SOON
+            await self._changed.wait()
+        backoff = _WITHOUT_DEFINITIONS if self.is_blind else _AFTER_DEFINITION
         await self._clock.sleep(backoff.delay(misses + 1, self._rng))
 
     def is_absent(self, source: Source) -> bool:
         resource = source.resource
         if not resource.custom:
             return False
-        is_ancient = resource in (*POD_GROUPS[1:], *QUEUES[1:])
-        return is_ancient or (not self.is_blind and resource.full_name not in self._present)
+        is_of_kube_batch = resource in (*POD_GROUPS[1:], *QUEUES[1:])
+        return is_of_kube_batch or (not self.is_blind and resource.full_name not in self._present)
 
-    def _tell(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     # The store.
 
@@ -69,15 +69,15 @@ class Definitions:
         name = head.metadata.name
         self._listing.add(name)
         self._present.add(name)
-        self._tell()
+        self._notify()
 
     def end_list(self) -> None:
         self.is_blind = False
         self._present = set(self._listing)
-        self._tell()
+        self._notify()
 
     def delete(self, head: Head) -> None:
         self._present.discard(head.metadata.name)
 
     async def wait_for_space(self) -> None:
-        """Nobody is behind."""
+        """There is no consumer to wait for."""

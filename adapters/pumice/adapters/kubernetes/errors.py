@@ -1,4 +1,4 @@
-"""What an API server, or the way to it, can refuse, with what to do about it."""
+"""Errors of calls to an API server; their messages say what to do."""
 
 import re
 from typing import Final
@@ -30,7 +30,7 @@ class NoAccessError(KubernetesError):
 
 
 class BadCredentialsError(KubernetesError):
-    """The API server does not know who this is."""
+    """The API server does not accept the credentials."""
 
     def __init__(self, said: str) -> None:
         super().__init__(
@@ -40,7 +40,7 @@ class BadCredentialsError(KubernetesError):
 
 
 class UnreachableError(KubernetesError):
-    """Nobody answers at the API server's address; the call was not made."""
+    """The API server cannot be reached; the call was not sent."""
 
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(
@@ -50,21 +50,21 @@ class UnreachableError(KubernetesError):
 
 
 class LostAnswerError(KubernetesError):
-    """A call was sent and no answer came: it may have taken effect."""
+    """A call was sent and no valid answer came: it may have taken effect."""
 
 
 class NotLeadingError(KubernetesError):
-    """A call was held back at the last moment because the lease is not ours any more."""
+    """A call was not sent, because this adapter does not hold the lease any more."""
 
     def __init__(self) -> None:
         super().__init__("this adapter does not lead any more")
 
 
 class ReadOnlyError(KubernetesError):
-    """A write was about to leave a process that only looks; it did not leave."""
+    """A write was not sent, because this adapter is read-only."""
 
     def __init__(self, method: str, path: str) -> None:
-        super().__init__(f"{method} {path} was not sent: this adapter only looks (--shadow)")
+        super().__init__(f"{method} {path} was not sent: this adapter is read-only (--shadow)")
 
 
 class ApiError(KubernetesError):
@@ -77,7 +77,7 @@ class ApiError(KubernetesError):
         self.status = status
         self.reason = reason
         self.message = message
-        # Seconds that the server asks to be left alone.
+        # The seconds of the Retry-After header.
         self.retry_after = retry_after
 
     @property
@@ -86,7 +86,7 @@ class ApiError(KubernetesError):
 
 
 class MissingRightsError(ApiError):
-    """The adapter's account may not do something that the adapter has to do."""
+    """The adapter's account lacks a right that the adapter needs."""
 
     def __init__(self, message: str) -> None:
         found = _FORBIDDEN.search(message)
@@ -108,7 +108,7 @@ class NamespaceTerminatingError(ApiError):
 
 
 class WorldEndedError(KubernetesError):
-    """A part of the adapter that never ends ended."""
+    """A task that runs as long as the adapter ended."""
 
 
 def one_line(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Evicts pods as the reference does: first the conditions that say why, then the deletion."""
+"""Evicts pods as Volcano does: writes conditions that say why, then deletes the pod."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 class KubernetesEvictor:
-    """Deletes pods, with the uid and version of the pod that was marked as preconditions."""
+    """Deletes pods. The uid, and the version with the conditions, are preconditions."""
 
     def __init__(
         self, api: ApiSession, clock: Clock, fence: Fence, scheduler: str, seconds: float
@@ -38,7 +38,7 @@ class KubernetesEvictor:
         return DONE
 
     async def _mark(self, order: Evict) -> str:
-        """Writes the conditions; returns the version that the pod has with them."""
+        """Writes the conditions; returns the version of the pod that has them."""
         now = shown_time(self._clock.unix_ms() * 1_000_000)
         target = f" to make room for {order.for_job}" if order.for_job else ""
         conditions = [

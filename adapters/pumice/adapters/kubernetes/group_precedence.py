@@ -1,4 +1,4 @@
-"""Objects of one name in several API groups: Volcano's and those of kube-batch, its ancestor."""
+"""Objects of the same name in several API groups: Volcano's and those of kube-batch."""
 
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.world import ObjectGone, ObjectSeen, WorldEvent
@@ -8,7 +8,7 @@ _Key = tuple[KindNumber, str, str]
 
 
 class GroupPrecedence:
-    """Lets one of several precedence be seen: that of the group which comes first."""
+    """Shows one of several objects of the same name: that of the group with the lowest rank."""
 
     def __init__(self) -> None:
         self._held: dict[_Key, dict[int, tuple[str, ClusterObject]]] = {}
@@ -16,7 +16,7 @@ class GroupPrecedence:
     def put(
         self, kind: KindNumber, name: tuple[str, str], rank: int, uid: str, seen: ClusterObject
     ) -> list[WorldEvent]:
-        """What to tell when an object of a group was seen."""
+        """The events that follow when an object of a group was seen."""
         held = self._held.setdefault((kind, *name), {})
         first = min(held, default=rank)
         events: list[WorldEvent] = []
@@ -24,7 +24,7 @@ class GroupPrecedence:
             events.append(ObjectGone(kind, held[first][0]))
         old = held.get(rank)
         if old is not None and old[0] != uid and first == rank:
-            # Another object took the name before the end of the old one was told.
+            # Another object has the name, and the deletion of the old one was not seen.
             events.append(ObjectGone(kind, old[0]))
         held[rank] = (uid, seen)
         if first >= rank:
@@ -34,7 +34,7 @@ class GroupPrecedence:
     def drop(
         self, kind: KindNumber, name: tuple[str, str], rank: int, uid: str
     ) -> list[WorldEvent]:
-        """What to tell when an object of a group is gone."""
+        """The events that follow when an object of a group is gone."""
         held = self._held.get((kind, *name), {})
         if rank not in held or held[rank][0] != uid:
             return []

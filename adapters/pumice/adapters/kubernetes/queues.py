@@ -1,4 +1,4 @@
-"""The queues that every cluster has: made when they are not there, as the reference does."""
+"""The root queue and the default queue: created when they are missing, as Volcano does."""
 
 import logging
 from typing import Any, Final
@@ -28,14 +28,14 @@ _QUEUE: Final = msgspec.json.Decoder(_Queue)
 
 
 class QueueMaker:
-    """Makes the root queue and the default queue in one API group."""
+    """Creates the root queue and the default queue in one API group."""
 
     def __init__(self, api: ApiSession, retries: RetryPolicy, default_queue: str) -> None:
         self._api, self._retries, self._default = api, retries, default_queue
 
     async def make(self, resource: Resource) -> None:
-        """Tries until it is done; NOT_FOUND, when the resource went meanwhile, is raised."""
-        # kube-batch knows no hierarchy, and so no root.
+        """Retries until both exist. Raises ApiError, such as NOT_FOUND when the resource went."""
+        # kube-batch has no hierarchy of queues, so it has no root.
         if resource.group == VOLCANO:
             await self._make(resource, ROOT, reclaimable=False)
         await self._make(resource, self._default, reclaimable=True)
@@ -53,7 +53,7 @@ class QueueMaker:
                 raise
             found = await self._create(resource, name, reclaimable)
         if resource.group == VOLCANO and not _QUEUE.decode(found).status.state:
-            # Without the controllers nobody else would open it.
+            # Without Volcano's controllers nobody else opens it.
             opened = _ENCODE({"status": {"state": "Open"}})
             path = resource.path(name=name, subresource="status")
             await self._api.call("PATCH", path, opened, content_type=MERGE, accept=METADATA_ONLY)
@@ -74,5 +74,5 @@ class QueueMaker:
             if error.status != CONFLICT:
                 raise
             return await self._api.call("GET", resource.path(name=name))
-        log.info("queue %s was made", name)
+        log.info("queue %s was created", name)
         return made

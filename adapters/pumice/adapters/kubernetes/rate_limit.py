@@ -1,10 +1,10 @@
-"""How many calls a second the API server is asked to take from us."""
+"""A rate limit for calls to the API server."""
 
 from pumice.adapters.runtime.clock import Clock
 
 
 class TokenBucket:
-    """A rate with a burst, first come first served; a rate of 0 is no limit."""
+    """A token bucket: a rate with a burst, first come, first served. A rate of 0 is no limit."""
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._qps, self._burst = qps, max(burst, 1)
@@ -18,7 +18,7 @@ class TokenBucket:
         now = self._clock.now()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps)
         self._at = now
-        # Tokens may go below zero: whoever takes one waits until it is there, in order.
+        # The count may be negative: a caller waits until its own token is there.
         self._tokens -= 1
         if self._tokens < 0:
             await self._clock.sleep(-self._tokens / self._qps)

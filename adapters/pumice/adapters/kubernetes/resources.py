@@ -1,4 +1,4 @@
-"""The kinds that are watched: where in the API they are found."""
+"""The resources that are watched, and their paths in the API."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,16 +10,16 @@ from pumice.v1 import object_pb2 as kinds
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of objects in one API group."""
+    """One kind of object in one API group."""
 
     kind: KindNumber
-    # What Kubernetes calls the kind, and its plural.
+    # The kind and its plural, as Kubernetes has them.
     name: str
     plural: str
     group: str = ""
     version: str = "v1"
     namespaced: bool = False
-    # Made by a CustomResourceDefinition, so it can be missing and appear later.
+    # Defined by a CustomResourceDefinition, so it can be missing and appear later.
     custom: bool = False
 
     @property
@@ -37,7 +37,7 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Of the collection, of one object, or of a part of one."""
+        """The path of the collection, of one object, or of a subresource."""
         parts = [self.base]
         if self.namespaced and namespace:
             parts.append(f"namespaces/{quote(namespace, safe='')}")
@@ -82,7 +82,7 @@ def _queue(group: str, version: str) -> Resource:
     return Resource(kinds.KIND_QUEUE, "Queue", "queues", group, version, custom=True)
 
 
-# Volcano's own first; then those of kube-batch, its ancestor.
+# Volcano's own first, then those of kube-batch.
 POD_GROUPS: Final = (
     _group(VOLCANO, "v1beta1"),
     _group(_SIGS, "v1alpha2"),
@@ -164,7 +164,7 @@ RESOURCES: Final[tuple[Resource, ...]] = (
 
 
 def resources_of(kind: KindNumber) -> list[Resource]:
-    """Where objects of a kind may be found, the most likely place first."""
+    """The resources that hold objects of a kind, the most likely first."""
     return [resource for resource in RESOURCES if resource.kind == kind]
 
 

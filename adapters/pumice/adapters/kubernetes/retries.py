@@ -1,4 +1,9 @@
-"""Trying again: after throttling, server errors and lost answers, with jitter, as long as it takes."""
+"""The retry policy of calls to the API server.
+
+Throttling, server errors, lost answers and unreachable servers are retried with delays that double
+up to 10 s. Missing rights and bad credentials are retried with delays up to 60 s, because an operator
+has to change something first. All other errors are raised at once.
+"""
 
 import logging
 import random
@@ -20,17 +25,16 @@ from pumice.adapters.runtime.metrics import Metrics
 log = logging.getLogger(__name__)
 
 _FIRST_SECONDS = 0.2
-# A server comes back sooner than a person grants rights.
 _CEILING_SECONDS = 10.0
-_PEOPLE_CEILING_SECONDS = 60.0
+_OPERATOR_CEILING_SECONDS = 60.0
+# From this attempt on, an error is logged as such, at each power of two.
+_LOUD_ATTEMPT = 4
+# Errors that only an operator can end.
+NEEDS_OPERATOR = (MissingRightsError, BadCredentialsError, NoAccessError)
 
 
-# Trouble that only a person can end.
-BY_PEOPLE = (MissingRightsError, BadCredentialsError, NoAccessError)
-
-
-def may_pass(error: BaseException) -> bool:
-    """Whether a later try may go better: rights and credentials can be granted meanwhile."""
+def is_retryable(error: BaseException) -> bool:
+    """Whether a later try may succeed."""
     if isinstance(error, ApiError):
         return error.is_transient or isinstance(error, MissingRightsError)
     return isinstance(
@@ -39,42 +43,41 @@ def may_pass(error: BaseException) -> bool:
 
 
 class _Wait(tenacity.wait.wait_base):
-    """Doubling with jitter, but never less than the server asks for."""
+    """A delay that doubles, with jitter, and is never shorter than the server asks for."""
 
     def __init__(self) -> None:
-        self._growing = tenacity.wait_exponential(_FIRST_SECONDS, max=_PEOPLE_CEILING_SECONDS)
+        self._growing = tenacity.wait_exponential(_FIRST_SECONDS, max=_OPERATOR_CEILING_SECONDS)
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> float:
         error = retry_state.outcome.exception() if retry_state.outcome else None
         delay = self._growing(retry_state)
-        if not isinstance(error, BY_PEOPLE):
+        if not isinstance(error, NEEDS_OPERATOR):
             delay = min(delay, _CEILING_SECONDS)
-        # The lower half stays, so that a delay grows whatever the dice say.
+        # The jitter is in the upper half, so that every delay is longer than the last.
         delay *= 0.5 + random.random() / 2
         asked = error.retry_after if isinstance(error, ApiError) else 0.0
         return max(delay, asked)
 
 
 class RetryPolicy:
-    """Makes retries that log, count and wait by the adapter's clock."""
+    """Makes retry loops that log, count and wait by the adapter's clock."""
 
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         self._clock, self._metrics = clock, metrics
 
     def retrying(self, what: str, tries: int = 0) -> tenacity.AsyncRetrying:
-        """For ever, or so many times; other errors than those that pass end it at once."""
+        """A loop of attempts, without end or with so many tries; `what` is named in the log."""
 
-        def tell(state: tenacity.RetryCallState) -> None:
+        def report(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
             kind = type(error).__name__ if error is not None else ""
             self._metrics.count("api_retries", error=kind)
             wait = state.next_action.sleep if state.next_action else 0.0
-            # Trouble that stays is worth a person's look, now and then; a hiccup is not.
-            tries = state.attempt_number
-            by_people = isinstance(error, BY_PEOPLE)
-            told = tries & (tries - 1) == 0 and (by_people or tries >= 4)
+            attempt = state.attempt_number
+            is_loud = attempt >= _LOUD_ATTEMPT or isinstance(error, NEEDS_OPERATOR)
+            is_power_of_two = attempt & (attempt - 1) == 0
             log.log(
-                logging.ERROR if told else logging.INFO,
+                logging.ERROR if is_loud and is_power_of_two else logging.INFO,
                 "%s: %s; again in %.1f s",
                 what,
                 one_line(error) if error is not None else "failed",
@@ -85,7 +88,7 @@ class RetryPolicy:
             sleep=self._clock.sleep,
             stop=tenacity.stop_after_attempt(tries) if tries else tenacity.stop_never,
             wait=_Wait(),
-            retry=tenacity.retry_if_exception(may_pass),
-            before_sleep=tell,
+            retry=tenacity.retry_if_exception(is_retryable),
+            before_sleep=report,
             reraise=True,
         )

@@ -14,7 +14,7 @@ _UNFINISHED = ("status.phase!=Succeeded", "status.phase!=Failed")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One list and watch: a resource, as far as the server can narrow it."""
+    """What one reflector lists and watches: a resource with a field selector."""
 
     resource: Resource
     field_selector: str = ""
@@ -27,39 +27,39 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Scheduler names, node labels and, with several schedulers, our share."""
+    """Scheduler names, node labels and, with several schedulers, the shard of this one."""
 
     scheduler_names: tuple[str, ...] = ("volcano",)
-    # Any of these (key, value) pairs makes a node ours; none: all nodes are.
+    # A node with any of these (key, value) pairs is selected; without pairs, every node is.
     node_labels: tuple[tuple[str, str], ...] = ()
-    share: Shard | None = None
+    shard: Shard | None = None
 
     def takes(self, seen: ClusterObject, owner: str) -> bool:
-        """Whether an object is ours; the owner is its first owner's name, or its own."""
+        """Whether an object is selected. The owner is the name of its first owner, or its own."""
         match seen.WhichOneof("object"):
             case "pod":
                 return self._takes_pod(seen, owner)
             case "node":
                 node = seen.node
                 labels = node.labels
-                return self._shares(node.name) and (
+                return self._in_shard(node.name) and (
                     not self.node_labels
                     or any(labels.get(key) == value for key, value in self.node_labels)
                 )
             case "pod_group":
-                return self._shares(owner)
+                return self._in_shard(owner)
             case _:
                 return True
 
     def _takes_pod(self, seen: ClusterObject, owner: str) -> bool:
         pod = seen.pod
-        if pod.spec.scheduler_name in self.scheduler_names and self._shares(owner):
+        if pod.spec.scheduler_name in self.scheduler_names and self._in_shard(owner):
             return True
         # Finished pods of other schedulers use nothing.
-        return bool(pod.node_name) and pod.phase not in _FINISHED and self._shares(pod.node_name)
+        return bool(pod.node_name) and pod.phase not in _FINISHED and self._in_shard(pod.node_name)
 
-    def _shares(self, key: str) -> bool:
-        return self.share is None or self.share.has(key)
+    def _in_shard(self, key: str) -> bool:
+        return self.shard is None or self.shard.has(key)
 
     def sources(self, resources: Iterable[Resource]) -> list[Source]:
         """What to watch. Pods of others are watched while they have a node and are not finished.
@@ -77,12 +77,12 @@ class Selection:
         return found
 
 
-# Only these may be ours today and somebody else's tomorrow.
+# Kinds of which only some objects are selected.
 FILTERED = frozenset({KIND_NODE, KIND_POD, KIND_POD_GROUP})
 
 
 def parse_node_labels(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """`key:value`, also several in one text with commas between. Raises ValueError."""
+    """Pairs of `key:value`, separated by commas. Raises ValueError."""
     pairs = []
     for text in (part.strip() for given in texts for part in given.split(",")):
         if not text:

@@ -61,7 +61,7 @@ def settings_from(
 ) -> AdapterSettings:
     """Raises ValueError with what is wrong."""
     environment = os.environ if environment is None else environment
-    share = shard_from(environment)
+    shard = shard_from(environment)
     gates = parse_gates(values["feature_gates"])
     _refuse_unimplemented(values, gates)
     shadow = _shadow(values)
@@ -71,7 +71,7 @@ def settings_from(
         selection=Selection(
             scheduler_names=_scheduler_names(values),
             node_labels=parse_node_labels(values["node_selector"]),
-            share=share,
+            shard=shard,
         ),
         configuration=_configuration(values),
         scheduler_conf=values["scheduler_conf"],
@@ -95,7 +95,7 @@ def settings_from(
         burst=values["kube_api_burst"],
         world=world,
         runtime=RuntimeOptions(
-            cluster=_cluster(values["cluster"], share, shadow),
+            cluster=_cluster(values["cluster"], shard, shadow),
             adapter_id=values["adapter_id"] or socket.gethostname(),
             calls_in_flight=_CONNECTIONS,
             apply_timeout_seconds=apply_seconds,
@@ -132,12 +132,12 @@ def _shadow(values: Mapping[str, Any]) -> ShadowOptions | None:
     )
 
 
-def _cluster(name: str, share: Shard | None, shadow: ShadowOptions | None) -> str:
+def _cluster(name: str, shard: Shard | None, shadow: ShadowOptions | None) -> str:
     if shadow is not None:
         # A core that also serves the cluster itself must not take the shadow for its new leader.
         name = f"{name}-shadow"
     # Several schedulers of one cluster are clusters of their own to a core that they share.
-    return name if share is None else f"{name}-{share.name}"
+    return name if shard is None else f"{name}-{shard.name}"
 
 
 def _config_map(values: Mapping[str, Any]) -> ConfigMapKey | None:

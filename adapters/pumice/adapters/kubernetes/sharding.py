@@ -1,4 +1,4 @@
-"""Several schedulers that share a cluster: who has which node, pod and PodGroup."""
+"""Sharding: which of several schedulers has which node, pod and PodGroup."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ _POINTS = 20
 
 
 class HashRing:
-    """A consistent-hash ring, point for point that of the reference, so that both agree.
+    """A consistent-hash ring with the same points as Volcano's, so that both agree.
 
     Each member has twenty points: the CRC-32 of the point's number followed by the member's name. A
     key belongs to the member with the first point above the key's CRC-32, around the ring.
@@ -16,7 +16,7 @@ class HashRing:
 
     def __init__(self, members: list[str]) -> None:
         if not members:
-            raise ValueError("a ring needs members")
+            raise ValueError("a hash ring needs at least one member")
         points = {
             crc32(f"{number}{member}".encode()): member
             for member in members
@@ -31,7 +31,7 @@ class HashRing:
 
 
 class Shard:
-    """The part of a ring that is ours."""
+    """The part of a ring that belongs to this scheduler."""
 
     def __init__(self, name: str, count: int) -> None:
         base, dash, number = name.rpartition("-")
@@ -49,7 +49,7 @@ class Shard:
 
 
 def shard_from(environment: Mapping[str, str]) -> Shard | None:
-    """As the environment says; None: not one of several. Raises ValueError."""
+    """The shard that the environment sets; None without sharding. Raises ValueError."""
     if environment.get("MULTI_SCHEDULER_ENABLE", "").lower() != "true":
         return None
     text = environment.get("SCHEDULER_NUM", "1")

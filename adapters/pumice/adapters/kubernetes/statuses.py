@@ -1,4 +1,4 @@
-"""Writes what the core has to say: statuses of PodGroups and queues, conditions of pods."""
+"""Writes statuses of PodGroups and queues, and conditions of pods."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
@@ -72,7 +72,7 @@ _WRITTEN: Final = msgspec.json.Decoder(_Written)
 
 
 class KubernetesStatusUpdater:
-    """Patches just the fields that are ours, with the object's uid named in the patch."""
+    """Patches only the fields of the scheduler. Each patch names the uid of the object."""
 
     def __init__(
         self,
@@ -85,8 +85,8 @@ class KubernetesStatusUpdater:
     ) -> None:
         self._api, self._index, self._events = api, index, events
         self._clock, self._fence, self._seconds = clock, fence, seconds
-        # Whether a resource has its status apart from the rest.
-        self._apart: dict[Resource, bool] = {}
+        # Whether a resource has a status subresource.
+        self._subresources: dict[Resource, bool] = {}
 
     async def write_event(self, event: Event) -> ApplyResult:
         try:
@@ -149,35 +149,35 @@ class KubernetesStatusUpdater:
     ) -> ApplyResult:
         status = group_status(change.status, held.conditions)
         metadata = {"uid": change.uid, "resourceVersion": held.version}
-        apart = await self._has_status_apart(resource)
-        path = resource.path(change.namespace, change.name, "status" if apart else "")
+        has_subresource = await self._has_status_subresource(resource)
+        path = resource.path(change.namespace, change.name, "status" if has_subresource else "")
         try:
             body = await self._patch(path, {"metadata": metadata, "status": status}, MERGE)
         except ApiError as error:
             if error.status == NOT_FOUND:
-                self._apart.pop(resource, None)
+                self._subresources.pop(resource, None)
             raise
         if change.uid in self._index.groups:
             self._index.groups[change.uid] = group_version(body)
         if _WRITTEN.decode(body).status.phase != (status["phase"] or ""):
             # The definition was replaced by one that keeps the status elsewhere.
-            self._apart.pop(resource, None)
+            self._subresources.pop(resource, None)
             return ApplyResult(ApplyCode.CONFLICT, "the status was not taken")
         return DONE
 
-    async def _has_status_apart(self, resource: Resource) -> bool:
-        known = self._apart.get(resource)
+    async def _has_status_subresource(self, resource: Resource) -> bool:
+        known = self._subresources.get(resource)
         if known is None:
             body = await self._api.call("GET", resource.base, seconds=self._seconds)
             names = {found.name for found in _API_RESOURCES.decode(body).resources}
-            known = self._apart[resource] = f"{resource.plural}/status" in names
+            known = self._subresources[resource] = f"{resource.plural}/status" in names
         return known
 
     # Queues.
 
     async def _write_queue(self, change: QueueStatusChange, resource: Resource) -> ApplyResult:
-        apart = await self._has_status_apart(resource)
-        path = resource.path("", change.name, "status" if apart else "")
+        has_subresource = await self._has_status_subresource(resource)
+        path = resource.path("", change.name, "status" if has_subresource else "")
         allocated = {
             name: quantity(name, amount) for name, amount in sorted(change.allocated.items())
         }
@@ -186,12 +186,12 @@ class KubernetesStatusUpdater:
             {"op": "add", "path": "/status/allocated", "value": allocated},
         ]
         try:
-            # Replaces the whole list: a merge would keep names that are gone.
+            # Replaces the whole map: a merge would keep resources that are gone.
             await self._patch(path, replace, JSON_PATCH, METADATA_ONLY)
         except ApiError as error:
             if error.status != UNPROCESSABLE:
                 raise
-            # A queue without any status yet, or another queue.
+            # The queue has no status yet, or it is another queue.
             merge = {"metadata": {"uid": change.uid}, "status": {"allocated": allocated}}
             await self._patch(path, merge, MERGE, METADATA_ONLY)
         return DONE

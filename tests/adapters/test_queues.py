@@ -6,10 +6,10 @@ import random
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.clock import Backoff, end_tasks
-from pumice.adapters.runtime.delayed import DelayedKeys
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.resync import ResyncQueue, pod_identity
+from pumice.adapters.runtime.work_queue import WorkQueue
 from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
 from tests.adapters.fake_clock import FakeClock, settle
 from tests.adapters.fake_world import FakeWorld, group, pod
@@ -58,30 +58,82 @@ def test_delays_grow_with_jitter_up_to_a_ceiling() -> None:
 
 async def test_a_key_waits_longer_each_time_until_it_is_forgotten() -> None:
     clock = FakeClock()
-    keys: DelayedKeys[str] = DelayedKeys(Backoff(1.0, 60.0), clock, random.Random(1))
+    keys: WorkQueue[str] = WorkQueue(Backoff(1.0, 60.0), clock, random.Random(1))
     delays = []
     for _ in range(5):
-        delays.append(keys.add("k"))
-        assert keys.add("k") == 0.0
+        delays.append(keys.retry("k"))
+        assert keys.retry("k") == 0.0
         assert len(keys) == 1
-        task = asyncio.create_task(keys.next())
+        task = asyncio.create_task(take(keys))
         await clock.advance(60)
         assert await task == "k"
     assert delays[0] == 0.0
     assert delays == sorted(delays)
     keys.forget("k")
-    assert keys.add("k") == 0.0
+    assert keys.retry("k") == 0.0
+
+
+async def take(keys: WorkQueue[str]) -> str:
+    key = await keys.get()
+    keys.done(key)
+    return key
+
+
+async def test_a_key_that_is_processed_comes_again_only_after_that() -> None:
+    keys: WorkQueue[str] = WorkQueue(Backoff(1.0, 60.0), FakeClock(), random.Random(1))
+    keys.add("a")
+    keys.add("b")
+    keys.add("a")
+    assert await keys.get() == "a"
+    keys.add("a")
+    assert await keys.get() == "b"
+    # Another worker waits, because the only key is being processed.
+    waiting = asyncio.create_task(keys.get())
+    await settle()
+    assert not waiting.done()
+    keys.done("a")
+    assert await waiting == "a"
+    assert len(keys) == 0
+
+
+async def test_a_key_becomes_due_while_others_are_processed() -> None:
+    clock = FakeClock()
+    keys: WorkQueue[str] = WorkQueue(Backoff(10.0, 60.0), clock, random.Random(1))
+    keys.retry("later")
+    await take(keys)
+    keys.add("busy")
+    assert await keys.get() == "busy"
+    keys.add("busy")
+    keys.retry("later")
+    waiting = asyncio.create_task(keys.get())
+    await clock.advance(10)
+    assert await waiting == "later"
+
+
+async def test_an_addition_ends_the_wait_for_a_retry() -> None:
+    clock = FakeClock()
+    keys: WorkQueue[str] = WorkQueue(Backoff(10.0, 60.0), clock, random.Random(1))
+    keys.retry("k")
+    await take(keys)
+    assert keys.retry("k") > 0
+    keys.add("k")
+    assert await take(keys) == "k"
+    # The entry of the retry is out of date.
+    waiting = asyncio.create_task(keys.get())
+    await clock.advance(100)
+    assert not waiting.done()
+    await end_tasks(waiting)
 
 
 async def test_keys_come_when_they_are_due_whatever_the_order_of_their_arrival() -> None:
     clock = FakeClock()
-    keys: DelayedKeys[str] = DelayedKeys(Backoff(8.0, 60.0), clock, random.Random(1))
-    keys.add("slow")
-    assert await keys.next() == "slow"
-    keys.add("slow")
-    task = asyncio.create_task(keys.next())
+    keys: WorkQueue[str] = WorkQueue(Backoff(8.0, 60.0), clock, random.Random(1))
+    keys.retry("slow")
+    assert await take(keys) == "slow"
+    keys.retry("slow")
+    task = asyncio.create_task(take(keys))
     await settle()
-    keys.add("quick")
+    keys.retry("quick")
     assert await task == "quick"
 
 
@@ -138,13 +190,13 @@ async def test_successful_readings_of_one_object_never_wait_longer() -> None:
 
 
 async def test_a_success_resets_the_delay_of_a_key_that_waits_again() -> None:
-    keys: DelayedKeys[str] = DelayedKeys(Backoff(1.0, 60.0), FakeClock(), random.Random(1))
-    keys.add("k")
-    await keys.next()
-    keys.add("k")
+    keys: WorkQueue[str] = WorkQueue(Backoff(1.0, 60.0), FakeClock(), random.Random(1))
+    keys.retry("k")
+    await take(keys)
+    keys.retry("k")
     keys.forget("k")
     assert len(keys) == 1
-    assert keys._failures == {}
+    assert keys._retries == {}
 
 
 async def test_a_reading_that_the_watch_overtook_is_not_told() -> None:

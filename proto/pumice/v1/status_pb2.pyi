@@ -178,7 +178,7 @@ Global___StatusChange: _TypeAlias = StatusChange  # noqa: Y015
 
 @_typing.final
 class Event(_message.Message):
-    """Something to tell the people who look at an object. No event is dropped."""
+    """A Kubernetes event about an object. An adapter may drop events that it cannot write."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

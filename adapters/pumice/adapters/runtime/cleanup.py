@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.clock import Backoff, Clock
-from pumice.adapters.runtime.delayed import DelayedKeys
 from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.work_queue import WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +37,10 @@ class CleanupQueue:
         self._buffer = buffer
         self._forget = forget
         self._metrics = metrics
-        self._keys: DelayedKeys[DeletedJob] = DelayedKeys(backoff, clock, rng)
+        self._keys: WorkQueue[DeletedJob] = WorkQueue(backoff, clock, rng)
 
     def add(self, job: DeletedJob) -> None:
-        self._keys.add(job)
+        self._keys.retry(job)
         self._metrics.gauge("cleanup_queue_length", len(self._keys))
 
     def __len__(self) -> int:
@@ -48,14 +48,15 @@ class CleanupQueue:
 
     async def run(self) -> None:
         while True:
-            job = await self._keys.next()
+            job = await self._keys.get()
             if self._is_over(job):
                 self._forget(job)
                 self._keys.forget(job)
                 self._metrics.count("jobs_cleaned_up")
                 log.debug("forgot job %s", job.job)
             else:
-                self._keys.add(job)
+                self._keys.retry(job)
+            self._keys.done(job)
             self._metrics.gauge("cleanup_queue_length", len(self._keys))
 
     def _is_over(self, job: DeletedJob) -> bool:

@@ -1,6 +1,7 @@
-"""The resync queue: objects to be read afresh and told to the core, each a little later each time.
+"""The resync queue: objects that are read again and sent to the core.
 
-What fails for good, or is found otherwise than decided, comes here; and what the core asks for.
+Objects of decisions that failed come here, and objects that the core asks for. An object that comes
+again before a reading was sent waits longer each time.
 """
 
 import logging
@@ -8,9 +9,9 @@ import random
 from typing import Protocol
 
 from pumice.adapters.runtime.clock import Backoff, Clock
-from pumice.adapters.runtime.delayed import DelayedKeys
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import Identity, KindNumber, identity, shown_kind
+from pumice.adapters.runtime.work_queue import WorkQueue
 from pumice.adapters.runtime.world import ReadError, World
 from pumice.v1.object_pb2 import KIND_POD, ClusterObject
 
@@ -30,7 +31,7 @@ class Teller(Protocol):
 
 
 class ResyncQueue:
-    """Reads objects afresh, per key, with growing delays, until one reading has been told."""
+    """Reads each object, with growing delays, until one reading was sent to the core."""
 
     def __init__(
         self,
@@ -44,10 +45,10 @@ class ResyncQueue:
         self._world = world
         self._teller = teller
         self._metrics = metrics
-        self._keys: DelayedKeys[Identity] = DelayedKeys(backoff, clock, rng)
+        self._keys: WorkQueue[Identity] = WorkQueue(backoff, clock, rng)
 
     def add(self, who: Identity, reason: str) -> None:
-        delay = self._keys.add(who)
+        delay = self._keys.retry(who)
         kind = shown_kind(who.kind)
         self._metrics.count("resyncs", kind=kind)
         self._metrics.gauge("resync_queue_length", len(self._keys))
@@ -61,9 +62,12 @@ class ResyncQueue:
 
     async def run(self) -> None:
         while True:
-            who = await self._keys.next()
+            who = await self._keys.get()
             self._metrics.gauge("resync_queue_length", len(self._keys))
-            await self._resync(who)
+            try:
+                await self._resync(who)
+            finally:
+                self._keys.done(who)
 
     async def _resync(self, who: Identity) -> None:
         held = self._teller.revision_of(who.kind, who.uid)

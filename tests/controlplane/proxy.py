@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -112,6 +113,8 @@ class FaultyProxy:
     holds: list[Hold] = field(default_factory=list)
     # Calls that were held never arrive.
     drop_held: bool = False
+    # Seconds that a call takes on its way, asked for each one.
+    delay: Callable[[Call], float] = lambda _: 0.0
     _runner: web.AppRunner | None = None
     _http: aiohttp.ClientSession | None = None
     _watches: dict[asyncio.Task[object], str] = field(default_factory=dict)
@@ -191,6 +194,8 @@ class FaultyProxy:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         call = Call.of(request)
         was_held = [await hold.wait(call) for hold in self.holds]
+        if seconds := self.delay(call):
+            await asyncio.sleep(seconds)
         if any(was_held) and self.drop_held:
             return self._hang_up(request)
         if request.transport is None or request.transport.is_closing():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pumice.adapters.runtime.clock import Backoff
 
 # Short: there is one adapter for each cluster, and nothing is scheduled without a stream.
-_RECONNECT = Backoff(0.05, 1.0)
+_RECONNECT = Backoff(0.05, 0.4)
 _APPLY = Backoff(0.2, 10.0)
 _QUEUES = Backoff(0.1, 60.0)
 _STATUS = Backoff(0.2, 30.0)

@@ -253,7 +253,9 @@ class AdapterRuntime:
                 self._be_somebody_new()
             ending = await self._serve_one_stream()
             failures = 0 if ending.was_useful else failures + 1
-            log.info("the stream ended (%s)", ending.reason)
+            if failures & (failures - 1) == 0:
+                # A core that is away for long is not worth a line for each attempt.
+                log.info("the stream ended (%s), attempt %d", ending.reason, failures)
             self.metrics.count("stream_ends", next=ending.next.value)
             await self._heed(ending)
             # A stream that worked until now is worth one try almost at once.

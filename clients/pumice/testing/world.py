@@ -46,6 +46,15 @@ class World:
         self._pods.pop(uid, None)
         self._groups.pop(uid, None)
 
+    def find(self, uid: str) -> Pod | PodGroup | None:
+        return self._pods.get(uid) or self._groups.get(uid)
+
+    def pods(self) -> list[Pod]:
+        return list(self._pods.values())
+
+    def groups(self) -> list[PodGroup]:
+        return list(self._groups.values())
+
     def pods_of(self, namespace: str, job: str) -> list[str]:
         """The uids of a job's pods."""
         return [

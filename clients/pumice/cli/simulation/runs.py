@@ -6,12 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pumice.cli.errors import InputProblem
+from pumice.cli.simulation.changes import Changing
 from pumice.cli.simulation.scenarios import Outcome, Scenario
 from pumice.server.local import ConfigurationRefusedError, LocalCore
 from pumice.testing.world import World
+from pumice.v1.condition_pb2 import ConditionStatus
 from pumice.v1.configuration_pb2 import Configuration, ConfigurationProblem
 from pumice.v1.decision_pb2 import Decision
+from pumice.v1.group_pb2 import PodGroup
 from pumice.v1.object_pb2 import Kind, RejectedObject
+from pumice.v1.pod_pb2 import Pod
 from pumice.v1.reason_pb2 import PluginFault, Wait
 
 SECOND_NS = 1_000_000_000
@@ -50,6 +54,7 @@ def run(scenario: Scenario, now_ns: int, *, explain: bool = False) -> Run:
     except ConfigurationRefusedError as error:
         raise InputProblem(f"{scenario.source}: {problems_text(error.told)}") from None
     world = World(scenario.objects)
+    changing = Changing(world, scenario.objects)
     rejected = core.upsert(*scenario.objects)
     cycles = []
     for number in range(scenario.cycles):
@@ -66,6 +71,10 @@ def run(scenario: Scenario, now_ns: int, *, explain: bool = False) -> Run:
                 tuple(session.faults),
             )
         )
+        if number < len(scenario.changes):
+            there, gone = changing.apply(scenario.changes[number])
+            core.delete(*gone)
+            rejected += core.upsert(*there)
     set_aside = (*scenario.set_aside, *(rejection_text(scenario, one) for one in rejected))
     return Run(scenario, tuple(cycles), set_aside)
 
@@ -78,7 +87,30 @@ def _outcome(decisions: Iterable[Decision], world: World) -> Outcome:
             binds[f"{decision.bind.namespace}/{decision.bind.name}"] = decision.bind.node
         elif decision.HasField("evict"):
             evicts.add(f"{decision.evict.namespace}/{decision.evict.name}")
-    return Outcome(binds, frozenset(evicts), world.phases())
+    return Outcome(
+        binds,
+        frozenset(evicts),
+        world.phases(),
+        {f"{g.namespace}/{g.name}": (_conditions(g),) for g in world.groups()},
+        {f"{p.namespace}/{p.name}": (_pod_condition(p),) for p in world.pods()},
+    )
+
+
+def _conditions(group: PodGroup) -> tuple[tuple[str, ...], ...]:
+    """Type, status, reason and message of each condition."""
+    return tuple((c.type, _word(c.status), c.reason, c.message) for c in group.status.conditions)
+
+
+def _pod_condition(pod: Pod) -> tuple[str, ...]:
+    """Status, reason and message of PodScheduled, and the nominated node; empty: there is none."""
+    for c in pod.conditions:
+        if c.type == "PodScheduled":
+            return (_word(c.status), c.reason, c.message, pod.nominated_node_name)
+    return ()
+
+
+def _word(status: ConditionStatus.ValueType) -> str:
+    return ConditionStatus.Name(status).removeprefix("CONDITION_STATUS_").capitalize()
 
 
 def problems_text(problems: Iterable[ConfigurationProblem]) -> str:

@@ -11,14 +11,38 @@ from typing import Any
 from google.protobuf import json_format
 
 from pumice.cli.errors import InputProblem
+from pumice.cli.simulation.changes import Change, read_changes, wrong
 from pumice.manifests import translate_documents
 from pumice.manifests.errors import FieldError
 from pumice.manifests.times import timestamp_ns
 from pumice.v1.object_pb2 import ClusterObject
 
-_KEYS = ("name", "family", "cycles", "now", "conf", "objects", "wire", "expect", "expect_any")
-_CYCLE_KEYS = ("binds", "evicts", "podgroups")
+_KEYS = (
+    "name",
+    "family",
+    "cycles",
+    "now",
+    "conf",
+    "objects",
+    "wire",
+    "changes",
+    "metrics",
+    "expect",
+    "expect_any",
+)
+_CYCLE_KEYS = (
+    "binds",
+    "evicts",
+    "podgroups",
+    "conditions",
+    "conditions_any",
+    "pod_conditions",
+    "pod_conditions_any",
+)
 MOST_CYCLES = 100_000
+
+# Values of which one is right: lists of texts, or lists of such lists, as tuples.
+Allowed = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +54,10 @@ class Outcome:
     evicts: frozenset[str]
     # PodGroup to phase.
     phases: Mapping[str, str]
+    # PodGroup to its conditions, and pod to its PodScheduled condition and nominated node. An
+    # expectation may allow several values; what it does not name is not compared.
+    conditions: Mapping[str, Allowed] = field(default_factory=dict)
+    pod_conditions: Mapping[str, Allowed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +78,8 @@ class Scenario:
     expected: tuple[tuple[Outcome, ...], ...] = field(default=())
     # The time of the first cycle; None: the file does not say.
     now_ns: int | None = None
+    # What happens after each cycle, beside what it decided.
+    changes: tuple[tuple[Change, ...], ...] = ()
 
 
 def is_scenario(body: Mapping[str, Any]) -> bool:
@@ -62,14 +92,15 @@ def read_scenario(body: Mapping[str, Any], source: str) -> Scenario:
     _check_keys(body, _KEYS, source, "key")
     cycles = body.get("cycles")
     if not isinstance(cycles, int) or isinstance(cycles, bool) or not 1 <= cycles <= MOST_CYCLES:
-        raise _wrong(source, "cycles", cycles, f"a whole number from 1 to {MOST_CYCLES}")
+        raise wrong(source, "cycles", cycles, f"a whole number from 1 to {MOST_CYCLES}")
     conf = body.get("conf")
     if not isinstance(conf, str):
-        raise _wrong(source, "conf", conf, "the text of a scheduler configuration")
+        raise wrong(source, "conf", conf, "the text of a scheduler configuration")
     objects = body.get("objects", [] if "wire" in body else None)
     if not isinstance(objects, list):
-        raise _wrong(source, "objects", objects, "a list of Kubernetes objects")
+        raise wrong(source, "objects", objects, "a list of Kubernetes objects")
     translation = translate_documents(objects, f"{source} objects")
+    ignored = {ignored.kind for ignored in translation.ignored} | _check_metrics(body, source)
     return Scenario(
         source,
         _text(body, "name", PurePath(source).stem, source),
@@ -78,17 +109,31 @@ def read_scenario(body: Mapping[str, Any], source: str) -> Scenario:
         cycles,
         (*translation.objects, *_from_wire(body, source)),
         tuple(str(error) for error in translation.errors),
-        tuple(sorted({ignored.kind for ignored in translation.ignored})),
+        tuple(sorted(ignored)),
         _expectations(body, cycles, source),
         _moment(body, source),
+        read_changes(body.get("changes", []), cycles, source),
     )
+
+
+def _check_metrics(body: Mapping[str, Any], source: str) -> set[str]:
+    """No plugin reads metrics yet: whoever gives some is told that they have no effect."""
+    metrics = body.get("metrics", {})
+    allowed = 'a mapping of node to {"cpu": percent, "memory": percent}'
+    if not isinstance(metrics, Mapping):
+        raise wrong(source, "metrics", metrics, allowed)
+    for node, usage in metrics.items():
+        good = isinstance(usage, Mapping) and set(usage) <= {"cpu", "memory"}
+        if not good or not all(isinstance(percent, int | float) for percent in usage.values()):
+            raise wrong(source, f"metrics.{node}", usage, allowed)
+    return {"metrics"} if metrics else set()
 
 
 def _from_wire(body: Mapping[str, Any], source: str) -> list[ClusterObject]:
     """Objects as the wire has them, in protobuf's JSON: what is cut out of recordings."""
     held = body.get("wire", [])
     if not isinstance(held, list):
-        raise _wrong(source, "wire", held, "a list of pumice.v1.ClusterObject in JSON")
+        raise wrong(source, "wire", held, "a list of pumice.v1.ClusterObject in JSON")
     found = []
     for number, item in enumerate(held):
         try:
@@ -104,7 +149,7 @@ def _moment(body: Mapping[str, Any], source: str) -> int | None:
     try:
         return timestamp_ns(text, "now") if text else None
     except FieldError:
-        raise _wrong(source, "now", text, "a time in RFC 3339") from None
+        raise wrong(source, "now", text, "a time in RFC 3339") from None
 
 
 def _expectations(
@@ -116,7 +161,7 @@ def _expectations(
         outcomes = body["expect_any"]
         if not isinstance(outcomes, list) or not outcomes:
             allowed = "a list of outcomes, each a list of cycles"
-            raise _wrong(source, "expect_any", outcomes, allowed)
+            raise wrong(source, "expect_any", outcomes, allowed)
         return tuple(
             _outcomes(outcome, cycles, source, f"expect_any[{index}]")
             for index, outcome in enumerate(outcomes)
@@ -128,7 +173,7 @@ def _expectations(
 
 def _outcomes(value: Any, cycles: int, source: str, where: str) -> tuple[Outcome, ...]:
     if not isinstance(value, list):
-        raise _wrong(source, where, value, "a list with one entry a cycle")
+        raise wrong(source, where, value, "a list with one entry a cycle")
     if len(value) != cycles:
         raise InputProblem(
             f"{source}: {where}: has {len(value)} entries; allowed: {cycles}, one a cycle"
@@ -138,17 +183,38 @@ def _outcomes(value: Any, cycles: int, source: str, where: str) -> tuple[Outcome
 
 def _outcome(entry: Any, source: str, where: str) -> Outcome:
     if not isinstance(entry, Mapping):
-        raise _wrong(source, where, entry, "a mapping with binds, evicts and podgroups")
+        raise wrong(source, where, entry, "a mapping with binds, evicts and podgroups")
     _check_keys(entry, _CYCLE_KEYS, source, f"{where}: key")
     for key in ("binds", "podgroups"):
         held = entry.get(key)
         if not isinstance(held, Mapping) or not all(isinstance(v, str) for v in held.values()):
             allowed = "a mapping of namespace/name to text"
-            raise _wrong(source, f"{where}.{key}", held, allowed)
+            raise wrong(source, f"{where}.{key}", held, allowed)
     evicts = entry.get("evicts")
     if not isinstance(evicts, list) or not all(isinstance(name, str) for name in evicts):
-        raise _wrong(source, f"{where}.evicts", evicts, "a list of namespace/name")
-    return Outcome(dict(entry["binds"]), frozenset(evicts), dict(entry["podgroups"]))
+        raise wrong(source, f"{where}.evicts", evicts, "a list of namespace/name")
+    return Outcome(
+        dict(entry["binds"]),
+        frozenset(evicts),
+        dict(entry["podgroups"]),
+        _allowed(entry, "conditions", source, where),
+        _allowed(entry, "pod_conditions", source, where),
+    )
+
+
+def _allowed(entry: Mapping[str, Any], key: str, source: str, where: str) -> dict[str, Allowed]:
+    """By name the one value of a key, or those that the same key with ``_any`` lists."""
+    one, several = entry.get(key, {}), entry.get(f"{key}_any", {})
+    for name, held in ((key, one), (f"{key}_any", several)):
+        if not isinstance(held, Mapping) or not all(isinstance(v, list) for v in held.values()):
+            allowed = "a mapping of namespace/name to a list"
+            raise wrong(source, f"{where}.{name}", held, allowed)
+    found = {name: (_frozen(value),) for name, value in one.items()}
+    return found | {name: tuple(_frozen(v) for v in values) for name, values in several.items()}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(part) for part in value) if isinstance(value, list) else value
 
 
 def _check_keys(body: Mapping[str, Any], known: tuple[str, ...], source: str, what: str) -> None:
@@ -162,13 +228,5 @@ def _check_keys(body: Mapping[str, Any], known: tuple[str, ...], source: str, wh
 def _text(body: Mapping[str, Any], key: str, default: str, source: str) -> str:
     value = body.get(key, default)
     if not isinstance(value, str):
-        raise _wrong(source, key, value, "text")
+        raise wrong(source, key, value, "text")
     return value
-
-
-def _wrong(source: str, where: str, value: Any, allowed: str) -> InputProblem:
-    if value is None:
-        return InputProblem(f"{source}: {where} is missing; allowed: {allowed}")
-    shown = repr(value)
-    shown = shown if len(shown) <= 40 else f"{shown[:40]}…"
-    return InputProblem(f"{source}: {where}: {shown} cannot be used; allowed: {allowed}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pumice.cli.simulation.scenarios import Outcome, Scenario
+from pumice.cli.simulation.scenarios import Allowed, Outcome, Scenario
 
 ANY_NODE = "*"
 _MOST_SHOWN = 6
@@ -63,7 +65,38 @@ def _apart(wanted: Outcome, got: Outcome) -> tuple[list[str], list[str]]:
     extra += [f"evict {pod}" for pod in sorted(got.evicts - wanted.evicts)]
     missing += _phases_apart(wanted.phases, got.phases)
     extra += _phases_apart(got.phases, wanted.phases)
+    for mine, other in (
+        (wanted.conditions, got.conditions),
+        (wanted.pod_conditions, got.pod_conditions),
+    ):
+        _compare_conditions(mine, other, missing, extra)
     return missing, extra
+
+
+# Any task that found no node may be named.
+_NAMED_TASK = re.compile(r"Origin reason is [^:]+:")
+
+
+def _compare_conditions(
+    wanted: Mapping[str, Allowed], got: Mapping[str, Allowed], missing: list[str], extra: list[str]
+) -> None:
+    for name, allowed in sorted(wanted.items()):
+        found = got.get(name, ((),))
+        if _without_task(found[0]) not in [_without_task(value) for value in allowed]:
+            missing.append(f"{name} {_shown(allowed[0])}")
+            extra.append(f"{name} {_shown(found[0])}")
+
+
+def _without_task(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_without_task(part) for part in value)
+    return _NAMED_TASK.sub("Origin reason is", value)
+
+
+def _shown(value: tuple[Any, ...]) -> str:
+    """Conditions as text."""
+    parts = [_shown(part) if isinstance(part, tuple) else str(part) for part in value]
+    return f"[{' | '.join(parts)}]"
 
 
 def _phases_apart(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:

@@ -65,7 +65,11 @@ def test_what_does_not_exist_yet_is_refused_by_name(path: Path) -> None:
 
 def test_a_file_is_of_the_family_that_its_name_says() -> None:
     assert len(FILES) >= 350
-    assert {p.name for p in FILES if scenario_of(p).family != family_of(p)} == set()
+    # A second family of one name has a number behind it.
+    others = {
+        p.name for p in FILES if scenario_of(p).family not in (f := family_of(p), f.rstrip("2"))
+    }
+    assert others == set()
 
 
 def test_every_family_that_is_put_off_is_there() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pumice.core.deltas import ClusterObject
-from pumice.core.model.group import NetworkTopology, PodGroupPhase, QueueState
+from pumice.core.model.group import NetworkTopology, PodGroup, PodGroupPhase, QueueState
 from pumice.core.model.pod import PodCondition, PodPhase
 from pumice.core.model.selectors import Taint, TaintEffect
 from tests.core.builders import node, pod, pod_group, priority_class, queue
@@ -296,10 +296,36 @@ BY_SCHEDULER = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler")
 def test_who_waits_for_a_nominated_node_does_not_preempt(
     objects: list[ClusterObject], goes_on: bool
 ) -> None:
-    result = run(engine("preempt", PLAIN, *objects))
+    result = run(engine("allocate, preempt", PLAIN, *objects))
     assert bool(evicted(result)) is goes_on
     if not goes_on:
         assert reasons(result, "b", "preempt") == [("no-victims", "b-t-0")]
+
+
+@pytest.mark.parametrize(
+    ("actions", "objects", "goes_on"),
+    [
+        pytest.param("preempt, allocate", waiting(), True, id="allocate comes later"),
+        pytest.param(
+            "preempt, allocate", waiting(leaving(BY_SCHEDULER)), False, id="it is being cleared"
+        ),
+        pytest.param(
+            "allocate, preempt",
+            [
+                *waiting(),
+                queue("full", capability=(("cpu", 3000),)),
+                *(replace(o, queue="full") for o in waiting() if isinstance(o, PodGroup)),
+            ],
+            True,
+            id="the queue is full, so allocate does not ask the filters",
+        ),
+    ],
+)
+def test_filters_that_no_action_has_prepared_do_not_speak_for_the_nominated_node(
+    actions: str, objects: list[ClusterObject], goes_on: bool
+) -> None:
+    tiers: Tiers = (*PLAIN, ("capacity",)) if any(o.uid == "uid-full" for o in objects) else PLAIN
+    assert bool(evicted(run(engine(actions, tiers, *objects)))) is goes_on
 
 
 # Nodes that are not asked.

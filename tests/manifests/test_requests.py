@@ -189,6 +189,18 @@ def test_scores_assume_something_of_containers_that_do_not_say(
     assert (found.non_zero_milli_cpu, found.non_zero_memory_bytes) == (milli_cpu, memory)
 
 
+def test_pod_level_resources_are_left_out_of_what_least_and_most_requested_count() -> None:
+    spec = {
+        "containers": [container({"cpu": "1"}), container()],
+        "overhead": {"cpu": "50m"},
+        "resources": {"requests": {"cpu": "3", "memory": "3Gi"}},
+    }
+    found = to_spec(spec)
+    assert (found.container_milli_cpu, found.container_memory_bytes) == (1150, 400 * MI)
+    assert (found.non_zero_milli_cpu, found.requests["cpu"]) == (3050, 3050)
+    assert not to_spec({"containers": [container()]}).HasField("container_milli_cpu")
+
+
 def test_bad_requests_name_the_container_and_the_resource() -> None:
     spec = {"containers": [container(), container({"cpu": "-1"})]}
     assert problem_of(pod(spec)) == (

@@ -67,6 +67,8 @@ TOPOLOGY = NetworkTopology(hard=False, highest_tier=2, highest_tier_name="rack")
 SPEC = PodSpec(
     requests=(("cpu", 1500), ("memory", 2**31), ("nvidia.com/gpu", 2000), ("pods", 1)),
     non_zero_milli_cpu=1500,
+    container_milli_cpu=700,
+    container_memory_bytes=3 * 2**20,
     non_zero_memory_bytes=2**31,
     node_selector=(("disk", "ssd"), ("zone", "a")),
     required_node_terms=(TERM,),

@@ -117,6 +117,8 @@ def _translated(pod: PodShape) -> pod_pb2.PodSpec:
         requests=demand.requests,
         non_zero_milli_cpu=demand.non_zero_milli_cpu,
         non_zero_memory_bytes=demand.non_zero_memory_bytes,
+        container_milli_cpu=demand.container_milli_cpu,
+        container_memory_bytes=demand.container_memory_bytes,
         node_selector=decode_part(_LABELS, shape.node_selector, "spec.nodeSelector", {}),
         tolerations=tolerations(tolerated, "spec.tolerations"),
         host_ports=_host_ports(shape),

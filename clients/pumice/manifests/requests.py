@@ -50,15 +50,24 @@ class Totals:
     requests: dict[str, int]
     non_zero_milli_cpu: int
     non_zero_memory_bytes: int
+    # The same two without pod-level resources; None: the pod has none.
+    container_milli_cpu: int | None = None
+    container_memory_bytes: int | None = None
 
 
 def totals(pod: PodResources) -> Totals:
     pod_level = _pod_level_requests(pod)
-    non_zero = _non_zero(pod, pod_level)
     return Totals(
-        requests=_requests(pod, pod_level),
-        non_zero_milli_cpu=fitting(CPU, thousandths(non_zero[CPU]), "spec.containers"),
-        non_zero_memory_bytes=fitting(MEMORY, whole(non_zero[MEMORY]), "spec.containers"),
+        _requests(pod, pod_level),
+        *_cpu_and_memory_of(_non_zero(pod, pod_level)),
+        *(_cpu_and_memory_of(_non_zero(pod, {})) if pod_level else ()),
+    )
+
+
+def _cpu_and_memory_of(amounts: Billionths) -> tuple[int, int]:
+    return (
+        fitting(CPU, thousandths(amounts[CPU]), "spec.containers"),
+        fitting(MEMORY, whole(amounts[MEMORY]), "spec.containers"),
     )
 
 

@@ -351,6 +351,8 @@ class PodSpec(_message.Message):
     REQUESTS_FIELD_NUMBER: _builtins.int
     NON_ZERO_MILLI_CPU_FIELD_NUMBER: _builtins.int
     NON_ZERO_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    CONTAINER_MILLI_CPU_FIELD_NUMBER: _builtins.int
+    CONTAINER_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     NODE_SELECTOR_FIELD_NUMBER: _builtins.int
     REQUIRED_NODE_TERMS_FIELD_NUMBER: _builtins.int
     PREFERRED_NODE_TERMS_FIELD_NUMBER: _builtins.int
@@ -375,6 +377,11 @@ class PodSpec(_message.Message):
     none.
     """
     non_zero_memory_bytes: _builtins.int
+    container_milli_cpu: _builtins.int
+    """The same two of the containers and the overhead alone, for a pod with pod-level resources: the
+    scores of least and most requested leave these out. Absent: as above.
+    """
+    container_memory_bytes: _builtins.int
     container_count: _builtins.int
     """Regular plus init containers: the size of the image score's scale. Absent: 1."""
     scheduler_name: _builtins.str
@@ -431,6 +438,8 @@ class PodSpec(_message.Message):
         requests: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         non_zero_milli_cpu: _builtins.int = ...,
         non_zero_memory_bytes: _builtins.int = ...,
+        container_milli_cpu: _builtins.int | None = ...,
+        container_memory_bytes: _builtins.int | None = ...,
         node_selector: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         required_node_terms: _selector_pb2.NodeSelector | None = ...,
         preferred_node_terms: _abc.Iterable[Global___WeightedNodeTerm] | None = ...,
@@ -451,13 +460,22 @@ class PodSpec(_message.Message):
         never_preempts: _builtins.bool = ...,
         numa_policy: _topology_pb2.TopologyPolicy.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "container_count", b"container_count", "required_node_terms", b"required_node_terms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "_container_memory_bytes", b"_container_memory_bytes", "_container_milli_cpu", b"_container_milli_cpu", "container_count", b"container_count", "container_memory_bytes", b"container_memory_bytes", "container_milli_cpu", b"container_milli_cpu", "required_node_terms", b"required_node_terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "container_count", b"container_count", "host_ports", b"host_ports", "images", b"images", "never_preempts", b"never_preempts", "node_selector", b"node_selector", "non_zero_memory_bytes", b"non_zero_memory_bytes", "non_zero_milli_cpu", b"non_zero_milli_cpu", "numa_policy", b"numa_policy", "preferred_affinity", b"preferred_affinity", "preferred_anti_affinity", b"preferred_anti_affinity", "preferred_node_terms", b"preferred_node_terms", "priority_class_name", b"priority_class_name", "requests", b"requests", "required_affinity", b"required_affinity", "required_anti_affinity", b"required_anti_affinity", "required_node_terms", b"required_node_terms", "resource_claims", b"resource_claims", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "spread_constraints", b"spread_constraints", "tolerations", b"tolerations", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "_container_memory_bytes", b"_container_memory_bytes", "_container_milli_cpu", b"_container_milli_cpu", "container_count", b"container_count", "container_memory_bytes", b"container_memory_bytes", "container_milli_cpu", b"container_milli_cpu", "host_ports", b"host_ports", "images", b"images", "never_preempts", b"never_preempts", "node_selector", b"node_selector", "non_zero_memory_bytes", b"non_zero_memory_bytes", "non_zero_milli_cpu", b"non_zero_milli_cpu", "numa_policy", b"numa_policy", "preferred_affinity", b"preferred_affinity", "preferred_anti_affinity", b"preferred_anti_affinity", "preferred_node_terms", b"preferred_node_terms", "priority_class_name", b"priority_class_name", "requests", b"requests", "required_affinity", b"required_affinity", "required_anti_affinity", b"required_anti_affinity", "required_node_terms", b"required_node_terms", "resource_claims", b"resource_claims", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "spread_constraints", b"spread_constraints", "tolerations", b"tolerations", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__container_count: _TypeAlias = _typing.Literal["container_count"]  # noqa: Y015
     _WhichOneofArgType__container_count: _TypeAlias = _typing.Literal["_container_count", b"_container_count"]  # noqa: Y015
+    _WhichOneofReturnType__container_memory_bytes: _TypeAlias = _typing.Literal["container_memory_bytes"]  # noqa: Y015
+    _WhichOneofArgType__container_memory_bytes: _TypeAlias = _typing.Literal["_container_memory_bytes", b"_container_memory_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__container_milli_cpu: _TypeAlias = _typing.Literal["container_milli_cpu"]  # noqa: Y015
+    _WhichOneofArgType__container_milli_cpu: _TypeAlias = _typing.Literal["_container_milli_cpu", b"_container_milli_cpu"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__container_count) -> _WhichOneofReturnType__container_count | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__container_memory_bytes) -> _WhichOneofReturnType__container_memory_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__container_milli_cpu) -> _WhichOneofReturnType__container_milli_cpu | None: ...
 
 Global___PodSpec: _TypeAlias = PodSpec  # noqa: Y015
 

@@ -45,6 +45,21 @@ def test_most_is_the_mean_of_what_is_used_in_percent() -> None:
     assert score(node("n1", 4, 16), pod("p", "g", 5, 8), mostrequested=1) == (100 + 50) // 2
 
 
+def test_pod_level_resources_count_for_balance_and_on_nodes_but_not_for_least_and_most() -> None:
+    whole = {"container_milli_cpu": 1000, "container_memory_bytes": 4 * GIB}
+    new = pod("p", "g", 3, 12)
+    new = replace(new, spec=replace(new.spec, **whole))
+    # By its containers alone it leaves 3 of 4 and 12 of 16.
+    assert score(node("n1", 4, 16), new, leastrequested=1) == 75
+    assert score(node("n1", 4, 16), new, mostrequested=1) == 25
+    lopsided = replace(new, spec=replace(pod("p", "g", 4, 0).spec, **whole))
+    assert score(node("n1", 4, 16), lopsided, balancedresource=1) == 50
+    assert score(node("n1", 4, 16), lopsided, leastrequested=1, balancedresource=1) == 125
+    # On a node it counts whole.
+    old = replace(new, uid="uid-old", name="old", node_name="n1")
+    assert score(node("n1", 4, 16), pod("p", "g", 1, 4), old, leastrequested=1) == 0
+
+
 def test_containers_that_ask_for_nothing_count_a_tenth_of_a_core_and_200_mib() -> None:
     empty = pod("p", "g", 0, 0)
     assert score(node("n1", 1, 1), empty, leastrequested=1) == (90 + 80) // 2

@@ -213,6 +213,7 @@ class _Run:
         if votes.is_ready(job) or votes.is_pipelined(job):
             return False
         session.count("tasks_tried")
+        session.feasibility.prepare(first)
         errors = session.feasibility.class_errors(first, view)
         job.fit_errors[first.uid] = errors
         if self._key is not None:

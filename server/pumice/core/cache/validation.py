@@ -51,6 +51,8 @@ def check_pod(pod: Pod) -> None:
     check_amounts("Pod", pod.key, "requests", pod.spec.requests)
     non_zero = (("cpu", pod.spec.non_zero_milli_cpu), ("memory", pod.spec.non_zero_memory_bytes))
     check_amounts("Pod", pod.key, "non_zero_requests", non_zero)
+    scored = zip(("cpu", "memory"), pod.spec.scored_amounts(), strict=True)
+    check_amounts("Pod", pod.key, "container_requests", scored)
 
 
 def check_pod_group(group: PodGroup) -> None:

@@ -97,6 +97,9 @@ class PodSpec:
     # Containers that ask for no cpu or memory count 100 m and 200 MiB in these two.
     non_zero_milli_cpu: int = 0
     non_zero_memory_bytes: int = 0
+    # The same two without pod-level resources; None: the pod has none.
+    container_milli_cpu: int | None = None
+    container_memory_bytes: int | None = None
     node_selector: tuple[tuple[str, str], ...] = ()
     # None: no required node affinity; empty: one that no node satisfies.
     required_node_terms: tuple[NodeSelectorTerm, ...] | None = None
@@ -121,6 +124,17 @@ class PodSpec:
     numa_policy: str = ""
     # Specs are looked up with every pod: their hash is made once.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    def scored_amounts(self) -> tuple[int, int]:
+        """Cpu and memory as least and most requested count an incoming pod.
+
+        Kubernetes leaves pod-level resources out here, and counts them on nodes.
+        """
+        cpu, memory = self.container_milli_cpu, self.container_memory_bytes
+        return (
+            self.non_zero_milli_cpu if cpu is None else cpu,
+            self.non_zero_memory_bytes if memory is None else memory,
+        )
 
     def __hash__(self) -> int:
         known = self._hash

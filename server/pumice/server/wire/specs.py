@@ -117,6 +117,16 @@ def read_spec(message: pod_pb2.PodSpec) -> PodSpec:
         non_zero_memory_bytes=amount(
             "spec.non_zero_memory_bytes", message.non_zero_memory_bytes, EXACT_LIMIT
         ),
+        container_milli_cpu=amount(
+            "spec.container_milli_cpu", message.container_milli_cpu, EXACT_LIMIT
+        )
+        if has("container_milli_cpu")
+        else None,
+        container_memory_bytes=amount(
+            "spec.container_memory_bytes", message.container_memory_bytes, EXACT_LIMIT
+        )
+        if has("container_memory_bytes")
+        else None,
         node_selector=texts(message.node_selector),
         required_node_terms=read_node_terms(
             "spec.required_node_terms", message.required_node_terms.terms
@@ -178,6 +188,8 @@ def write_spec(spec: PodSpec) -> pod_pb2.PodSpec:
         requests=dict(spec.requests),
         non_zero_milli_cpu=spec.non_zero_milli_cpu,
         non_zero_memory_bytes=spec.non_zero_memory_bytes,
+        container_milli_cpu=spec.container_milli_cpu,
+        container_memory_bytes=spec.container_memory_bytes,
         node_selector=dict(spec.node_selector),
         required_node_terms=write_node_selector(spec.required_node_terms),
         preferred_node_terms=[

@@ -43,12 +43,7 @@ class AmountScores:
         asks_for_some = request.milli_cpu > 0 or request.memory > 0
         cards = request.get(GPU) > 0
         if self._usual and self._is_default and asks_for_some and not cards:
-            return LeastAndBalanced(
-                spec.non_zero_milli_cpu,
-                spec.non_zero_memory_bytes,
-                request.milli_cpu,
-                request.memory,
-            )
+            return LeastAndBalanced(*spec.scored_amounts(), request.milli_cpu, request.memory)
         return _AnyAmounts(self, class_, has_balance=asks_for_some or cards)
 
     def score(self, class_: TaskClass, rows: NodeRows, *, has_balance: bool) -> Scores:
@@ -57,7 +52,7 @@ class AmountScores:
         total: Scores = np.zeros(len(rows))
         if self._least or self._most:
             free = capacity - rows.kube_non_zero
-            free -= np.array([[spec.non_zero_milli_cpu], [spec.non_zero_memory_bytes]], dtype=float)
+            free -= np.array([spec.scored_amounts()], dtype=float).T
             if self._least:
                 total += self._least * self._mean(np.maximum(free, 0.0), capacity)
             if self._most:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pumice.core.cache.nodes import PODS_COLUMN
 from pumice.core.cache.tasks import Task
-from pumice.core.model.fit import FitErrors, Mask, Refusal
+from pumice.core.model.fit import FitErrors, Mask, Refusal, node_refusal
 from pumice.core.model.pod import PodSpec
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import PodLimit
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
 
+_NOT_PREPARED = "the filters were not prepared for the pod"
 CLAIMS_NOT_ALLOCATED = "pod has resource claims, which this scheduler does not allocate"
 
 
@@ -32,13 +33,21 @@ class Feasibility:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._filters: list[tuple[str, Any, Any, Any]] | None = None
+        # Uids of tasks with a nominated node for which the pre-predicates were asked.
+        self._prepared: set[str] = set()
         # By class: nodes that it could get by evictions, and the refusals that follows from.
         self._curable: dict[int, tuple[list[tuple[str, list[Refusal]]], Mask]] = {}
         # By class: whether rows refuse it for no other reason than too many pods.
         self._pods_only: dict[int, bool] = {}
 
+    def prepare(self, task: Task) -> None:
+        """Notes that the pre-predicates were asked about a task, or need not be."""
+        if task.pod.nominated_node_name:
+            self._prepared.add(task.uid)
+
     def why_not_anywhere(self, task: Task) -> str | None:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
+        self.prepare(task)
         if self._session.plain.is_class_plain(task.class_):
             return None
         problem = why_not_bindable(task.class_.spec)
@@ -113,13 +122,29 @@ class Feasibility:
 
         A text is not a refusal but a plugin's error.
         """
+        return self._refused_by(task, view, row, prepared=True)
+
+    def nominated_refused_by(self, task: Task, view: ClassView, row: int) -> list[Refusal] | str:
+        """The same for the nominated node before a preemption.
+
+        Volcano asks its filters here even where this session has not prepared them for the task.
+        They fail then, and that counts as a refusal that an eviction may cure.
+        """
+        return self._refused_by(task, view, row, prepared=task.uid in self._prepared)
+
+    def _refused_by(
+        self, task: Task, view: ClassView, row: int, *, prepared: bool
+    ) -> list[Refusal] | str:
+        pre_predicates = dict(self._session.chains.named("pre_predicate"))
         rows = NodeRows(self._session.table, np.array([row], dtype=np.intp))
         static = view.class_refusals()
         for name, by_row, by_task, by_node in self._predicates():
             found = [r for r in by_row(view.class_, rows) if r.rows[0]] if by_row else []
             found += [r for r in static.get(name, ()) if r.rows[row]]
-            if by_task is not None:
+            if by_task is not None and (prepared or name not in pre_predicates):
                 found += [r for r in by_task(task) or () if r.rows[row]]
+            elif by_task is not None and not found:
+                found.append(node_refusal(_NOT_PREPARED, unresolvable=False))
             if by_node is not None:
                 answer = by_node(task, self._session.table.names[row])
                 if isinstance(answer, Refusal):

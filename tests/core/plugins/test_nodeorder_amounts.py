@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_most_is_the_mean_of_what_is_used_in_percent() -> None:
 
 
 def test_pod_level_resources_count_for_balance_and_on_nodes_but_not_for_least_and_most() -> None:
-    whole = {"container_milli_cpu": 1000, "container_memory_bytes": 4 * GIB}
+    whole: dict[str, Any] = {"container_milli_cpu": 1000, "container_memory_bytes": 4 * GIB}
     new = pod("p", "g", 3, 12)
     new = replace(new, spec=replace(new.spec, **whole))
     # By its containers alone it leaves 3 of 4 and 12 of 16.

@@ -2,8 +2,10 @@
 
 import pytest
 
-from pumice.v1.cluster_service_pb2 import Ack, ConnectResponse, Resync, StatusBatch
+from pumice.adapters.kubernetes.statuses import group_status
+from pumice.v1.cluster_service_pb2 import Ack, ConnectResponse, GoAwayReason, Resync, StatusBatch
 from pumice.v1.decision_pb2 import OUTCOME_CODE_FAILED, Decision
+from pumice.v1.group_pb2 import PodGroupPhase, PodGroupStatus
 from pumice.v1.object_pb2 import KIND_POD, Kind, ObjectRef, ObjectWarning
 from pumice.v1.status_pb2 import StatusChange
 from tests.adapters.conftest import Stage
@@ -50,6 +52,22 @@ async def test_a_resync_of_an_unknown_kind_is_an_empty_snapshot(stage: Stage) ->
     stage.world.store.put(pod("b"))
     await served.until(lambda: (KIND_POD, "uid-b") in served.model.objects)
     assert (KIND_POD, "uid-a") in served.model.objects
+
+
+async def test_a_farewell_for_an_unknown_reason_is_followed_by_another_stream(
+    stage: Stage,
+) -> None:
+    stage.start(stage.adapter())
+    served = serve(await stage.core.accept())
+    await served.snapshot_done()
+    await served.close()
+    served.stream.go_away(GoAwayReason.ValueType(99))
+    assert (await stage.core.accept()).hello.incarnation == "life-1"
+
+
+def test_a_phase_that_is_unknown_is_not_written() -> None:
+    status = PodGroupStatus(phase=PodGroupPhase.ValueType(77), running=2)
+    assert "phase" not in group_status(status)
 
 
 async def test_warnings_are_counted_and_logged(

@@ -240,7 +240,7 @@ def _hash(scheduler: SchedulerConfiguration, spelled: configuration_pb2.Configur
     """The same for the same meaning: the text counts by what it says."""
     rest = configuration_pb2.Configuration()
     rest.CopyFrom(spelled)
-    rest.scheduler_conf = ""
+    rest.scheduler_conf = rest.source = ""
     digest = hashlib.sha256(scheduler.digest.encode())
     digest.update(rest.SerializeToString(deterministic=True))
     return digest.hexdigest()

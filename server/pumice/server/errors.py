@@ -216,7 +216,7 @@ class ShuttingDownError(ServiceError):
     """The core is about to end."""
 
     advice = "try again, with jitter"
-    retry_after_seconds = 1.0
+    retry_after_seconds = 0.2
 
     def __init__(self) -> None:
         super().__init__("the core is shutting down")
@@ -237,7 +237,7 @@ class StateLostError(ServiceError):
     """The core found its own state in disorder and dropped it; a fault of the core."""
 
     advice = "connect again and send a snapshot; report the error that the core logged"
-    retry_after_seconds = 1.0
+    retry_after_seconds = 0.1
 
     def __init__(self, cluster: str) -> None:
         super().__init__(f"the core dropped its state of cluster {cluster!r} after an error")

@@ -239,14 +239,22 @@ def group_status(
     types = {str(c.get("type")) for c in held}
     merged = [own.get(str(c.get("type")), c) for c in held]
     conditions = [*merged, *(c for kind, c in own.items() if kind not in types)]
-    phase = PodGroupPhase.Name(status.phase).removeprefix("POD_GROUP_PHASE_").capitalize()
     return {
-        "phase": None if phase == "Unspecified" else phase,
+        **_phase(status.phase),
         "running": status.running or None,
         "succeeded": status.succeeded or None,
         "failed": status.failed or None,
         "conditions": conditions or None,
     }
+
+
+def _phase(phase: PodGroupPhase.ValueType) -> dict[str, str | None]:
+    """A phase that is newer than this adapter leaves what is there."""
+    known = PodGroupPhase.DESCRIPTOR.values_by_number.get(phase)
+    if known is None:
+        return {}
+    word = known.name.removeprefix("POD_GROUP_PHASE_").capitalize()
+    return {"phase": None if word == "Unspecified" else word}
 
 
 def _condition(condition: PodGroupCondition) -> dict[str, str]:

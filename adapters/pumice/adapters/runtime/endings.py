@@ -76,7 +76,9 @@ _FINAL: Final = {
 
 
 def ending_of_goaway(message: GoAway) -> Ending:
-    name = GoAwayReason.Name(message.reason).removeprefix("GO_AWAY_REASON_").lower()
+    known = GoAwayReason.DESCRIPTOR.values_by_number.get(message.reason)
+    name = known.name if known is not None else f"reason {message.reason}"
+    name = name.removeprefix("GO_AWAY_REASON_").lower()
     reason = f"{name}: {message.message}" if message.message else name
     if message.reason == GO_AWAY_REASON_REPLACED:
         return Ending(Next.STOP_REPLACED, reason)

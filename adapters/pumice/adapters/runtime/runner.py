@@ -260,6 +260,7 @@ class AdapterRuntime:
             await self._heed(ending)
             # A stream that worked until now is worth one try almost at once.
             delay = self._options.reconnect.delay(max(failures, 1), self._rng)
+            delay = max(delay, ending.retry_after_seconds)
             await self._clock.sleep(delay)
 
     async def _serve_one_stream(self) -> Ending:

@@ -279,7 +279,7 @@ async def test_a_stream_without_hello_ends_after_a_while(socket_folder: Path) ->
     limits = Limits(hello_timeout_ns=SECOND // 5)
     async with running_core(socket_folder, limits) as core:
         silent = core.adapter()
-        assert await refusal(silent) == (Code.INVALID_ARGUMENT, "HELLO_MISSING")
+        assert await refusal(silent) == (Code.DEADLINE_EXCEEDED, "HELLO_TIMEOUT")
 
 
 async def test_a_cluster_with_too_many_objects_is_refused(socket_folder: Path) -> None:

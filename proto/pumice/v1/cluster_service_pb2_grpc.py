@@ -58,6 +58,7 @@ class ClusterServiceServicer:
         batch where a snapshot is expected.
         * ABORTED: a gap in the sequence numbers; a snapshot's end marker that names another sequence
         number; the core lost its state. Connect again and begin again.
+        * DEADLINE_EXCEEDED: no Hello came in time.
         * OUT_OF_RANGE: an epoch too far in the future.
         * ALREADY_EXISTS: another adapter is served at the same epoch.
         * UNIMPLEMENTED: no protocol version in common.

@@ -45,6 +45,7 @@ class ClusterServiceStub:
       batch where a snapshot is expected.
     * ABORTED: a gap in the sequence numbers; a snapshot's end marker that names another sequence
       number; the core lost its state. Connect again and begin again.
+    * DEADLINE_EXCEEDED: no Hello came in time.
     * OUT_OF_RANGE: an epoch too far in the future.
     * ALREADY_EXISTS: another adapter is served at the same epoch.
     * UNIMPLEMENTED: no protocol version in common.
@@ -71,6 +72,7 @@ class ClusterServiceAsyncStub(ClusterServiceStub):
       batch where a snapshot is expected.
     * ABORTED: a gap in the sequence numbers; a snapshot's end marker that names another sequence
       number; the core lost its state. Connect again and begin again.
+    * DEADLINE_EXCEEDED: no Hello came in time.
     * OUT_OF_RANGE: an epoch too far in the future.
     * ALREADY_EXISTS: another adapter is served at the same epoch.
     * UNIMPLEMENTED: no protocol version in common.
@@ -100,6 +102,7 @@ class ClusterServiceServicer(metaclass=_abc_1.ABCMeta):
           batch where a snapshot is expected.
         * ABORTED: a gap in the sequence numbers; a snapshot's end marker that names another sequence
           number; the core lost its state. Connect again and begin again.
+        * DEADLINE_EXCEEDED: no Hello came in time.
         * OUT_OF_RANGE: an epoch too far in the future.
         * ALREADY_EXISTS: another adapter is served at the same epoch.
         * UNIMPLEMENTED: no protocol version in common.

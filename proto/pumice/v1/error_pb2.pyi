@@ -61,6 +61,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """SnapshotEnd names another op than the last one; metadata `expected_seq`, `given_seq`. ABORTED."""
     ERROR_REASON_STATE_LOST: _ErrorReason.ValueType  # 22
     """The core dropped its state of the cluster after an error of its own. ABORTED."""
+    ERROR_REASON_HELLO_TIMEOUT: _ErrorReason.ValueType  # 23
+    """No Hello came in time. DEADLINE_EXCEEDED."""
     ERROR_REASON_CERTIFICATE_MISSING: _ErrorReason.ValueType  # 30
     """The caller showed no certificate. UNAUTHENTICATED."""
     ERROR_REASON_TOKEN_INVALID: _ErrorReason.ValueType  # 31
@@ -144,6 +146,8 @@ ERROR_REASON_SNAPSHOT_END_MISMATCH: ErrorReason.ValueType  # 21
 """SnapshotEnd names another op than the last one; metadata `expected_seq`, `given_seq`. ABORTED."""
 ERROR_REASON_STATE_LOST: ErrorReason.ValueType  # 22
 """The core dropped its state of the cluster after an error of its own. ABORTED."""
+ERROR_REASON_HELLO_TIMEOUT: ErrorReason.ValueType  # 23
+"""No Hello came in time. DEADLINE_EXCEEDED."""
 ERROR_REASON_CERTIFICATE_MISSING: ErrorReason.ValueType  # 30
 """The caller showed no certificate. UNAUTHENTICATED."""
 ERROR_REASON_TOKEN_INVALID: ErrorReason.ValueType  # 31

@@ -19,12 +19,17 @@ class ServiceError(InputError):
     """A call that cannot be served. What the caller can do about it stands in ``advice``."""
 
     advice: ClassVar[str] = "correct the request and try again"
+    # The message, where it is always the same.
+    text: ClassVar[str] = ""
     # How long to wait before the next attempt; 0: waiting does not help.
     retry_after_seconds: ClassVar[float] = 0.0
     # Goes into ErrorInfo; the names are those in error.proto.
     metadata: Mapping[str, str] = MappingProxyType({})
     # Fields with what is wrong with them, for BadRequest.
     violations: Sequence[tuple[str, str]] = ()
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(text or self.text)
 
 
 class MalformedMessageError(ServiceError):
@@ -52,18 +57,21 @@ class HelloMissingError(ServiceError):
     """The first message was not Hello."""
 
     advice = "send Hello first"
+    text = "the first message of a stream must be Hello"
 
-    def __init__(self) -> None:
-        super().__init__("the first message of a stream must be Hello")
+
+class HelloTimeoutError(ServiceError):
+    """No Hello came in time."""
+
+    advice = "connect again and send Hello at once"
+    text = "no Hello came in time"
 
 
 class HelloRepeatedError(ServiceError):
     """A second Hello on one stream."""
 
     advice = "open a new stream"
-
-    def __init__(self) -> None:
-        super().__init__("Hello was sent twice on one stream")
+    text = "Hello was sent twice on one stream"
 
 
 class HelloFieldError(FieldError):
@@ -113,9 +121,7 @@ class SnapshotExpectedError(ServiceError):
     """A batch outside a snapshot although the core asked for one."""
 
     advice = "send SnapshotBegin first"
-
-    def __init__(self) -> None:
-        super().__init__("Welcome asked for a snapshot; no batch can be taken before it begins")
+    text = "Welcome asked for a snapshot; no batch can be taken before it begins"
 
 
 class SnapshotEndError(ServiceError):
@@ -194,9 +200,7 @@ class UnauthenticatedError(ServiceError):
     """The caller showed no certificate."""
 
     advice = "use a certificate signed by the core's client authority"
-
-    def __init__(self) -> None:
-        super().__init__("no client certificate was shown")
+    text = "no client certificate was shown"
 
 
 class ClusterDeniedError(ServiceError):
@@ -217,9 +221,7 @@ class ShuttingDownError(ServiceError):
 
     advice = "try again, with jitter"
     retry_after_seconds = 0.2
-
-    def __init__(self) -> None:
-        super().__init__("the core is shutting down")
+    text = "the core is shutting down"
 
 
 class NotReadyError(ServiceError):
@@ -353,11 +355,7 @@ class TrialLostError(ServiceError):
 
     advice = "try again, with jitter"
     retry_after_seconds = 1.0
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the answer was lost, because the cluster was told anew or a process ended"
-        )
+    text = "the answer was lost, because the cluster was told anew or a process ended"
 
 
 class TrialFailedError(ServiceError):

@@ -93,7 +93,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
                 silent.append(timer)
                 first = await anext(aiter(requests), None)
         except TimeoutError:
-            raise errors.HelloMissingError from None
+            raise errors.HelloTimeoutError from None
         finally:
             if timer in silent:
                 silent.remove(timer)

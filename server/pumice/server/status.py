@@ -39,6 +39,7 @@ class Answer(NamedTuple):
 
 
 _ABORTED = grpc.StatusCode.ABORTED
+_DEADLINE = grpc.StatusCode.DEADLINE_EXCEEDED
 _DENIED = grpc.StatusCode.PERMISSION_DENIED
 _EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 _EXISTS = grpc.StatusCode.ALREADY_EXISTS
@@ -59,6 +60,7 @@ ANSWERS: dict[type[PumiceError], Answer] = {
     errors.MalformedMessageError: Answer(_INVALID, error_pb2.ERROR_REASON_MALFORMED_MESSAGE),
     errors.FieldError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
     errors.HelloMissingError: Answer(_INVALID, error_pb2.ERROR_REASON_HELLO_MISSING),
+    errors.HelloTimeoutError: Answer(_DEADLINE, error_pb2.ERROR_REASON_HELLO_TIMEOUT),
     errors.HelloRepeatedError: Answer(_INVALID, error_pb2.ERROR_REASON_HELLO_REPEATED),
     errors.HelloFieldError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
     errors.SequenceNumberError: Answer(_INVALID, error_pb2.ERROR_REASON_SEQUENCE_NUMBER_INVALID),
@@ -98,9 +100,7 @@ ANSWERS: dict[type[PumiceError], Answer] = {
     errors.RequestFieldError: Answer(_INVALID, error_pb2.ERROR_REASON_INVALID_FIELD),
     errors.RequestIdReusedError: Answer(_EXISTS, error_pb2.ERROR_REASON_REQUEST_ID_REUSED),
     errors.ObjectsRejectedError: Answer(_INVALID, error_pb2.ERROR_REASON_OBJECTS_REJECTED),
-    errors.TrialTimeoutError: Answer(
-        grpc.StatusCode.DEADLINE_EXCEEDED, error_pb2.ERROR_REASON_TIME_LIMIT_EXCEEDED
-    ),
+    errors.TrialTimeoutError: Answer(_DEADLINE, error_pb2.ERROR_REASON_TIME_LIMIT_EXCEEDED),
     errors.TrialLostError: Answer(_UNAVAILABLE, error_pb2.ERROR_REASON_ANSWER_LOST),
     errors.TrialFailedError: Answer(_INTERNAL, error_pb2.ERROR_REASON_INTERNAL),
     errors.UnknownSubjectError: Answer(_NOT_FOUND, error_pb2.ERROR_REASON_SUBJECT_UNKNOWN),

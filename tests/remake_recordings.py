@@ -40,7 +40,7 @@ def _with_evictions(path: Path) -> None:
 
 def _trouble(path: Path) -> None:
     sizes = ("--nodes", "8", "--jobs", "16", "--seconds", "4")
-    _demo(path, *sizes, "--trouble", "all")
+    _demo(path, *sizes, "--fault", "all")
 
 
 def _volumes(path: Path) -> None:

@@ -80,7 +80,7 @@ async def test_decisions_are_answered_with_yes_and_have_no_effect() -> None:
         answer = await world.binder.bind(Bind(uid="anything"))
         assert answer.code is ApplyCode.DONE
         events = await told(world)
-    assert world.hands.binds == 1
+    assert world.calls.binds == 1
     assert len(events) > 100
 
 

@@ -14,7 +14,7 @@ from pumice.adapters.runtime.objects import ObjectKey, identity
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.world import ApplyCode, ConfigurationSeen, ObjectSeen, Synced
 from pumice.adapters.simulated.commands import simulated_command
-from pumice.adapters.simulated.options import ALL_TROUBLE, SimulationOptions, Trouble
+from pumice.adapters.simulated.options import ALL_FAULTS, FaultRates, SimulationOptions
 from pumice.adapters.simulated.report import SimulationReport
 from pumice.adapters.simulated.run import Simulation
 from pumice.adapters.simulated.world import SimulatedWorld
@@ -50,7 +50,7 @@ async def simulate(stage: Stage, options: SimulationOptions) -> tuple[Simulation
         if core.done():
             core.result()
         await end_tasks(core)
-    if not options.trouble.broken_streams:
+    if not options.faults.broken_streams:
         assert greedy.models[-1].objects.keys() == dict(everything(simulation.world)).keys()
     return simulation, simulation.world.report()
 
@@ -64,11 +64,11 @@ async def test_every_job_runs_whole_and_is_removed(stage: Stage) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_no_trouble_loses_a_pod_or_binds_one_twice(stage: Stage, seed: int) -> None:
-    trouble = replace(ALL_TROUBLE, broken_streams=4.0, dying_nodes=8.0)
-    options = replace(AT_LEISURE, seed=seed, trouble=trouble, slow_call_seconds=0.05)
+    trouble = replace(ALL_FAULTS, broken_streams=4.0, failing_nodes=8.0)
+    options = replace(AT_LEISURE, seed=seed, faults=trouble, slow_call_seconds=0.05)
     simulation, report = await simulate(stage, options)
     assert (report.jobs_done, report.gangs_whole, report.gangs_short) == (12, 12, 0)
-    assert report.node_deaths > 0
+    assert report.node_failures > 0
     assert report.overcommits == 0
     metrics = simulation.runtime.metrics
     assert metrics.counted("stream_ends") > 0
@@ -93,9 +93,9 @@ def everything(world: SimulatedWorld) -> list[tuple[ObjectKey, bytes]]:
 
 async def lived(seed: int) -> SimulatedWorld:
     clock = FakeClock()
-    trouble = Trouble(dying_nodes=5.0)
-    world = SimulatedWorld(SimulationOptions(seed=seed, jobs=10, trouble=trouble), clock)
-    life = asyncio.create_task(world.live())
+    trouble = FaultRates(failing_nodes=5.0)
+    world = SimulatedWorld(SimulationOptions(seed=seed, jobs=10, faults=trouble), clock)
+    life = asyncio.create_task(world.run())
     await clock.advance(29)
     await end_tasks(life)
     return world
@@ -123,7 +123,7 @@ async def test_a_watch_tells_the_configuration_all_objects_and_then_changes() ->
 async def test_a_pod_starts_runs_and_comes_back_when_it_is_evicted() -> None:
     clock = FakeClock()
     world = SimulatedWorld(ONE_JOB, clock)
-    life = asyncio.create_task(world.live())
+    life = asyncio.create_task(world.run())
     await settle()
     pods = [held.pod for held in world.store.of_kind(KIND_POD)]
     for pod in pods:
@@ -151,7 +151,7 @@ async def test_a_pod_starts_runs_and_comes_back_when_it_is_evicted() -> None:
 async def test_binds_are_refused_as_an_api_server_would() -> None:
     clock = FakeClock()
     world = SimulatedWorld(ONE_JOB, clock)
-    life = asyncio.create_task(world.live())
+    life = asyncio.create_task(world.run())
     await settle()
     pod = next(world.store.of_kind(KIND_POD)).pod
 
@@ -172,13 +172,13 @@ async def test_binds_are_refused_as_an_api_server_would() -> None:
 
 
 def test_trouble_is_read_from_words() -> None:
-    assert Trouble.parse([]) == Trouble()
-    assert Trouble.parse(["all"]) == ALL_TROUBLE
-    assert Trouble.parse(["lost-answers=0.5"]) == Trouble(lost_answers=0.5)
-    assert Trouble.parse(["all", "dying-nodes=0"]) == replace(ALL_TROUBLE, dying_nodes=0.0)
+    assert FaultRates.parse([]) == FaultRates()
+    assert FaultRates.parse(["all"]) == ALL_FAULTS
+    assert FaultRates.parse(["lost-answers=0.5"]) == FaultRates(lost_answers=0.5)
+    assert FaultRates.parse(["all", "failing-nodes=0"]) == replace(ALL_FAULTS, failing_nodes=0.0)
     for word in ("thunder", "lost-answers=2", "lost-answers=x"):
         with pytest.raises(ValueError, match=word.partition("=")[0]):
-            Trouble.parse([word])
+            FaultRates.parse([word])
 
 
 def test_another_machine_needs_certificates() -> None:
@@ -195,7 +195,7 @@ def test_another_machine_needs_certificates() -> None:
     [
         [],
         ["--core", "core.example:1"],
-        ["--core", "unix:/x", "--trouble", "thunder"],
+        ["--core", "unix:/x", "--fault", "thunder"],
         ["--core", "unix:/x", "--nodes", "0"],
         ["--core", "unix:/x", "--tls-cert", __file__],
     ],

@@ -120,7 +120,7 @@ def test_it_is_kept_and_can_be_queried_at_the_address_that_it_names(folder: Path
 
 def test_the_live_count_is_that_of_the_summary(folder: Path) -> None:
     """Both come from the cluster; decisions that were not applied do not count."""
-    with running_demo(folder, *SMALL, "--trouble", "refused-binds=0.3") as demo:
+    with running_demo(folder, *SMALL, "--fault", "refused-binds=0.3") as demo:
         assert demo.ended() == 0, demo.complained()
     live = [int(count) for count in re.findall(r"session \d+ +(\d+) bound", demo.said())]
     (counted,) = re.findall(r"^pods +(\d+) bound", demo.said(), re.MULTILINE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pumice.adapters.runtime.clock import end_tasks
-from pumice.adapters.simulated.options import SimulationOptions, Trouble
+from pumice.adapters.simulated.options import FaultRates, SimulationOptions
 from pumice.adapters.simulated.run import Simulation
 from pumice.server.limits import Limits
 from tests.loop.stage import Stage, quick
@@ -41,13 +41,13 @@ OPTIONS = SimulationOptions(
     elastic_share=0.7,
     slow_call_seconds=0.3,
     outage_seconds=3.0,
-    trouble=Trouble(
+    faults=FaultRates(
         refused_binds=0.03,
         slow_binds=0.1,
         lost_answers=0.1,
         throttled_calls=0.05,
         server_errors=0.05,
-        dying_nodes=20.0,
+        failing_nodes=20.0,
     ),
 )
 FAULTS = 12
@@ -100,7 +100,7 @@ class Ordeal:
         await end_tasks(self._run)
         # What is being written to the file at this moment gets there or not, but is not written
         # behind the back of the next one.
-        await self.simulation.world.settled()
+        await self.simulation.world.flushed()
         await asyncio.sleep(self._rng.uniform(0, 0.2))
         self._start_adapter()
 

@@ -19,7 +19,7 @@ from pumice.recordings import Recording, RecordingError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _RECONNECT = Backoff(0.05, 0.5)
-_LOOK_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 
 
 @click.command("replay")
@@ -74,8 +74,8 @@ def replay_command(
         raise click.ClickException(str(error)) from None
     if ending is not None:
         click.echo(f"{recording}: {ending}", err=True)
-    hands = world.hands
-    counts = {"changes": world.changes, "binds": hands.binds, "evictions": hands.evictions}
+    calls = world.calls
+    counts = {"changes": world.changes, "binds": calls.binds, "evictions": calls.evictions}
     if as_json:
         click.echo(json.dumps(counts))
     else:
@@ -86,7 +86,7 @@ async def _run(world: ReplayWorld, open_channel: ChannelFactory, options: Runtim
     world.is_served = asyncio.Event()
     runtime = AdapterRuntime(world, open_channel, options)
     work = asyncio.create_task(runtime.run())
-    looking = asyncio.create_task(_look(runtime, world.is_served))
+    served = asyncio.create_task(_set_when_served(runtime, world.is_served))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, work.cancel)
@@ -95,11 +95,11 @@ async def _run(world: ReplayWorld, open_channel: ChannelFactory, options: Runtim
     except asyncio.CancelledError:
         click.echo("interrupted", err=True)
     finally:
-        looking.cancel()
+        served.cancel()
 
 
-async def _look(runtime: AdapterRuntime, is_served: asyncio.Event) -> None:
-    """Nothing of the recording shall pass before a core is there to hear it."""
+async def _set_when_served(runtime: AdapterRuntime, is_served: asyncio.Event) -> None:
+    """The replay begins when a core serves the adapter."""
     while not runtime.is_served:
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)
     is_served.set()

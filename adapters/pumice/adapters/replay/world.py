@@ -1,4 +1,4 @@
-"""A recording as a World. What is decided now changes nothing in it: it was all decided before."""
+"""A recording as a World. Decisions have no effect on it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -24,12 +24,12 @@ from pumice.v1.object_pb2 import KIND_POD, Kind
 from pumice.v1.status_pb2 import Event, StatusChange
 
 _SECOND_NS = 1_000_000_000
-# A core that hears the last of it may still want to decide something.
+# Time for the core's decisions after the last change.
 _LINGER_SECONDS = 1.5
 
 
-class IdleHands:
-    """Says yes to everything and counts it; the recording shows what became of the pods."""
+class ConfirmingCalls:
+    """Confirms and counts all decisions, without an effect."""
 
     def __init__(self) -> None:
         self.binds = 0
@@ -53,7 +53,7 @@ class IdleHands:
 
 
 class ReplayWorld:
-    """Tells a recording's changes at their pace, or faster, and ends with it."""
+    """Streams the changes of a recording at the recorded speed, or another, and ends with it."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class ReplayWorld:
         self._scheduler_conf = scheduler_conf
         self._clock: Clock = clock or SystemClock()
         self._changes = Changes()
-        self._ahead: Iterator[Change | Whole] = self._changes.read(recording.entries())
+        self._remaining: Iterator[Change | Whole] = self._changes.read(recording.entries())
         self._configuration: Configuration | None = None
-        # When the recording's beginning was told, by the recording's clock and by ours.
-        self._began: tuple[int, float] | None = None
-        # Set when a core holds the beginning: time stands still before.
+        # The start of the replay: by the recording's clock, and by ours.
+        self._start: tuple[int, float] | None = None
+        # Set when a core has the first snapshot; the replay waits for it.
         self.is_served: asyncio.Event | None = None
-        self.hands = IdleHands()
+        self.calls = ConfirmingCalls()
         self.changes = 0
 
     @property
@@ -80,47 +80,47 @@ class ReplayWorld:
         return (CAPABILITY_EVICT, CAPABILITY_VOLUMES)
 
     @property
-    def binder(self) -> IdleHands:
-        return self.hands
+    def binder(self) -> ConfirmingCalls:
+        return self.calls
 
     @property
-    def evictor(self) -> IdleHands:
-        return self.hands
+    def evictor(self) -> ConfirmingCalls:
+        return self.calls
 
     @property
-    def status_updater(self) -> IdleHands:
-        return self.hands
+    def status_updater(self) -> ConfirmingCalls:
+        return self.calls
 
     async def watch(self) -> AsyncGenerator[WorldEvent]:
-        """Whoever watches again hears what is there, and then how it goes on."""
+        """Every watch begins with the present objects and continues with the remaining changes."""
         if self._configuration is not None:
             yield ConfigurationSeen(self._configuration)
         for held in list(self._changes.held.values()):
             yield ObjectSeen(held)
-        if self._began is not None:
+        if self._start is not None:
             yield Synced()
-        for change in self._ahead:
+        for change in self._remaining:
             if isinstance(change, Whole):
-                self._began = (change.at_ns, self._clock.now())
+                self._start = (change.at_ns, self._clock.now())
                 yield Synced()
                 if self.is_served is not None:
                     await self.is_served.wait()
-                    self._began = (change.at_ns, self._clock.now())
+                    self._start = (change.at_ns, self._clock.now())
                 continue
-            await self._wait_for(change.at_ns)
+            await self._wait_until(change.at_ns)
             self.changes += 1
             yield self._event(change)
-        if self._began is None:
+        if self._start is None:
             yield Synced()
         if self.is_served is not None:
             await self.is_served.wait()
             await self._clock.sleep(_LINGER_SECONDS)
 
-    async def _wait_for(self, at_ns: int) -> None:
-        if self._began is None:
+    async def _wait_until(self, at_ns: int) -> None:
+        if self._start is None:
             return
-        then_ns, now = self._began
-        due = now + (at_ns - then_ns) / _SECOND_NS / self._speed
+        start_ns, start = self._start
+        due = start + (at_ns - start_ns) / _SECOND_NS / self._speed
         if due > self._clock.now():
             await self._clock.sleep(due - self._clock.now())
 
@@ -141,7 +141,7 @@ class ReplayWorld:
     async def read_object(self, kind: KindNumber, namespace: str, name: str) -> Reading:
         for (number, _), held in self._changes.held.items():
             if number == kind:
-                who = identity(held)
-                if (who.namespace, who.name) == (namespace, name):
+                found = identity(held)
+                if (found.namespace, found.name) == (namespace, name):
                     return Reading(held)
         return Reading(None)

@@ -1,7 +1,7 @@
-"""The simulated API server: what binds, evictions and writes do, and the trouble asked for.
+"""The simulated API server: binds, evictions and status writes, with injected faults.
 
-Everything here happens at once and depends on nothing but the calls before, so that a journal of
-calls is all there is to keep.
+Calls take effect at once and depend only on earlier calls, so that a journal of calls restores the
+cluster.
 """
 
 from collections import Counter
@@ -9,13 +9,13 @@ from collections import Counter
 from google.protobuf.message import Message
 
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
-from pumice.adapters.simulated.chance import Chance
-from pumice.adapters.simulated.furniture import timestamp
-from pumice.adapters.simulated.life import ClusterLife
+from pumice.adapters.simulated.controller import ClusterController
+from pumice.adapters.simulated.event_queue import EventQueue
 from pumice.adapters.simulated.options import SimulationOptions
 from pumice.adapters.simulated.report import SimulationReport
+from pumice.adapters.simulated.seeded_random import SeededRandom
 from pumice.adapters.simulated.store import ObjectStore
-from pumice.adapters.simulated.timeline import Timeline
+from pumice.adapters.simulated.timestamps import Timestamps
 from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.node_pb2 import Node
@@ -37,31 +37,32 @@ from pumice.v1.status_pb2 import (
 )
 
 _THROTTLE_SECONDS = 0.05
-_KEPT_EVENTS = 1000
+_MOST_EVENTS = 1000
 
 
 class SimulatedApi:
-    """Answers calls to the cluster."""
+    """Performs calls on the objects of the cluster."""
 
     def __init__(
         self,
         options: SimulationOptions,
         store: ObjectStore,
-        life: ClusterLife,
-        timeline: Timeline,
+        controller: ClusterController,
+        events: EventQueue,
+        timestamps: Timestamps,
         report: SimulationReport,
     ) -> None:
-        self.events: list[Event] = []
-        self._options, self._store, self._life = options, store, life
-        self._timeline, self._report = timeline, report
-        self._chance = Chance(options.seed)
+        self.written_events: list[Event] = []
+        self._options, self._store, self._controller = options, store, controller
+        self._events, self._timestamps, self._report = events, timestamps, report
+        self._random = SeededRandom(options.seed)
         self._counts: Counter[str] = Counter()
 
     def answer(self, argument: Message) -> ApplyResult:
-        verb, uid = _named(argument)
+        verb, uid = _verb_and_uid(argument)
         self._report.count_call(verb)
         self._counts[f"{verb} {uid}"] += 1
-        # The call's own name decides about its trouble.
+        # The name of the call decides about its faults.
         call = (verb, uid, self._counts[f"{verb} {uid}"])
         failure = self._transport_failure(call)
         if failure is not None:
@@ -73,33 +74,29 @@ class SimulatedApi:
                 return self._reply(call, self._evict(argument))
             case StatusChange():
                 return self._write_status(argument)
-            case Event() if len(self.events) < _KEPT_EVENTS:
-                self.events.append(argument)
+            case Event() if len(self.written_events) < _MOST_EVENTS:
+                self.written_events.append(argument)
         return DONE
 
-    # Trouble.
-
     def _transport_failure(self, call: tuple[str, str, int]) -> ApplyResult | None:
-        trouble = self._options.trouble
-        # Reading is not throttled: nobody could find out what became of anything.
-        if call[0] != "read" and self._strikes(trouble.throttled_calls, "throttle", call):
+        faults = self._options.faults
+        # Reads are not throttled, so that the outcome of a call can always be found out.
+        if call[0] != "read" and self._happens(faults.throttled_calls, "throttle", call):
             seconds = _THROTTLE_SECONDS
             return ApplyResult(
                 ApplyCode.THROTTLED, "too many requests", retry_after_seconds=seconds
             )
-        if self._strikes(trouble.server_errors, "error", call):
-            return ApplyResult(ApplyCode.SERVER_ERROR, "the server is in trouble")
+        if self._happens(faults.server_errors, "error", call):
+            return ApplyResult(ApplyCode.SERVER_ERROR, "the server failed")
         return None
 
     def _reply(self, call: tuple[str, str, int], result: ApplyResult) -> ApplyResult:
-        if self._strikes(self._options.trouble.lost_answers, "lost", call):
+        if self._happens(self._options.faults.lost_answers, "lost", call):
             return ApplyResult(ApplyCode.TIMED_OUT, "the answer was lost")
         return result
 
-    def _strikes(self, rate: float, what: str, call: tuple[str, str, int]) -> bool:
-        return rate > 0 and self._chance.draw(what, *call) < rate
-
-    # Pods.
+    def _happens(self, rate: float, fault: str, call: tuple[str, str, int]) -> bool:
+        return rate > 0 and self._random.draw(fault, *call) < rate
 
     def _bind(self, order: Bind, call: tuple[str, str, int]) -> ApplyResult:
         found = self._store.read(KIND_POD, order.namespace, order.name)
@@ -112,12 +109,12 @@ class SimulatedApi:
             if pod.node_name != order.node:
                 self._report.conflicting_binds += 1
             return ApplyResult(ApplyCode.PLACED, node=pod.node_name, version=found.version)
-        refused = self._strikes(self._options.trouble.refused_binds, "refuse", call)
+        refused = self._happens(self._options.faults.refused_binds, "refuse", call)
         if refused or pod.group_name in self._options.refused_jobs:
             return ApplyResult(ApplyCode.FORBIDDEN, f"pods {pod.name} may not be bound")
         node = self._store.read(KIND_NODE, "", order.node).object
         if node is None:
-            return ApplyResult(ApplyCode.INVALID, f"there is no node {order.node}")
+            return ApplyResult(ApplyCode.INVALID, f"no node {order.node}")
         self._place(pod, node.node, order)
         return DONE
 
@@ -126,7 +123,7 @@ class SimulatedApi:
         placed.pod.node_name = order.node
         placed.pod.annotations.update(order.annotations)
         self._store.put(placed)
-        self._life.pod_was_bound(placed.pod)
+        self._controller.pod_was_bound(placed.pod)
         used: Counter[str] = Counter()
         for other in self._store.pods_on(node.name):
             if other.phase != POD_PHASE_SUCCEEDED:
@@ -140,10 +137,8 @@ class SimulatedApi:
             return ApplyResult(ApplyCode.NOT_FOUND)
         if found.object.pod.uid != order.uid:
             return ApplyResult(ApplyCode.OTHER_UID, version=found.version)
-        self._life.evict(order.uid)
+        self._controller.evict(order.uid)
         return DONE
-
-    # Statuses.
 
     def _write_status(self, change: StatusChange) -> ApplyResult:
         match change.WhichOneof("change"):
@@ -153,7 +148,7 @@ class SimulatedApi:
                 return self._write_queue(change.queue)
             case "pod":
                 return self._write_pod(change.pod)
-        return ApplyResult(ApplyCode.INVALID, "a status of no kind")
+        return ApplyResult(ApplyCode.INVALID, "unknown kind of status")
 
     def _write_group(self, change: PodGroupStatusChange) -> ApplyResult:
         copied = self._store.copy(KIND_POD_GROUP, change.uid)
@@ -185,7 +180,7 @@ class SimulatedApi:
             status=CONDITION_STATUS_FALSE,
             reason=change.reason,
             message=change.message,
-            transition_time=timestamp(self._timeline.now()),
+            transition_time=self._timestamps.at(self._events.second),
         )
         del pod.conditions[:]
         pod.conditions.extend([*others, condition])
@@ -193,8 +188,8 @@ class SimulatedApi:
         return DONE
 
 
-def _named(argument: Message) -> tuple[str, str]:
-    """How a call is counted, and whom it concerns."""
+def _verb_and_uid(argument: Message) -> tuple[str, str]:
+    """The verb and the uid of a call."""
     match argument:
         case Bind():
             return "bind", argument.uid

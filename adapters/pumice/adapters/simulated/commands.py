@@ -14,14 +14,14 @@ from pumice.adapters.runtime.clock import Backoff
 from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.adapters.runtime.options import RuntimeOptions
-from pumice.adapters.simulated.journal import StateError, alone_with
-from pumice.adapters.simulated.options import SimulationOptions, Trouble
+from pumice.adapters.simulated.journal import StateError, locked_state
+from pumice.adapters.simulated.options import FaultRates, SimulationOptions
 from pumice.adapters.simulated.report import SimulationReport
 from pumice.adapters.simulated.run import Simulation
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _DEFAULTS = SimulationOptions()
-# A simulation is short: a core that comes back is to be found soon.
+# A simulation is short, so a restarted core must be found soon.
 _RECONNECT = Backoff(0.05, 0.5)
 
 
@@ -29,15 +29,15 @@ def check_faults(
     context: click.Context, parameter: click.Parameter, words: tuple[str, ...]
 ) -> tuple[str, ...]:
     """For commands that pass the names of faults on to this one."""
-    _read_trouble(context, parameter, words)
+    _read_faults(context, parameter, words)
     return words
 
 
-def _read_trouble(
+def _read_faults(
     _context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]
-) -> Trouble:
+) -> FaultRates:
     try:
-        return Trouble.parse(words)
+        return FaultRates.parse(words)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -109,9 +109,10 @@ def _read_trouble(
     help="File that keeps the cluster over restarts; default: in memory.",
 )
 @click.option(
-    "--trouble",
+    "--fault",
+    "faults",
     multiple=True,
-    callback=_read_trouble,
+    callback=_read_faults,
     help="Fault to inject: all, a name such as lost-answers, or with a rate lost-answers=0.2.",
 )
 @click.option(
@@ -149,7 +150,7 @@ def simulated_command(
     load: float,
     elastic: float,
     state: Path | None,
-    trouble: Trouble,
+    faults: FaultRates,
     refused: tuple[str, ...],
     scheduler_conf: Path | None,
     schedule_period: float,
@@ -177,14 +178,14 @@ def simulated_command(
         arrival_share=arrivals,
         load=load,
         elastic_share=elastic,
-        trouble=trouble,
+        faults=faults,
         refused_jobs=frozenset(refused),
         scheduler_conf=scheduler_conf.read_text(encoding="utf-8") if scheduler_conf else "",
         schedule_period=schedule_period,
     )
     runtime = RuntimeOptions(cluster, adapter_id or cluster, reconnect=_RECONNECT)
     try:
-        with alone_with(state):
+        with locked_state(state):
             report = asyncio.run(
                 _run(
                     lambda: Simulation(open_channel, options, runtime, state=state),
@@ -237,8 +238,8 @@ def _shown(report: SimulationReport) -> str:
         f"jobs      {report.jobs_done} of {report.jobs} done, {report.gangs_whole} gangs whole,"
         f" {report.gangs_short} short, {report.jobs_waiting} waiting",
         f"pods      {report.pods_bound} bound, {report.pods_evicted} evicted",
-        f"nodes     {report.node_deaths} died",
-        f"trouble   {report.conflicting_binds} conflicting binds,"
+        f"nodes     {report.node_failures} failed",
+        f"faults    {report.conflicting_binds} conflicting binds,"
         f" {report.overcommits} overcommitted nodes",
         f"time      {report.simulated_seconds:g} simulated seconds",
         "calls     " + ", ".join(f"{count} {verb}" for verb, count in sorted(report.calls.items())),

@@ -1,7 +1,7 @@
-"""What was asked of a simulated cluster, on disk before anybody is answered.
+"""The journal of calls of a simulated cluster; a call is answered when it is on disk.
 
-A cluster is what its options and its calls made of it, so a process that starts with the journal of
-another one makes the same calls again, at the same simulated seconds, and has the same cluster.
+The options and the calls determine the state of a cluster. A process that starts with the journal
+of another one repeats its calls, at the same simulated seconds, and has the same cluster.
 """
 
 import asyncio
@@ -22,8 +22,9 @@ from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.object_pb2 import ObjectRef
 from pumice.v1.status_pb2 import Event, StatusChange
 
-_FORMAT = "pumice simulated world 1"
-# Every call to the cluster, and how its argument is read back.
+_FORMAT = "pumice simulated cluster 2"
+_START = "start_unix_ms"
+# The types of the calls' arguments.
 CALLS: Mapping[str, type[Message]] = {
     "bind": Bind,
     "evict": Evict,
@@ -31,17 +32,17 @@ CALLS: Mapping[str, type[Message]] = {
     "event": Event,
     "read": ObjectRef,
 }
-# Time passed, and the calendar with it.
-PASSED = ""
+# An entry without a call: the second up to which events have happened.
+TIME = ""
 
 
 class StateError(Exception):
-    """A state file that this cluster cannot go on from."""
+    """A state file from which the cluster cannot be restored."""
 
 
 @contextmanager
-def alone_with(path: Path | None) -> Iterator[None]:
-    """Keeps a state file for this process until it ends, however it ends. Raises StateError."""
+def locked_state(path: Path | None) -> Iterator[None]:
+    """Locks a state file until the process ends. Raises StateError."""
     if path is None:
         yield
         return
@@ -49,16 +50,16 @@ def alone_with(path: Path | None) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StateError(f"another process has {path} open") from None
+            raise StateError(f"{path} is in use by another process") from None
         yield
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One call and its second; without a call, how far time has come."""
+    """A call and its second; without a call, the second up to which events have happened."""
 
     second: float
-    call: str = PASSED
+    call: str = TIME
     argument: Message | None = None
 
     def encode(self) -> bytes:
@@ -69,27 +70,32 @@ class Entry:
     @classmethod
     def decode(cls, line: bytes) -> "Entry":
         second, call, body = json.loads(line)
-        if call == PASSED:
+        if call == TIME:
             return cls(second)
         return cls(second, call, CALLS[call].FromString(base64.b64decode(body)))
 
 
 class Journal(Protocol):
-    """Where calls are written down."""
+    """A log of calls."""
 
-    def past(self) -> Iterator[Entry]: ...
+    start_unix_ms: int
+
+    def entries(self) -> Iterator[Entry]: ...
 
     def write(self, entry: Entry) -> None: ...
 
     async def flushed(self) -> None:
-        """When all that was written is safe."""
+        """Returns when everything written is on disk."""
         ...
 
 
 class NoJournal:
-    """For a cluster that ends with its process."""
+    """No journal: the cluster ends with its process."""
 
-    def past(self) -> Iterator[Entry]:
+    def __init__(self, start_unix_ms: int) -> None:
+        self.start_unix_ms = start_unix_ms
+
+    def entries(self) -> Iterator[Entry]:
         return iter(())
 
     def write(self, entry: Entry) -> None:
@@ -100,26 +106,30 @@ class NoJournal:
 
 
 class FileJournal:
-    """A file to which entries are added; those of the same moment share one write."""
+    """A journal in a file; entries that arrive together share one write."""
 
-    def __init__(self, path: Path, options: SimulationOptions) -> None:
-        """Raises StateError when the file is another cluster's, or none at all."""
+    def __init__(self, path: Path, options: SimulationOptions, start_unix_ms: int) -> None:
+        """Opens the journal, or creates it for a cluster that starts now.
+
+        Raises StateError when the file belongs to another cluster, or is not a journal.
+        """
+        self.start_unix_ms = start_unix_ms
         self._path = path
-        self._past: list[bytes] = []
+        self._lines: list[bytes] = []
         self._waiting: list[bytes] = []
         self._written = self._safe = 0
         self._flush: asyncio.Task[None] | None = None
         if path.exists() and path.stat().st_size:
-            self._open(_header(options))
-        if not self._past:
-            self._append(_header(options))
+            self._open(options)
+        if not self._lines:
+            self._append(_header(options, start_unix_ms))
 
-    def past(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[Entry]:
         try:
-            yield from map(Entry.decode, self._past[1:])
+            yield from map(Entry.decode, self._lines[1:])
         except (ValueError, KeyError) as error:
             raise StateError(f"{self._path} is damaged: {error}") from error
-        self._past.clear()
+        self._lines.clear()
 
     def write(self, entry: Entry) -> None:
         self._waiting.append(entry.encode())
@@ -130,11 +140,11 @@ class FileJournal:
         while self._safe < wanted:
             if self._flush is None:
                 self._flush = asyncio.get_running_loop().create_task(self._flush_waiting())
-            # One who gives up waiting must not take the others' write along.
+            # A caller that is cancelled must not cancel the write of the others.
             await asyncio.shield(self._flush)
 
     async def _flush_waiting(self) -> None:
-        """A failure is for ever: nobody may be answered after it."""
+        """After a failed write no call is answered any more."""
         lines, self._waiting, count = self._waiting, [], self._written
         await asyncio.to_thread(self._append, b"".join(lines))
         self._safe = count
@@ -146,20 +156,27 @@ class FileJournal:
             file.flush()
             os.fdatasync(file.fileno())
 
-    def _open(self, header: bytes) -> None:
+    def _open(self, options: SimulationOptions) -> None:
         data = self._path.read_bytes()
-        # A process that was killed may have left half a line, which nobody was told of.
+        # A killed process can leave an incomplete line; its call was not answered.
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             os.truncate(self._path, len(whole))
-        self._past = whole.splitlines(keepends=True)
-        if self._past and self._past[0] != header:
-            raise StateError(f"{self._path} {_difference(self._past[0], header)}")
+        self._lines = whole.splitlines(keepends=True)
+        if not self._lines:
+            return
+        try:
+            self.start_unix_ms = int(json.loads(self._lines[0])[_START])
+        except (ValueError, KeyError, TypeError):
+            raise StateError(f"{self._path} is not the state of a simulated cluster") from None
+        header = _header(options, self.start_unix_ms)
+        if self._lines[0] != header:
+            raise StateError(f"{self._path} {_difference(self._lines[0], header)}")
 
 
-def _header(options: SimulationOptions) -> bytes:
-    # The one set among the options becomes a list in order.
-    given = {"format": _FORMAT, **asdict(options)}
+def _header(options: SimulationOptions, start_unix_ms: int) -> bytes:
+    # The only set among the options becomes a sorted list.
+    given = {"format": _FORMAT, _START: start_unix_ms, **asdict(options)}
     return json.dumps(given, default=sorted).encode() + b"\n"
 
 

@@ -1,25 +1,25 @@
-"""What became of a simulated cluster, in numbers."""
+"""The figures of a simulated cluster."""
 
 from dataclasses import asdict, dataclass, field
 
 
 @dataclass(slots=True)
 class SimulationReport:
-    """Counts that a demo shows and tests assert on."""
+    """Counts since the start of the cluster."""
 
     jobs: int = 0
     jobs_done: int = 0
-    # Jobs of which, at some time, as many pods were placed as must start together.
+    # Jobs that had their minimum number of pods placed at some time.
     gangs_whole: int = 0
-    # Jobs that hold some places now, but fewer than they need.
+    # Jobs that have some pods placed now, but fewer than their minimum.
     gangs_short: int = 0
     jobs_waiting: int = 0
     pods_bound: int = 0
     pods_evicted: int = 0
-    node_deaths: int = 0
-    # Binds of a pod that was on another node: nobody may ever see one take effect.
+    node_failures: int = 0
+    # Binds of a pod that was on another node; such a bind must never take effect.
     conflicting_binds: int = 0
-    # Binds to a node that had no room left.
+    # Binds that left a node with more requests than it has resources.
     overcommits: int = 0
     simulated_seconds: float = 0.0
     calls: dict[str, int] = field(default_factory=dict)

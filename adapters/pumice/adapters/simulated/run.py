@@ -1,4 +1,4 @@
-"""A simulated cluster and the runtime that serves it, run together until the cluster ends."""
+"""A simulated cluster with its adapter runtime."""
 
 import asyncio
 import contextlib
@@ -9,13 +9,13 @@ from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.epochs import Epochs
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.runner import AdapterRuntime
-from pumice.adapters.simulated.chance import Chance
 from pumice.adapters.simulated.options import SimulationOptions
+from pumice.adapters.simulated.seeded_random import SeededRandom
 from pumice.adapters.simulated.world import SimulatedWorld
 
 
 class Simulation:
-    """One world, one runtime."""
+    """Runs a simulated cluster and its adapter runtime."""
 
     def __init__(
         self,
@@ -36,24 +36,24 @@ class Simulation:
             runtime,
             epochs=epochs,
             clock=self._clock,
-            rng=Chance(simulation.seed).stream("runtime"),
+            rng=SeededRandom(simulation.seed).generator("runtime"),
         )
 
     async def run(self) -> None:
-        """Until the world ends. Raises AdapterError."""
-        life = asyncio.create_task(self.world.live())
+        """Returns when the cluster ends. Raises AdapterError."""
+        cluster = asyncio.create_task(self.world.run())
         cuts = asyncio.create_task(self._cut_streams())
         try:
             await self.runtime.run()
-            # A world that failed ends its watches too; its error must not go unseen.
+            # A cluster that fails ends its watches, too; its error is raised here.
             with contextlib.suppress(asyncio.CancelledError):
-                await life
+                await cluster
         finally:
-            await end_tasks(life, cuts)
+            await end_tasks(cluster, cuts)
 
     async def _cut_streams(self) -> None:
-        every = self._options.trouble.broken_streams
-        rng = Chance(self._options.seed).stream("cuts")
-        while every:
-            await self._clock.sleep(every * rng.uniform(0.5, 1.5) / self._options.speed)
+        interval = self._options.faults.broken_streams
+        rng = SeededRandom(self._options.seed).generator("cuts")
+        while interval:
+            await self._clock.sleep(interval * rng.uniform(0.5, 1.5) / self._options.speed)
             self.runtime.cut()

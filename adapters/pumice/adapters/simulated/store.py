@@ -1,4 +1,4 @@
-"""The objects of a simulated cluster, by name, and those who watch them."""
+"""The objects of a simulated cluster, and watches of them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
@@ -10,7 +10,7 @@ from pumice.v1.pod_pb2 import Pod
 
 
 class ObjectStore:
-    """What an API server would hold. Messages in it are replaced, never changed."""
+    """Objects by kind and uid. A change replaces a message; no message is modified."""
 
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, ClusterObject] = {}
@@ -22,27 +22,27 @@ class ObjectStore:
         self._is_closed = False
 
     def put(self, cluster_object: ClusterObject) -> None:
-        who = identity(cluster_object)
-        key = (who.kind, who.uid)
+        found = identity(cluster_object)
+        key = (found.kind, found.uid)
         self._version += 1
-        self._leave_node(self._objects.get(key))
+        self._remove_from_node(self._objects.get(key))
         self._objects[key] = cluster_object
-        if who.kind == KIND_POD and cluster_object.pod.node_name:
-            self._pods_on.setdefault(cluster_object.pod.node_name, set()).add(who.uid)
-        self._names[who.kind, who.namespace, who.name] = who.uid
+        if found.kind == KIND_POD and cluster_object.pod.node_name:
+            self._pods_on.setdefault(cluster_object.pod.node_name, set()).add(found.uid)
+        self._names[found.kind, found.namespace, found.name] = found.uid
         self._versions[key] = self._version
-        self._tell(ObjectSeen(cluster_object))
+        self._notify(ObjectSeen(cluster_object))
 
     def remove(self, kind: KindNumber, uid: str) -> None:
         removed = self._objects.pop((kind, uid), None)
         if removed is None:
             return
         del self._versions[kind, uid]
-        self._leave_node(removed)
-        who = identity(removed)
-        if self._names.get((kind, who.namespace, who.name)) == uid:
-            del self._names[kind, who.namespace, who.name]
-        self._tell(ObjectGone(kind, uid))
+        self._remove_from_node(removed)
+        found = identity(removed)
+        if self._names.get((kind, found.namespace, found.name)) == uid:
+            del self._names[kind, found.namespace, found.name]
+        self._notify(ObjectGone(kind, uid))
 
     def get(self, kind: KindNumber, uid: str) -> ClusterObject | None:
         return self._objects.get((kind, uid))
@@ -54,7 +54,7 @@ class ObjectStore:
         return Reading(self._objects[kind, uid], str(self._versions[kind, uid]))
 
     def copy(self, kind: KindNumber, uid: str) -> ClusterObject | None:
-        """To be changed and put back."""
+        """A copy to modify and put back."""
         held = self._objects.get((kind, uid))
         if held is None:
             return None
@@ -66,11 +66,11 @@ class ObjectStore:
         return (held for key, held in self._objects.items() if key[0] == kind)
 
     def pods_on(self, node: str) -> list[Pod]:
-        """By uid."""
+        """The pods of a node, in the order of their uids."""
         return [self._objects[KIND_POD, uid].pod for uid in sorted(self._pods_on.get(node, ()))]
 
     async def watch(self, *first: WorldEvent) -> AsyncGenerator[WorldEvent]:
-        """Some events, all objects, Synced, and every change until the store is closed."""
+        """The given events, all objects, Synced, and every change until the store is closed."""
         changes: asyncio.Queue[WorldEvent | None] = asyncio.Queue()
         present = [ObjectSeen(held) for held in self._objects.values()]
         self._watchers.append(changes)
@@ -90,10 +90,10 @@ class ObjectStore:
         for watcher in self._watchers:
             watcher.put_nowait(None)
 
-    def _leave_node(self, held: ClusterObject | None) -> None:
+    def _remove_from_node(self, held: ClusterObject | None) -> None:
         if held is not None and held.pod.node_name:
             self._pods_on[held.pod.node_name].discard(held.pod.uid)
 
-    def _tell(self, event: WorldEvent) -> None:
+    def _notify(self, event: WorldEvent) -> None:
         for watcher in self._watchers:
             watcher.put_nowait(event)

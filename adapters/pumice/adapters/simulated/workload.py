@@ -1,17 +1,18 @@
-"""The jobs of a simulated cluster: planned from the seed, made as wire messages."""
+"""The jobs of a simulated cluster: planned from the seed, and as messages of the protocol."""
 
 import hashlib
 import random
 from dataclasses import dataclass, replace
 
-from pumice.adapters.simulated.furniture import (
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from pumice.adapters.simulated.cluster_objects import (
     GIB,
     GPU,
     NAMESPACE,
     PRIORITY_CLASSES,
     QUEUES,
     shape_of,
-    timestamp,
 )
 from pumice.adapters.simulated.options import SimulationOptions
 from pumice.v1.group_pb2 import POD_GROUP_PHASE_PENDING, PodGroup, PodGroupStatus
@@ -26,7 +27,7 @@ ROLE = "worker"
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """A gang: when it comes, what it asks for, how long it runs."""
+    """A gang: its arrival, its requests and the length of its run."""
 
     name: str
     arrival: float
@@ -51,7 +52,7 @@ class JobPlan:
 
 
 def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
-    """By arrival."""
+    """The jobs in the order of their arrival."""
     shapes = [shape_of(number) for number in range(options.nodes)]
     total_cpu = sum(shape.milli_cpu for shape in shapes)
     total_gpus = sum(shape.gpus for shape in shapes)
@@ -60,7 +61,7 @@ def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
     plans = []
     for number, arrival in enumerate(arrivals):
         queue = rng.choice(tuple(QUEUES))
-        # A gang that is larger than its queue's share could wait for ever.
+        # A gang that is larger than its queue's share could wait without end.
         share = QUEUES[queue] / sum(QUEUES.values())
         pods = rng.choices((1, 2, 4, 8, 16), (2, 4, 4, 3, 1))[0]
         milli_cpu = rng.choice((500, 1000, 2000, 4000))
@@ -84,11 +85,11 @@ def plan_jobs(options: SimulationOptions, rng: random.Random) -> list[JobPlan]:
                 gpus=gpus,
             )
         )
-    return _stretched(plans, options.load * total_cpu * last_arrival, last_arrival / 3)
+    return _with_load(plans, options.load * total_cpu * last_arrival, last_arrival / 3)
 
 
-def _stretched(plans: list[JobPlan], work: float, longest: float) -> list[JobPlan]:
-    """The same jobs with runs that come to so much work together, none of them too long."""
+def _with_load(plans: list[JobPlan], work: float, longest: float) -> list[JobPlan]:
+    """The jobs with runs scaled to this amount of work in total; no run is over the longest."""
     planned = sum(plan.pods * plan.milli_cpu * plan.run_seconds for plan in plans)
     if not work or not planned:
         return plans
@@ -96,13 +97,13 @@ def _stretched(plans: list[JobPlan], work: float, longest: float) -> list[JobPla
     return [replace(plan, run_seconds=min(longest, factor * plan.run_seconds)) for plan in plans]
 
 
-def pod_group(plan: JobPlan) -> ClusterObject:
+def pod_group(plan: JobPlan, creation_time: Timestamp) -> ClusterObject:
     needed = {name: plan.min_member * amount for name, amount in plan.requests().items()}
     group = PodGroup(
-        uid=f"group.{plan.name}",
+        uid=group_uid(plan),
         namespace=NAMESPACE,
         name=plan.name,
-        creation_time=timestamp(plan.arrival),
+        creation_time=creation_time,
         queue=plan.queue,
         min_member=plan.min_member,
         min_task_member={ROLE: plan.min_member},
@@ -114,8 +115,12 @@ def pod_group(plan: JobPlan) -> ClusterObject:
     return ClusterObject(pod_group=group)
 
 
+def group_uid(plan: JobPlan) -> str:
+    return f"group.{plan.name}"
+
+
 def spec_hash(group: PodGroup) -> str:
-    """Over what scheduling reads, never over the status."""
+    """A hash of the fields that scheduling reads, without the status."""
     read = PodGroup()
     read.CopyFrom(group)
     for field in ("uid", "creation_time", "status", "spec_hash"):
@@ -128,8 +133,8 @@ def pod_name(plan: JobPlan, index: int) -> str:
     return f"{plan.name}-{ROLE}-{index}"
 
 
-def pod(plan: JobPlan, index: int, life: int, second: float) -> ClusterObject:
-    """A pod in its nth life: one that was evicted comes back with its name and another uid."""
+def pod(plan: JobPlan, index: int, generation: int, creation_time: Timestamp) -> ClusterObject:
+    """A pod; one that replaces an evicted pod has the same name and, as another generation, another uid."""
     name = pod_name(plan, index)
     spec = PodSpec(
         requests=plan.requests(),
@@ -142,11 +147,11 @@ def pod(plan: JobPlan, index: int, life: int, second: float) -> ClusterObject:
     )
     return ClusterObject(
         pod=Pod(
-            uid=f"{name}.{life}",
+            uid=f"{name}.{generation}",
             namespace=NAMESPACE,
             name=name,
             spec=spec,
-            creation_time=timestamp(second),
+            creation_time=creation_time,
             labels={"job": plan.name},
             annotations={GROUP_ANNOTATION: plan.name, ROLE_ANNOTATION: ROLE},
             phase=POD_PHASE_PENDING,

@@ -1,4 +1,4 @@
-"""The simulated cluster as a World. It outlives the runtime that serves it, as a real one would."""
+"""The simulated cluster as a World."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -18,13 +18,14 @@ from pumice.adapters.runtime.world import (
     WorldEvent,
 )
 from pumice.adapters.simulated.api import SimulatedApi
-from pumice.adapters.simulated.hands import SimulatedHands
+from pumice.adapters.simulated.calls import SimulatedCalls
+from pumice.adapters.simulated.controller import ClusterController
+from pumice.adapters.simulated.event_queue import EventQueue
 from pumice.adapters.simulated.journal import Entry, FileJournal, Journal, NoJournal
-from pumice.adapters.simulated.life import ClusterLife
 from pumice.adapters.simulated.options import SimulationOptions
 from pumice.adapters.simulated.report import SimulationReport
 from pumice.adapters.simulated.store import ObjectStore
-from pumice.adapters.simulated.timeline import Timeline
+from pumice.adapters.simulated.timestamps import Timestamps
 from pumice.v1.cluster_service_pb2 import CAPABILITY_EVICT, Capability
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.object_pb2 import KIND_POD, ObjectRef
@@ -32,10 +33,10 @@ from pumice.v1.status_pb2 import Event
 
 
 class SimulatedWorld:
-    """A seeded cluster. Run `live` beside whoever watches it.
+    """A cluster that depends on its options and on the calls of the runtime.
 
-    With a state file it outlives its process too: whoever starts with the file goes on where the
-    cluster was. Raises StateError for a file that it cannot go on from.
+    With a state file the cluster survives its process. Raises StateError for a file from which it
+    cannot be restored.
     """
 
     def __init__(
@@ -45,68 +46,71 @@ class SimulatedWorld:
         clock = clock or SystemClock()
         self._report = SimulationReport()
         self.store = ObjectStore()
-        self.timeline = Timeline(clock, options.speed)
-        self._life = ClusterLife(options, self.store, self.timeline, self._report)
-        self._api = SimulatedApi(options, self.store, self._life, self.timeline, self._report)
-        self._journal: Journal = NoJournal() if state is None else FileJournal(state, options)
-        self._hands = SimulatedHands(options, clock, self._perform, self._journal.flushed)
-        self._life.begin()
-        for entry in self._journal.past():
-            self.timeline.catch_up(entry.second)
+        self.event_queue = EventQueue(clock, options.speed)
+        now_ms = clock.unix_ms()
+        self._journal: Journal = (
+            NoJournal(now_ms) if state is None else FileJournal(state, options, now_ms)
+        )
+        self.timestamps = Timestamps(self._journal.start_unix_ms, options.speed)
+        shared = (self.event_queue, self.timestamps)
+        self._controller = ClusterController(options, self.store, *shared, self._report)
+        self._api = SimulatedApi(options, self.store, self._controller, *shared, self._report)
+        self._calls = SimulatedCalls(options, clock, self._perform, self._journal.flushed)
+        self._controller.begin()
+        for entry in self._journal.entries():
+            self.event_queue.run_until(entry.second)
             if entry.argument is not None:
                 self._api.answer(entry.argument)
-        self.timeline.go_on()
+        self.event_queue.resume()
 
-    async def live(self) -> None:
-        """Moves on until all jobs are done or the time is up; then every watch ends."""
+    async def run(self) -> None:
+        """Handles events until all jobs are done or the time is up; then every watch ends."""
         try:
-            await self.timeline.run(lambda: self._life.is_over, self._note_time)
+            await self.event_queue.run(lambda: self._controller.is_over, self._write_time)
         finally:
             self.store.close()
 
-    async def settled(self) -> None:
-        """When all that happened until now would survive the process."""
+    async def flushed(self) -> None:
+        """Returns when the state of the cluster is on disk."""
         await self._journal.flushed()
 
     def report(self) -> SimulationReport:
-        return self._life.close_report()
+        return self._controller.current_report()
 
     @property
     def events(self) -> list[Event]:
-        """The first events that were written, for tests and demonstrations."""
-        return self._api.events
+        """The first events that were written."""
+        return self._api.written_events
 
     def _perform(self, call: str, argument: Message) -> ApplyResult:
-        second = self.timeline.present()
-        self.timeline.catch_up(second)
+        second = self.event_queue.clock_second()
+        self.event_queue.run_until(second)
         self._journal.write(Entry(second, call, argument))
         return self._api.answer(argument)
 
-    def _note_time(self) -> None:
-        self._journal.write(Entry(self.timeline.now()))
-
-    # The World protocol.
+    def _write_time(self) -> None:
+        self._journal.write(Entry(self.event_queue.second))
 
     @property
     def capabilities(self) -> Sequence[Capability.ValueType]:
         return (CAPABILITY_EVICT,)
 
     @property
-    def binder(self) -> SimulatedHands:
-        return self._hands
+    def binder(self) -> SimulatedCalls:
+        return self._calls
 
     @property
-    def evictor(self) -> SimulatedHands:
-        return self._hands
+    def evictor(self) -> SimulatedCalls:
+        return self._calls
 
     @property
-    def status_updater(self) -> SimulatedHands:
-        return self._hands
+    def status_updater(self) -> SimulatedCalls:
+        return self._calls
 
     async def watch(self) -> AsyncGenerator[WorldEvent]:
         async with aclosing(self.store.watch(ConfigurationSeen(self._configuration()))) as events:
             async for event in events:
-                # Nobody may see what a restart could take back.
+                # A restart must not undo what a watcher has seen.
                 await self._journal.flushed()
                 yield event
 
@@ -117,7 +121,7 @@ class SimulatedWorld:
         found = self.store.read(kind, namespace, name)
         uid = "" if found.object is None else identity(found.object).uid
         if self._perform("read", ObjectRef(kind=kind, uid=uid)).code is not ApplyCode.DONE:
-            raise ReadError("the server is in trouble")
+            raise ReadError("the server failed")
         found = self.store.read(kind, namespace, name)
         await self._journal.flushed()
         return found

@@ -36,7 +36,8 @@ _INTERRUPTED = 130
     help="Longest duration.",
 )
 @click.option(
-    "--trouble",
+    "--fault",
+    "faults",
     multiple=True,
     callback=check_faults,
     help="Fault to inject, as for the simulated adapter.",
@@ -56,7 +57,7 @@ def demo_command(
     nodes: int,
     jobs: int,
     seconds: float,
-    trouble: tuple[str, ...],
+    faults: tuple[str, ...],
     record: Path | None,
     keep: bool,
     as_json: bool,
@@ -69,7 +70,7 @@ def demo_command(
     """
     if record is not None:
         _check_name(record)
-    scenario = DemoScenario(seed, nodes, jobs, seconds, trouble, record, keep)
+    scenario = DemoScenario(seed, nodes, jobs, seconds, faults, record, keep)
     with tempfile.TemporaryDirectory(prefix="pumice-demo-") as name:
         folder = Path(name)
         run = DemoRun(

@@ -47,7 +47,7 @@ class DemoScenario:
     jobs: int
     # The cluster ends when its jobs are done, at the latest after this time.
     seconds: float
-    trouble: Sequence[str]
+    faults: Sequence[str]
     # File for a recording of the core; None: no recording.
     record: Path | None = None
     # The cluster does not end by itself.
@@ -79,7 +79,13 @@ class DemoScenario:
         }
         words = [f"--{name}={value}" for name, value in options.items()]
         flags = ["--json", *(["--keep"] if self.keep else [])]
-        return ["adapter", "simulated", *flags, *words, *(f"--trouble={t}" for t in self.trouble)]
+        return [
+            "adapter",
+            "simulated",
+            *flags,
+            *words,
+            *(f"--fault={fault}" for fault in self.faults),
+        ]
 
 
 def socket_address(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Binder, evictor and status updater of a simulated cluster: calls that take their time."""
+"""Binder, evictor and status updater of a simulated cluster."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,14 +6,14 @@ from google.protobuf.message import Message
 
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.world import ApplyResult
-from pumice.adapters.simulated.chance import Chance
 from pumice.adapters.simulated.options import SimulationOptions
+from pumice.adapters.simulated.seeded_random import SeededRandom
 from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.status_pb2 import Event, StatusChange
 
 
-class SimulatedHands:
-    """Carries calls to the cluster, and answers back when they cannot be lost any more."""
+class SimulatedCalls:
+    """Calls of the simulated API server, with their latency. Answers come when they are durable."""
 
     def __init__(
         self,
@@ -24,13 +24,13 @@ class SimulatedHands:
     ) -> None:
         self._options, self._clock = options, clock
         self._perform, self._flushed = perform, flushed
-        self._chance = Chance(options.seed)
+        self._random = SeededRandom(options.seed)
         self._binds = 0
 
     async def bind(self, order: Bind) -> ApplyResult:
         self._binds += 1
-        rate = self._options.trouble.slow_binds
-        is_slow = rate > 0 and self._chance.draw("slow", order.uid, self._binds) < rate
+        rate = self._options.faults.slow_binds
+        is_slow = rate > 0 and self._random.draw("slow", order.uid, self._binds) < rate
         return await self._call("bind", order, is_slow=is_slow)
 
     async def evict(self, order: Evict) -> ApplyResult:

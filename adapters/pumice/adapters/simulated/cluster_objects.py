@@ -1,4 +1,4 @@
-"""Nodes, queues and priority classes of a simulated cluster, as wire messages."""
+"""Nodes, queues and priority classes of a simulated cluster, as messages of the protocol."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,15 +11,13 @@ from pumice.v1.object_pb2 import ClusterObject
 
 GPU: Final = "nvidia.com/gpu"
 GIB: Final = 1 << 30
-# Midnight of 1 January 2026; simulated seconds count from here.
-BEGIN_NS: Final = 1_767_225_600 * 10**9
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 NAMESPACE: Final = "simulated"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """One type of machine."""
+    """A type of node."""
 
     name: str
     milli_cpu: int
@@ -40,11 +38,6 @@ QUEUES: Final = {"research": 3, "production": 2, "default": 1}
 PRIORITY_CLASSES: Final = {"low": 10, "normal": 100, "high": 1000}
 
 
-def timestamp(second: float) -> Timestamp:
-    seconds, nanos = divmod(BEGIN_NS + int(second * 1e9), 1_000_000_000)
-    return Timestamp(seconds=seconds, nanos=nanos)
-
-
 def node_name(number: int) -> str:
     return f"node-{number:04d}"
 
@@ -53,8 +46,8 @@ def shape_of(number: int) -> NodeShape:
     return SHAPES[number % len(SHAPES)]
 
 
-def node(number: int, life: int, second: float) -> ClusterObject:
-    """A node in its nth life: one that died and came back has the name, but another uid."""
+def node(number: int, generation: int, creation_time: Timestamp) -> ClusterObject:
+    """A node; one that fails and returns has the same name and, as another generation, another uid."""
     shape, name = shape_of(number), node_name(number)
     amounts = {"cpu": shape.milli_cpu, "memory": shape.memory_bytes, "pods": 110}
     if shape.gpus:
@@ -66,9 +59,9 @@ def node(number: int, life: int, second: float) -> ClusterObject:
     }
     return ClusterObject(
         node=Node(
-            uid=f"{name}.{life}",
+            uid=f"{name}.{generation}",
             name=name,
-            creation_time=timestamp(second),
+            creation_time=creation_time,
             labels=labels,
             allocatable=amounts,
             capacity=amounts,
@@ -76,12 +69,12 @@ def node(number: int, life: int, second: float) -> ClusterObject:
     )
 
 
-def queues() -> list[ClusterObject]:
-    # Volcano makes a root queue, so there is one.
+def queues(creation_time: Timestamp) -> list[ClusterObject]:
+    # Volcano creates a root queue.
     root = Queue(
         uid="queue.root",
         name="root",
-        creation_time=timestamp(0),
+        creation_time=creation_time,
         weight=1,
         reclaimable=False,
         state=QUEUE_STATE_OPEN,
@@ -91,7 +84,7 @@ def queues() -> list[ClusterObject]:
         queue = Queue(
             uid=f"queue.{name}",
             name=name,
-            creation_time=timestamp(0),
+            creation_time=creation_time,
             weight=weight,
             reclaimable=True,
             state=QUEUE_STATE_OPEN,

@@ -37,8 +37,12 @@ def published(name: str) -> tuple[str, str]:
 def test_compose_refers_to_what_it_defines() -> None:
     wanted = {name for service in SERVICES.values() for name in service.get("depends_on", [])}
     assert wanted <= set(SERVICES)
-    builds = [service["build"] for service in SERVICES.values() if "build" in service]
-    assert [build["dockerfile"] for build in builds] == ["Containerfile"]
+
+
+def test_every_service_is_built_here_and_pulled_from_nowhere() -> None:
+    for service in SERVICES.values():
+        assert service["build"] == {"context": ".", "dockerfile": "Containerfile"}
+        assert service["image"] == "pumice"
 
 
 def test_the_core_is_published_where_the_command_looks_and_nowhere_else() -> None:

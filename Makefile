@@ -1,4 +1,4 @@
-# The doors of the repository. Each target makes the environment it needs on a fresh machine.
+# Every command of the repository. Each target makes the environment that it needs on a fresh machine.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -9,13 +9,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-# What `make test` passes to pytest, e.g. `make test PYTEST_ARGS='tests/core -k gang' WORKERS=0`.
+# Arguments of pytest in `make test`, e.g. `make test PYTEST_ARGS='tests/core -k gang' WORKERS=0`.
 WORKERS ?= 2
 PYTEST_ARGS ?=
-# What `make demo` and `make bench` pass on.
+# Arguments of `pumice demo` and `pumice bench`.
 DEMO_ARGS ?=
 BENCH_ARGS ?=
-# Where `make bench` keeps what was printed, where it puts its page, and the day on it.
+# The file for the output of `make bench`, the folder of its page, and the date on the page.
 BENCH_LINES ?= .cache/bench/lines.jsonl
 BENCH_INTO ?= docs/reference
 BENCH_DATE ?= $(shell date +%F)
@@ -27,9 +27,8 @@ IMAGE_ARGS ?=
 # The protocol as it was last released or landed: `buf breaking` compares with it.
 BASELINE := proto/v1.binpb
 
-# The environment is made again only when the pins, what pyproject.toml says about dependencies
-# and packaging (all above its tool settings), or what is compiled change; a touched file is no
-# reason.
+# The environment is made again only when the content of the pins, of pyproject.toml above its tool
+# settings, or of the compiled files changes. Their times do not count.
 COMPILED := hatch_build.py server/pumice/core/kernel/_rows.c
 ENV_ID := $(shell sed '/^\[tool\.ruff/,$$d' pyproject.toml | cat - constraints.txt $(COMPILED) | cksum | cut -d' ' -f1)
 STAMP := $(VENV)/.made-$(ENV_ID)
@@ -41,7 +40,7 @@ help:  ## Lists the targets.
 
 env: $(STAMP)  ## Makes .venv with everything pinned in constraints.txt.
 
-# The lock lets several makes share one environment.
+# The lock lets several runs of make share one environment.
 $(STAMP):
 	@mkdir -p $(VENV)
 	@exec 9>$(VENV)/.lock; if command -v flock >/dev/null; then flock 9; fi; \
@@ -52,7 +51,7 @@ $(STAMP):
 	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'; \
 	rm -f $(VENV)/.made-*; touch $(STAMP)
 
-demo: env  ## Runs core and simulated cluster as two processes over gRPC; ends by itself.
+demo: env  ## Runs a core and a simulated cluster as two processes over gRPC, for half a minute.
 	@$(BIN)/pumice demo $(DEMO_ARGS)
 
 test: env  ## Runs every test.
@@ -64,8 +63,8 @@ controlplane: env  ## Builds kube-apiserver, etcd and kubectl for the tests, int
 
 check: lint types imports wire docs  ## Runs every static check.
 
-# Without arguments everything is measured, and the page about speed is made from what was printed.
-# The end-to-end run has a control plane of its own, as the tests have; without Go it is left out.
+# Without arguments everything is measured, and the page about speed is made from the output. The
+# end-to-end benchmark starts its own control plane, as the tests do; without Go it is skipped.
 bench: env  ## Measures; prints one JSON line a result, and writes docs/reference/speed.md.
 	@case '$(BENCH_ARGS)' in \
 	  '') mkdir -p $(dir $(BENCH_LINES)); \
@@ -76,7 +75,7 @@ bench: env  ## Measures; prints one JSON line a result, and writes docs/referenc
 	  *) $(BIN)/pumice bench $(BENCH_ARGS);; \
 	esac
 
-soak: env  ## A million changes through the watching code: memory stays flat, digests agree.
+soak: env  ## Sends a million changes through the adapter's watches; checks memory and digests.
 	@$(BIN)/python -m tests.soak.watching $(SOAK_ARGS)
 
 docs: env  ## Builds the documentation strictly, into site/.
@@ -99,7 +98,7 @@ types: env  ## Checks types with mypy, strictly.
 	@echo "types: mypy"
 	@$(BIN)/mypy
 
-imports: env  ## Checks who imports whom.
+imports: env  ## Checks which package imports which.
 	@echo "imports: import-linter"
 	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 
@@ -111,7 +110,7 @@ define GENERATE
 	  proto/pumice/v1/*.proto
 endef
 
-# A protocol file that was deleted takes its stubs with it.
+# The stubs of a deleted protocol file are deleted too.
 gen: env  ## Generates the stubs beside the protocol files.
 	@mkdir -p .cache; out=$$(mktemp -d .cache/gen.XXXXXX); trap 'rm -rf "$$out"' EXIT; \
 	$(call GENERATE,"$$out"); \
@@ -140,5 +139,5 @@ baseline: env breaking  ## Adds what is new in the protocol to the baseline of `
 	@$(BIN)/buf build --exclude-source-info --output $(BASELINE)
 	@echo "wrote $(BASELINE)"
 
-clean:  ## Removes what the other targets made, the environment too.
+clean:  ## Removes the output of the other targets, and the environment.
 	@rm -rf $(VENV) .cache .hypothesis .ruff_cache site build dist

@@ -1,6 +1,6 @@
 """kube-apiserver, etcd and kubectl, built once from the module registry into the user's cache.
 
-`python -m tests.controlplane.binaries` builds them and says where they are.
+`python -m tests.controlplane.binaries` builds them and prints their paths.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MODULES = Path(__file__).parent
-# About eight minutes of one core from nothing; seconds when Go has it in its own cache.
+# About eight CPU minutes without a cache; seconds when Go has the packages in its cache.
 _BUILD_SECONDS = 1500
 
 
 class BuildError(Exception):
-    """A program could not be built; the text says what Go said."""
+    """A program could not be built; the text has the output of Go."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of somebody else's that tests run: a module that pins it, and its package."""
+    """A third-party program that tests run: the module that pins it, and its package."""
 
     name: str
     version: str
@@ -36,7 +36,7 @@ class Program:
 
     @property
     def path(self) -> Path:
-        """Where it is, or will be: the folder names all that it is made from."""
+        """The path of the built program. The name of its folder depends on all sources."""
         digest = hashlib.sha256()
         for part in ("go.mod", "go.sum", "main.go"):
             if (self.module / part).is_file():
@@ -59,7 +59,7 @@ def cache_folder() -> Path:
 
 
 def why_not() -> str | None:
-    """Why the programs cannot be had here; None: they can."""
+    """Why the programs cannot be built here; None: they can."""
     if all(program.path.is_file() for program in PROGRAMS) or shutil.which("go"):
         return None
     return "Go is not installed, so kube-apiserver, etcd and kubectl cannot be built"
@@ -70,7 +70,7 @@ def are_built() -> bool:
 
 
 def build(program: Program) -> Path:
-    """The program, built if need be; others who want it wait meanwhile. Raises BuildError."""
+    """Builds the program unless it is built; other processes wait meanwhile. Raises BuildError."""
     path = program.path
     if path.is_file():
         return path
@@ -88,7 +88,7 @@ def _go_build(program: Program, path: Path) -> None:
         done = subprocess.run(
             [*command, program.package],
             cwd=program.module,
-            # A module of its own, whatever workspace surrounds it.
+            # The module is independent of any workspace around it.
             env={**os.environ, "GOWORK": "off"},
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""The shipped manifests, and applying them as an administrator would."""
+"""Applies the manifests of deploy/ as an administrator would."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def apply_all(client: Client) -> None:
 
 
 async def apply_crds(client: Client) -> None:
-    """Returns when what they define is served."""
+    """Returns when the API server serves the resources."""
     for path in CRDS:
         for body in documents(path):
             await client.apply(body)

@@ -1,4 +1,4 @@
-"""A real kube-apiserver and etcd on free ports of this machine, for as long as somebody needs them."""
+"""Starts and stops a real kube-apiserver and etcd on free ports of this machine."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.controlplane.guard import GUARD
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0
-# No controller manager is there to take away what these put on objects.
+# These put taints and finalizers on objects, which only a controller manager would remove.
 _UNWANTED_PLUGINS = "ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"
 
 
 class NotReadyError(Exception):
-    """A server did not come up; the text ends with what it said."""
+    """A server did not become ready; the text ends with its output."""
 
 
 class ControlPlane:
-    """The two servers, the files they use, and ways to stop and start them."""
+    """The two servers and their files."""
 
     def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class ControlPlane:
         self._wait_until_ready(self._apiserver)
 
     def stop_apiserver(self) -> None:
-        # Killed, not asked: it would wait for its watches to end.
+        # SIGKILL, because on SIGTERM it waits for its watches to end.
         _end(self._apiserver, kill=True)
         self._apiserver = None
 
@@ -132,7 +132,7 @@ def running(folder: Path, options: Sequence[str] = ()) -> Iterator[ControlPlane]
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody had a moment ago."""
+    """Ports that were free a moment ago."""
     held = [socket() for _ in range(count)]
     try:
         for one in held:

@@ -1,4 +1,4 @@
-"""The scheduler as users run it: a core and adapters, processes that tests may kill."""
+"""The scheduler as users run it: a core and adapters, as processes that tests may kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Child:
 
     log: Path
     process: subprocess.Popen[bytes]
-    # By whoever started it, so that it is no surprise.
+    # Whether the test ended it.
     was_ended: bool = False
 
     @classmethod
@@ -40,7 +40,7 @@ class Child:
         return self.log.read_text(errors="replace")
 
     def kill(self) -> None:
-        """Without a word."""
+        """Sends SIGKILL."""
         self.was_ended = True
         self.process.kill()
         self.process.wait(_END_SECONDS)
@@ -52,7 +52,7 @@ class Child:
         self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> int:
-        """As a user would; the exit code."""
+        """Sends SIGTERM, and returns the exit code."""
         self.was_ended = True
         if self.process.poll() is None:
             self.process.terminate()
@@ -105,7 +105,7 @@ class Scheduler:
         return child
 
     def stop(self) -> None:
-        # The adapters first: they have something to say to the core.
+        # Adapters end before their core, because they report outcomes to it.
         for child in reversed(self.children):
             if child.process.poll() is None:
                 child.resume()

@@ -72,6 +72,8 @@ class Session:
         self.outbox = Outbox(self)
         self.events: list[Event] = []
         self.reasons: dict[str, list[Reason]] = {}
+        # Why no queue gets anything; empty: they do.
+        self.queue_fault = ""
         # Conditions of PodGroups as they shall be, where a plugin changed them.
         self.conditions: dict[str, tuple[PodGroupCondition, ...]] = {}
         self.work: dict[str, int] = {}

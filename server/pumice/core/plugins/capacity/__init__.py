@@ -22,7 +22,7 @@ from pumice.core.plugins.capacity.accounts import (
 )
 from pumice.core.plugins.capacity.gates import FEATURE_GATE, GateReservations, is_marked
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
-from pumice.core.plugins.capacity.tree import tree_accounts
+from pumice.core.plugins.capacity.tree import tree_accounts, tree_fault
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
 from pumice.core.session.policies import AllocatableCount, VictimRule
 from pumice.core.session.queues import TrialAmounts
@@ -64,6 +64,8 @@ class CapacityPlugin:
             self._gates = GateReservations.of(session)
         accounts = tree_accounts(session) if self._is_tree else flat_accounts(session)
         self._accounts = accounts
+        if accounts is None:
+            session.queue_fault = tree_fault(session)
         # What people are shown of queues; copied, since accounts here know more.
         session.accounts = {**(accounts or {})}
         self._reclaiming = Reclaiming(session, accounts or {}, self._levels)

@@ -101,3 +101,24 @@ def _inherit(capability: Resources, above: Resources) -> None:
         capability.memory = above.memory
     for name, amount in above.scalars.items():
         capability.scalars.setdefault(name, amount)
+
+
+def tree_fault(session: Session) -> str:
+    """Why the queues form no tree that can be used, so that nothing is scheduled."""
+    name, fault = _fault(session)
+    return f"the queues form no tree: queue {name}: {fault}, so nothing is scheduled"
+
+
+def _fault(session: Session) -> tuple[str, str]:
+    queues = session.queues
+    if ROOT not in queues:
+        return ROOT, "it does not exist"
+    parents = {}
+    for name, queue in queues.items():
+        if name != ROOT:
+            parent = queue.parent or ROOT
+            if parent not in queues:
+                return name, f"its parent {parent} does not exist"
+            parents[parent] = name
+    busy = sorted({job.queue for job in session.jobs.values()} & parents.keys())
+    return busy[0], f"it has jobs and a child queue ({parents[busy[0]]})"

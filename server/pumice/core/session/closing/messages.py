@@ -24,6 +24,9 @@ def wait_text(session: Session, job: Job) -> str:
 
 
 def reasons_text(session: Session, job: Job) -> str:
+    """What Volcano has no words for; mostly empty."""
+    if session.queue_fault and not job.is_ready:
+        return session.queue_fault
     reasons = session.reasons.get(job.id)
     return added_text(reasons) if reasons else ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pumice.core.cache.jobs import Job
 from pumice.core.decisions import Event, PodGroupStatusChanged, StatusChange, Wait
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
@@ -31,14 +32,22 @@ def waits_of(session: Session) -> tuple[Wait, ...]:
     """Why jobs wait, those included that no session looks at because their queue is not there."""
     found = {id_: Wait(id_, tuple(reasons)) for id_, reasons in session.reasons.items()}
     found |= session.waiting.room.waits
-    if len(session.jobs) < len(session.cache.jobs):
-        for id_, job in session.cache.jobs.items():
-            if job.group is None or job.queue in session.queues:
-                continue
-            if job.index.pending or not len(job.index):
-                missing = Reason("core", ReasonCode.QUEUE_MISSING, subjects=(job.queue,))
-                found[id_] = Wait(id_, (missing,))
+    found |= {job.id: Wait(job.id, (reason,)) for job, reason in jobs_without_queue(session)}
     return tuple([found[id_] for id_ in sorted(found)])
+
+
+def jobs_without_queue(session: Session) -> list[tuple[Job, Reason]]:
+    """Waiting jobs whose queue does not exist, by id."""
+    jobs = session.cache.jobs
+    if len(session.jobs) == len(jobs):
+        return []
+    return [
+        (job, Reason("core", ReasonCode.QUEUE_MISSING, subjects=(job.queue,)))
+        for _, job in sorted(jobs.items())
+        if job.group is not None
+        and job.queue not in session.queues
+        and (job.index.pending or not len(job.index))
+    ]
 
 
 def promises_of(session: Session, touched: Iterable[str]) -> dict[str, Resources]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from operator import attrgetter
 
 from pumice.core.cache.jobs import Job
@@ -22,6 +23,7 @@ from pumice.core.session.closing.messages import (
     reasons_text,
     wait_text,
 )
+from pumice.core.session.closing.outcome import jobs_without_queue
 from pumice.core.session.closing.phases import WAITING_PHASES, phase_of
 from pumice.core.session.closing.queue_statuses import queue_statuses
 from pumice.core.session.session import Session
@@ -44,6 +46,7 @@ def close(session: Session) -> list[StatusChange]:
         changes += _close_job(session, job)
     if closed:
         session.count("jobs_closed", closed)
+    changes += _without_queue(session)
     changes += queue_statuses(session)
     return changes
 
@@ -165,4 +168,24 @@ def _why_not_let_in(session: Session, job: Job) -> str:
     """Why a job without pods is not let in: no condition of a plugin says so."""
     if len(job.index) or not job.is_pending:
         return ""
+    if session.queue_fault:
+        return session.queue_fault
     return job_text(session.reasons.get(job.id, ()))
+
+
+def _without_queue(session: Session) -> list[StatusChange]:
+    """Conditions of waiting jobs that are in no session, since their queue does not exist."""
+    changes: list[StatusChange] = []
+    for job, reason in jobs_without_queue(session):
+        text = job_text((reason,))
+        if job.group is None or is_shown(job, text):
+            continue
+        group, old = job.group, job.group.status
+        condition = PodGroupCondition(
+            UNSCHEDULABLE, "True", "QueueNotFound", text, session.id, session.now_ns
+        )
+        status = replace(old, conditions=with_condition(old.conditions, condition))
+        if differs(status, old):
+            changes.append(PodGroupStatusChanged(group.namespace, group.name, group.uid, status))
+            session.tell(job, UNSCHEDULABLE, text, warning=True)
+    return changes

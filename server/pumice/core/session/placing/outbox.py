@@ -34,12 +34,13 @@ class Outbox:
 
     def evict(self, task: Task, reason: str, for_job: str) -> None:
         self._orders.append((task, task.node_name, reason, for_job))
+        message = f"{reason}: makes room for {for_job}" if for_job else reason
         victim_job = self._session.jobs.get(task.job_id)
         if victim_job is not None:
-            self._session.tell(victim_job, "Evict", reason)
+            self._session.tell(victim_job, "Evict", message)
         pod = task.pod
         self._session.events.append(
-            Event("Pod", pod.namespace, pod.name, pod.uid, True, "Evict", reason)
+            Event("Pod", pod.namespace, pod.name, pod.uid, True, "Evict", message)
         )
 
     def attach_volumes(self, task: Task, volumes: tuple[VolumeChoice, ...]) -> None:

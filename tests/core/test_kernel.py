@@ -67,7 +67,7 @@ def use_up(table: NodeTable, nodes: list[Any]) -> None:
 
 
 def view_of(session: Session, class_: TaskClass) -> ClassView:
-    view = ClassView(class_, session.table, session.chains, {})
+    view = ClassView(class_, (), session.table, session.chains, {})
     view.sync()
     return view
 

@@ -13,6 +13,7 @@ from pumice.core.model.fit import Refusal
 from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import (
     AllocatableCount,
+    ClassRule,
     MissingTasks,
     PlainRule,
     RowTerms,
@@ -130,6 +131,12 @@ STRONG_FORMS: list[tuple[str, Any, str]] = [
         for answer in (None, 7)
     ),
     ("row_score", RowTerms(saying(Term(saying(np.zeros(2))))), "evaluate"),
+    *(
+        (point, ClassRule(saying(7), saying(0)), "answer")
+        for point in ("class_predicate", "class_score")
+    ),
+    ("class_score", ClassRule(saying(np.zeros(3)), saying([])), "version"),
+    ("class_score", ClassRule(saying(np.zeros(3)), saying(0), saying([])), "facet"),
     ("is_plain", PlainRule(saying(1), saying(True)), "of_class"),
     ("is_plain", PlainRule(saying(None), saying(None)), "of_task"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -92,4 +93,15 @@ class OutcomeReported:
     reason: str = ""
 
 
-Delta = Upserted | PodsUpserted | Deleted | OutcomeReported
+@dataclass(frozen=True, slots=True)
+class DataReported:
+    """What an adapter measured or asked on behalf of a plugin; it replaces what was known."""
+
+    plugin: str
+    # Of what, for example a node's name.
+    name: str
+    # Without values, what was known is forgotten.
+    values: Mapping[str, str | float]
+
+
+Delta = Upserted | PodsUpserted | Deleted | OutcomeReported | DataReported

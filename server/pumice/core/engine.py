@@ -15,13 +15,19 @@ from pumice.core.decisions import (
     Bind,
     Decision,
     PluginFault,
-    PodGroupStatusChanged,
-    QueueStatusChanged,
     SessionResult,
     StatusChange,
     Wait,
 )
-from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, PodsUpserted, Upserted
+from pumice.core.deltas import (
+    DataReported,
+    Deleted,
+    Delta,
+    OutcomeCode,
+    OutcomeReported,
+    PodsUpserted,
+    Upserted,
+)
 from pumice.core.errors import InvariantError, ObjectError
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
@@ -31,7 +37,7 @@ from pumice.core.rest import Rest
 from pumice.core.session.closing.outcome import events_of, promises_of, waits_of
 from pumice.core.session.closing.statuses import note_closed
 from pumice.core.session.evicting import break_up
-from pumice.core.session.feasibility.views import ClassViews
+from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.guarding.answers import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
 from pumice.core.session.queues import QueueAccount
@@ -92,6 +98,7 @@ class Engine:
         if configuration != self.configuration:
             self.configuration = configuration
             self._views.clear()
+            self.cache.node_states.clear()
             self.cache.roster.waiting.wake_all()
             self.cache.version += 1
             self.cache.stirred += 1
@@ -107,6 +114,7 @@ class Engine:
         # Every job may have other pods now, and is looked at again.
         jobs = tuple(replace(memory, closed=False) for memory in taken.jobs)
         checkpoint.give_back(self.cache, replace(taken, jobs=jobs))
+        self.cache.plugin_data = old.plugin_data
         self.cache.version += old.version + 1
         self.cache.stirred += old.stirred + 1
 
@@ -141,6 +149,8 @@ class Engine:
                     rejected += [Rejection(*found) for found in cache.upsert_pods(delta.pods)]
                 elif isinstance(delta, Deleted):
                     cache.delete(delta.kind, delta.uid)
+                elif isinstance(delta, DataReported):
+                    cache.put_data(delta.plugin, delta.name, delta.values)
                 else:
                     self._apply_outcome(delta, now_ns)
             except ObjectError as error:
@@ -315,7 +325,7 @@ class Engine:
         session.moves.finish()
         self.cache.ledger.close(session.moves.bound)
         self._assume(decisions, session.now_ns)
-        self._assume_statuses(statuses)
+        self.cache.assume_statuses(statuses)
         note_closed(session, concerned, touched)
         self._views.release(self.session)
         self.accounts, self.waits = session.accounts, waits_of(session)
@@ -343,15 +353,6 @@ class Engine:
                 Assumption(decision.id, uid, tasks[uid].job_id, status, decision.node, now_ns)
             )
 
-    def _assume_statuses(self, statuses: Iterable[StatusChange]) -> None:
-        for change in statuses:
-            if isinstance(change, PodGroupStatusChanged):
-                job = self.cache.jobs.get(f"{change.namespace}/{change.name}")
-                if job is not None:
-                    self.cache.assume_status(job, change.status)
-            elif isinstance(change, QueueStatusChanged):
-                self.cache.assume_queue(change.name, change.allocated)
-
     # For those who follow another engine, and for those who only look.
 
     def follow(
@@ -373,7 +374,7 @@ class Engine:
                 assumed = Assumption(id_, uid, task.job_id, status, node, now_ns)
                 self.cache.assumptions.open(assumed)
                 self.cache.assume(task, status, node)
-        self._assume_statuses(statuses)
+        self.cache.assume_statuses(statuses)
 
     def look(self, question: Callable[[Session], T], now_ns: int) -> T:
         """Asks a session that is opened only to be looked at, and leaves nothing behind."""

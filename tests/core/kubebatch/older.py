@@ -16,7 +16,7 @@ from pumice.core.deltas import ClusterObject
 from pumice.core.engine import Engine
 from pumice.core.model.group import Namespace, PodDisruptionBudget
 from pumice.core.model.pod import Pod
-from pumice.core.session.feasibility.views import ClassViews
+from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.kubebatch.session import KubeBatchSession
 from tests.core import builders
 from tests.core.builders import NOW_NS

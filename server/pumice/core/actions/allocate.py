@@ -177,7 +177,6 @@ class _Run:
             session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
             return False
         statement.commit(job.id)
-        session.topology.committed(job)
         return has_more
 
     def _place(self, job: Job, standing: Standing | None) -> tuple[Statement | None, bool]:
@@ -308,7 +307,7 @@ class _Run:
             statement = session.statement()
             if not statement.replay(found[best][0]):
                 return None, 0.0
-            session.topology.chosen_for_sub_job(sub_job, domain, best)
+            session.topology.chosen(sub_job, best)
             worksheet.tasks[sub_job.id] = found[best][1]
             return statement, score
         return None, 0.0

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from pumice.core.cache.hyper_nodes import HyperNodeTree
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.members import TaskCache
+from pumice.core.cache.node_states import PluginNodeStates
+from pumice.core.cache.plugin_data import PluginDataStore
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.store import ObjectStore
 from pumice.core.cache.validation import check_node, check_pod_group, check_queue
 from pumice.core.cache.workloads import WorkloadSelectors
+from pumice.core.decisions import PodGroupStatusChanged, QueueStatusChanged, StatusChange
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import (
     Namespace,
@@ -62,6 +66,8 @@ class ClusterCache(TaskCache):
         self.workload_selectors = WorkloadSelectors(self.workloads)
         self.hyper_nodes: ObjectStore[HyperNode] = ObjectStore(lambda o: o.name)
         self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
+        self.hyper_node_tree = HyperNodeTree(self.hyper_nodes, self.table, self.labels)
+        self.plugin_data, self.node_states = PluginDataStore(), PluginNodeStates()
         self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
 
     # Upserts.
@@ -161,6 +167,12 @@ class ClusterCache(TaskCache):
             self.roster.moved.add(job.id)
         job.priority = self._priority_of(job)
 
+    def put_data(self, plugin: str, name: str, values: Mapping[str, str | float]) -> None:
+        """Takes in what an adapter brings for a plugin."""
+        if self.plugin_data.of(plugin).put(name, values):
+            self.version += 1
+            self.stirred += 1
+
     def uid_named(self, kind: type[ClusterObject], key: str) -> str:
         """The uid of the object of that key, but for pods; empty: there is none."""
         store = self._stores().get(kind)
@@ -233,6 +245,16 @@ class ClusterCache(TaskCache):
                 job.touch()
 
     # What a session leaves behind.
+
+    def assume_statuses(self, statuses: Iterable[StatusChange]) -> None:
+        """The statuses that a session writes count until the cluster says otherwise."""
+        for change in statuses:
+            if isinstance(change, PodGroupStatusChanged):
+                job = self.jobs.get(f"{change.namespace}/{change.name}")
+                if job is not None:
+                    self.assume_status(job, change.status)
+            elif isinstance(change, QueueStatusChanged):
+                self.assume_queue(change.name, change.allocated)
 
     def assume_status(self, job: Job, status: PodGroupStatus) -> None:
         """Our own word about a PodGroup counts until the cluster says otherwise."""

@@ -52,6 +52,14 @@ class NodeEntry:
         more = (node.oversubscription_milli_cpu, node.oversubscription_memory_bytes)
         return (node.allocatable, *more, self.csi_limits)
 
+    def set_node(self, node: Node) -> tuple[bool, bool]:
+        """Whether the labels, taints or schedulability changed, and whether the images did."""
+        old, self.node = self.node, node
+        if old is None:
+            return True, True
+        labels = (old.labels, old.taints, old.unschedulable)
+        return labels != (node.labels, node.taints, node.unschedulable), old.images != node.images
+
     def tasks_in_order(self) -> list[Task]:
         return sorted(self.tasks.values(), key=lambda task: task.order_key)
 

@@ -38,7 +38,7 @@ class LabelColumn:
 
 
 class NodeLabels:
-    """Answers selectors over the node table; kept until a node's object changes."""
+    """Answers selectors over the node table; kept until a node's labels or taints change."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -51,7 +51,7 @@ class NodeLabels:
 
     def forget_outdated(self) -> None:
         """Drops what was found out about nodes that have changed since."""
-        version = (self._table.layout, self._table.objects_version)
+        version = (self._table.layout, self._table.labels_version)
         if version != self._version:
             self._columns.clear()
             self._keys = frozenset()

@@ -156,6 +156,9 @@ class TaskCache(StorageCache):
         """Gives a task what lasts of the one that it replaces."""
         if known.pod.conditions == task.pod.conditions:
             task.told = known.told
+        if not task.pod.node_name:
+            # The bind is not confirmed yet.
+            task.bind_annotations = known.bind_annotations
         if known.node_name != task.node_name:
             # It did not go where we sent it, or no longer goes there.
             self.ledger.failed(task.uid)

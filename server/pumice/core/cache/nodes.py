@@ -47,19 +47,18 @@ class NodeTable:
         self.layout = 0
         # Grows when a node's labels, taints or amounts change.
         self.objects_version = 0
-        # Grows with every change of a row.
-        self.changes = 0
+        # Grow when labels, taints or schedulability of nodes change, and when their images do.
+        self.labels_version = self.images_version = 0
+        self.changes = 0  # Grows with every change of a row.
         # Hears of every pod that enters (1) or leaves (-1) Kubernetes' view of a row.
         self.watcher: Callable[[int, Task, int], None] | None = None
         # Whether the watcher would do anything about a class.
         self.is_watched: Callable[[TaskClass], bool] = lambda _: True
-        # None: nothing that is short fits.
-        self.tolerance: Tolerance | None = None
+        self.tolerance: Tolerance | None = None  # None: nothing that is short fits.
         self._scalar_names: tuple[int, list[str]] = (-1, [])
         # How many nodes offer a resource.
         self._offering_nodes: Counter[str] = Counter()
-        # Rows are about to move. Till then nothing is counted: nodes that it would be counted on
-        # are noted instead.
+        # Rows are about to move. Till then nothing is counted, and the nodes are noted instead.
         self._moved = False
         self._uncounted: set[str] = set()
         self._allocate_arrays(0)
@@ -111,7 +110,9 @@ class NodeTable:
 
     def set_node(self, node: Node) -> None:
         entry = self.entry(node.name)
-        entry.node = node
+        labels_changed, images_changed = entry.set_node(node)
+        self.labels_version += labels_changed
+        self.images_version += images_changed
         self._count_offer(entry)
         self._changed(entry)
 
@@ -242,7 +243,7 @@ class NodeTable:
             weights = self.weights(task.class_)
             before, after = weights.of(task.ledger_status), weights.of(task.status)
             if before is after:
-                self._stamp(row)
+                self.touch(row)
             else:
                 self._weigh(row, after - before)
         task.ledger_status = task.status
@@ -255,7 +256,7 @@ class NodeTable:
             self.amounts[:, row] += weight
             self.stamps[row] = self.changes
 
-    def _stamp(self, row: int) -> None:
+    def touch(self, row: int) -> None:
         self.changes += 1
         self.stamps[row] = self.changes
 
@@ -341,7 +342,7 @@ class NodeTable:
         self.amounts[:, row] = 0
         self._fill_amounts([entry])
         self._weigh_all([entry])
-        self._stamp(row)
+        self.touch(row)
 
     def _weigh_all(self, entries: list[NodeEntry]) -> None:
         """Counts every task of these nodes, part by part in one array operation."""
@@ -386,7 +387,6 @@ class NodeTable:
         return names
 
     def sum_allocatable(self) -> Resources:
-        """All there is, exact whatever its size."""
         return self._sum(self.allocatable)
 
     def sum_used(self) -> Resources:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -95,6 +97,7 @@ class Task:
     __slots__ = (
         "_pod_index",
         "best_effort",
+        "bind_annotations",
         "class_",
         "eviction_occurred",
         "gated",
@@ -127,6 +130,8 @@ class Task:
         self.node_name = pod.node_name
         # The status under which the node's ledger counts this task; None when it does not.
         self.ledger_status: TaskStatus | None = None
+        # What plugins add to the pod with the bind; it counts while the task is on its node.
+        self.bind_annotations: tuple[tuple[str, str], ...] = ()
         self.eviction_occurred = False
         self.last_transaction: Transaction | None = None
         # What was last said about the pod's not being placed: it is not said twice.
@@ -141,6 +146,13 @@ class Task:
     @property
     def key(self) -> str:
         return self.pod.key
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The pod's annotations, with those that a bind of ours adds."""
+        if not self.node_name or not self.bind_annotations:
+            return self.pod.annotations
+        return {**self.pod.annotations, **dict(self.bind_annotations)}
 
     @property
     def order_key(self) -> tuple[int, str, str]:

@@ -7,7 +7,7 @@ work, and calls the policy like any other function elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -87,6 +87,25 @@ class VictimRule:
 # What the hooks of these points take.
 Order = Callable[[T, T], int] | SortKey[T]
 Readiness = Callable[[T], bool] | MissingTasks[T]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRule(Generic[R_co]):
+    """``class_predicate`` or ``class_score`` with a validity of its own.
+
+    The answer covers all nodes. It is kept, over sessions too, as long as ``version`` returns an
+    equal value at the beginning of a session and no node comes or goes; that of a plain function
+    is kept until any node object changes. ``facet`` says what the answer depends on beside the
+    class, for example the queue of the task's job: tasks of a class whose facets differ have views
+    of their own.
+    """
+
+    answer: Callable[[TaskClass, Hashable], R_co]
+    version: Callable[[], Hashable]
+    facet: Callable[[Task], Hashable] | None = None
+
+    def __call__(self, class_: TaskClass) -> R_co:
+        return self.answer(class_, None)
 
 
 class RowTerm(Protocol[R_co]):

@@ -6,10 +6,15 @@ back all that was not committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cached_property
+from typing import TypeVar
 
 from pumice.core.cache.cluster import ClusterCache
+from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.node_states import NodeStates
+from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Configuration
@@ -17,19 +22,24 @@ from pumice.core.decisions import Event
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason
 from pumice.core.session.feasibility.choice import NodeChoice
+from pumice.core.session.feasibility.class_answers import Facets
 from pumice.core.session.feasibility.filters import Feasibility
 from pumice.core.session.feasibility.plain import PlainTasks
 from pumice.core.session.feasibility.pods import SessionPods
-from pumice.core.session.feasibility.views import ClassView, ClassViews
+from pumice.core.session.feasibility.view_cache import ClassViews
+from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Chains, Hooks
 from pumice.core.session.ordering.orders import Orders
 from pumice.core.session.placing.moves import Moves
 from pumice.core.session.placing.outbox import Outbox
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import Topology
+from pumice.core.session.policies import ClassRule
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.votes import Votes
 from pumice.core.session.waiting import Waiting
+
+S = TypeVar("S")
 
 
 class Session:
@@ -107,11 +117,48 @@ class Session:
             whose = (job.group.namespace, job.group.name, job.group.uid)
         self.events.append(Event("PodGroup", *whose, warning, reason, message))
 
+    def annotate(self, task: Task, annotations: Mapping[str, str]) -> None:
+        """Adds annotations to the bind of a task that is being placed, as handlers may.
+
+        They are undone with the placement. Once the task is bound, ``task.annotations`` has them
+        before the cluster confirms them.
+        """
+        merged = {**dict(task.bind_annotations), **annotations}
+        task.bind_annotations = tuple(sorted(merged.items()))
+        row = self.table.row_of(task.node_name)
+        if row is not None:
+            self.table.touch(row)
+
+    def node_states(self, plugin: str, make: Callable[[NodeEntry], S]) -> NodeStates[S]:
+        """What a plugin keeps about each node; ``make`` computes it from a node and its tasks."""
+        return self.cache.node_states.of(plugin, self.table, make)
+
+    def data(self, plugin: str) -> PluginData:
+        """The data that the adapter has brought for a plugin."""
+        return self.cache.plugin_data.of(plugin)
+
     # Questions that actions ask again and again.
 
     def view(self, task: Task) -> ClassView:
         """What is known of the task's class, up to date."""
-        return self._views.view(task.class_, self.table, self.chains, self.work, self.number)
+        facets = self.facets(task)
+        return self._views.view(
+            task.class_, facets, self.table, self.chains, self.work, self.number
+        )
+
+    def facets(self, task: Task) -> Facets:
+        """What class rules depend on beside the task's class; empty where none has a facet."""
+        return tuple([(where, facet(task)) for where, facet in self.facet_rules])
+
+    @cached_property
+    def facet_rules(self) -> list[tuple[tuple[str, str], Callable[[Task], Hashable]]]:
+        """The facets of class rules, by point and plugin."""
+        return [
+            ((point, name), rule.facet)
+            for point in ("class_predicate", "class_score")
+            for name, rule in self.chains.named(point)
+            if isinstance(rule, ClassRule) and rule.facet is not None
+        ]
 
     def runs_action(self, name: str) -> bool:
         return name in self.configuration.actions

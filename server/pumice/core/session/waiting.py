@@ -143,11 +143,12 @@ class WaitingLines:
         return jobs
 
     def _are_plain(self, group: WaitingGroup) -> bool:
-        plain = self._session.plain
-        if plain.is_class_plain(group.first.class_):
+        session, first = self._session, group.first
+        if session.plain.is_class_plain(first.class_) and not session.facet_rules:
             return True
-        jobs = [job for _, job in group.in_order()]
-        return all(job.standing and plain.goes_by_class(job.standing.tasks[0]) for job in jobs)
+        facets = session.facets(first)
+        tasks = [job.standing.tasks[0] for _, job in group.in_order() if job.standing]
+        return all(session.plain.goes_by_class(t) and session.facets(t) == facets for t in tasks)
 
     def _still_waits(self, queue: Queue, group: WaitingGroup) -> bool:
         session, first = self._session, group.first

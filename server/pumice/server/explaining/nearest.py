@@ -106,8 +106,8 @@ def _parts(
         sums[plugin] = sums.get(plugin, np.zeros(len(index))) + values
 
     chains = session.chains
-    for plugin, function in chains.named("class_score"):
-        add(plugin, function(task.class_)[index])
+    for plugin, scores in session.view(task).class_scores():
+        add(plugin, scores[index])
     for point in ("row_score", "row_batch_score"):
         for plugin, function in chains.named(point):
             add(plugin, function(task.class_, imagined))

@@ -12,7 +12,7 @@ from pumice.core.plugins.nodeorder.interpod import InterPodPreferences
 from pumice.core.plugins.nodeorder.preferences import NodePreferences
 from pumice.core.plugins.nodeorder.spread import SpreadPreferences
 from pumice.core.session.hooks import Rows, Scores
-from pumice.core.session.policies import PlainRule, RowTerms
+from pumice.core.session.policies import ClassRule, PlainRule, RowTerms
 from pumice.core.session.session import Session
 
 _LEAST = "leastrequested.weight"
@@ -61,14 +61,16 @@ class NodeOrderPlugin:
             hooks.row_batch_score[self.name] = RowTerms(amounts.term)
         if weight[_IMAGES]:
             self._images = ImageLocality(session)
-            hooks.class_score[self.name] = self._by_images
+            hooks.class_score[self.name] = ClassRule(
+                self._by_images, version=lambda: session.table.images_version
+            )
         self._nodes = NodePreferences(session, weight[_NODE_AFFINITY], weight[_TAINTS])
         self._pods = InterPodPreferences(session) if weight[_POD_AFFINITY] else None
         self._spread = SpreadPreferences(session) if weight[_SPREAD] else None
         hooks.task_batch_score[self.name] = self._by_candidates
         hooks.is_plain[self.name] = PlainRule(self._is_plain_class, self._is_plain)
 
-    def _by_images(self, class_: TaskClass) -> Scores:
+    def _by_images(self, class_: TaskClass, _facet: object) -> Scores:
         return self._weight[_IMAGES] * self._images.score(class_)
 
     def _is_plain(self, task: Task) -> bool:

@@ -21,7 +21,7 @@ from pumice.core.plugins.predicates.spread import TopologySpread
 from pumice.core.plugins.predicates.zones import VolumeZones
 from pumice.core.session.feasibility.terms import PodLimit
 from pumice.core.session.hooks import EventHandler
-from pumice.core.session.policies import PlainRule, RowTerms
+from pumice.core.session.policies import ClassRule, PlainRule, RowTerms
 from pumice.core.session.session import Session
 
 POD_COUNT = "node(s) pod number exceeded"
@@ -110,7 +110,9 @@ class PredicatesPlugin:
         hooks.pre_predicate[self.name] = self._why_not_anywhere
         limit = PodLimit(POD_COUNT)
         hooks.row_predicate[self.name] = RowTerms(lambda _class: limit)
-        hooks.class_predicate[self.name] = self._of_class
+        hooks.class_predicate[self.name] = ClassRule(
+            self._of_class, version=lambda: session.table.labels_version
+        )
         hooks.task_predicate[self.name] = self._of_task
         hooks.is_plain[self.name] = PlainRule(
             self._is_plain_class, lambda task: not self._meets_objections(task)
@@ -184,7 +186,7 @@ class PredicatesPlugin:
         problem = self._volumes.why_not_anywhere(task) if self._on[_BINDING] else None
         return None if problem is None else _failed("VolumeBinding", problem)
 
-    def _of_class(self, class_: TaskClass) -> Iterable[Refusal]:
+    def _of_class(self, class_: TaskClass, _facet: object) -> Iterable[Refusal]:
         # With the cache, pods of one class may get different answers: each is asked for itself.
         return () if self._cache is not None else self._node_filters.refusals(class_)
 

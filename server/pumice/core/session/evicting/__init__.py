@@ -2,6 +2,7 @@
 
 from pumice.core.session.evicting.broken_gangs import GANG_BROKEN, break_up
 from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
+from pumice.core.session.evicting.domain import make_room_in
 from pumice.core.session.evicting.order import VictimOrder
 from pumice.core.session.evicting.search import Prospects, VictimSearch, Wanted
 from pumice.core.session.evicting.simulation import SimulatedNode
@@ -16,4 +17,5 @@ __all__ = [
     "Wanted",
     "break_up",
     "frees_enough",
+    "make_room_in",
 ]

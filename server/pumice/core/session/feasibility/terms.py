@@ -74,6 +74,12 @@ class LeastAndBalanced:
         self._non_zero = np.array([[non_zero_milli_cpu], [non_zero_memory]], dtype=float)
         self._request = np.array([[milli_cpu], [memory]], dtype=float)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LeastAndBalanced) and other.numbers == self.numbers
+
+    def __hash__(self) -> int:
+        return hash(self.numbers)
+
     def evaluate(self, rows: NodeRows) -> Floats:
         capacity = rows.kube_allocatable[:2]
         parts = np.empty((3, 2, len(rows)))

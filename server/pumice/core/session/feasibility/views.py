@@ -17,8 +17,10 @@ from pumice.core.cache.nodes import ABSENT_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.resources import CPU, MEMORY, PODS, Number
+from pumice.core.session.feasibility.class_answers import ClassAnswers, Facets
 from pumice.core.session.feasibility.program import RowProgram, terms_of
 from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.terms import KernelTerm
 from pumice.core.session.hooks import Chains, Hooks
 
 # Where more than one row in so many was touched, all are computed without picking.
@@ -28,6 +30,7 @@ _FEW_ROWS = 4
 _MOST_SEEN = 1_000
 NEVER = -np.inf
 _NO_CHAINS = Chains(Hooks(), [])
+Work = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +58,16 @@ class ClassView:
     __slots__ = (
         "_chains",
         "_errors",
+        "_is_checked",
         "_layout",
-        "_objects",
         "_position",
         "_program",
         "_seen",
         "_table",
         "_takes_any",
+        "_terms",
         "_work",
+        "answers",
         "batch",
         "class_",
         "fits_future",
@@ -78,13 +83,14 @@ class ClassView:
     )
 
     def __init__(
-        self, class_: TaskClass, table: NodeTable, chains: Chains, work: dict[str, int]
+        self, class_: TaskClass, facets: Facets, table: NodeTable, chains: Chains, work: Work
     ) -> None:
         self.class_ = class_
+        self.answers = ClassAnswers(class_, facets, table)
         self._table = table
         self._work = work
         self._layout = -1
-        self._objects = -1
+        self._terms: dict[str, KernelTerm] | None = None
         self._position = -1
         self._program: RowProgram | None = None
         self._takes_any = (-1, -1)
@@ -92,9 +98,11 @@ class ClassView:
         self.static: list[tuple[str, list[Refusal]]] = []
         self.reuse(chains, work)
 
-    def reuse(self, chains: Chains, work: dict[str, int]) -> None:
+    def reuse(self, chains: Chains, work: Work) -> None:
         """A new session: the same questions to plugins that were opened anew."""
         self._chains = chains
+        # Whether the answers at class points still hold was not asked in this session.
+        self._is_checked = False
         self._work = work
         # What was computed for a row, by all that it follows from: most nodes are like others.
         self._seen: dict[tuple[object, ...], tuple[bool | float, ...]] = {}
@@ -110,9 +118,11 @@ class ClassView:
 
     def sync(self) -> None:
         table = self._table
-        if self._layout != table.layout or self._objects != table.objects_version:
+        if self._layout != table.layout:
             self._start()
             return
+        if not self._is_checked:
+            self._check_class_answers()
         if self._position == table.changes:
             return
         if self.fits_nowhere:
@@ -151,27 +161,19 @@ class ClassView:
             self._seen[key] = tuple(part[row].item() for part in parts)
 
     def _start(self) -> None:
-        table, class_ = self._table, self.class_
+        table = self._table
         self._seen.clear()
-        self._layout, self._objects = table.layout, table.objects_version
-        self._takes_any = (-1, -1)
-        if self._errors is not None:
-            # To be found again, and to be compared with.
-            self._errors = (-1, self._errors[1])
+        self._layout, self._is_checked = table.layout, True
+        self._invalidate_findings()
         count = len(table)
         self._find_needs()
         if any(column == ABSENT_COLUMN for column, _ in self.needs):
             self._fit_nowhere()
             return
-        # (plugin, refusals) in the order in which plugins are asked.
-        self.static = self._ask_class_predicates()
-        self.static_ok: Mask = np.ones(count, dtype=np.bool_)
-        for _, refusals in self.static:
-            for refusal in refusals:
-                self.static_ok &= ~refusal.rows
-        self.static_order: Floats = np.zeros(count)
-        for function in self._chains.flat("class_score"):
-            self.static_order = self.static_order + function(class_)
+        self.static_ok: Mask
+        self.static_order: Floats
+        # The refusals are by plugin, in the order in which plugins are asked.
+        self.static, self.static_ok, self.static_order = self.answers.combined(self._chains)
         self.fits_future: Mask = np.zeros(count, dtype=np.bool_)
         self.fits_idle: Mask = np.zeros(count, dtype=np.bool_)
         self.open: Mask = np.zeros(count, dtype=np.bool_)
@@ -185,15 +187,39 @@ class ClassView:
             self._run_program(self._program, -1)
         self._position = table.changes
 
-    def _ask_class_predicates(self) -> list[tuple[str, list[Refusal]]]:
-        return [
-            (name, list(function(self.class_)))
-            for name, function in self._chains.named("class_predicate")
-        ]
+    def _invalidate_findings(self) -> None:
+        self._takes_any = (-1, -1)
+        if self._errors is not None:
+            # To be found again, and to be compared with.
+            self._errors = (-1, self._errors[1])
+
+    def _check_class_answers(self) -> None:
+        """Asks again what no longer holds, and refreshes the rows for which that matters."""
+        self._is_checked = True
+        if self.fits_nowhere:
+            return
+        before = self.answers.asked
+        self.static, passes, scores = self.answers.combined(self._chains)
+        if kernel.rows is not None and terms_of(self.class_, self._chains) != self._terms:
+            # A node has changed so that other terms compute the scores.
+            self._start()
+            return
+        if self.answers.asked == before:
+            return
+        changed = np.flatnonzero((passes != self.static_ok) | (scores != self.static_order))
+        # In place: the kernel's program reads these arrays.
+        self.static_ok[:], self.static_order[:] = passes, scores
+        self._invalidate_findings()
+        if len(changed):
+            self._refresh(changed)
 
     def class_refusals(self) -> dict[str, list[Refusal]]:
         """What plugins have against nodes, whatever their state, by plugin."""
-        return dict(self._ask_class_predicates() if self.fits_nowhere else self.static)
+        return dict(self.answers.at("class_predicate", self._chains))
+
+    def class_scores(self) -> list[tuple[str, Floats]]:
+        """The scores of all nodes that follow from the class, by plugin."""
+        return self.answers.at("class_score", self._chains)
 
     def _find_needs(self) -> None:
         """Column and amount of all that must be there, and the names of the resources.
@@ -228,7 +254,7 @@ class ClassView:
         """The row functions for the kernel, where there is one and all of them have a term."""
         if kernel.rows is None or not len(self._table):
             return None
-        terms = terms_of(self.class_, self._chains)
+        terms = self._terms = terms_of(self.class_, self._chains)
         if terms is None:
             return None
         static = (self.static_ok, self.static_order)
@@ -324,68 +350,3 @@ class ClassView:
             short = (table.future[column] < need) & (result < 0)
             result[short] = position
         return result
-
-
-# A view takes about so many bytes for each node, and all views together no more than so many.
-_BYTES_PER_NODE = 40
-_MOST_BYTES = 256 * 2**20
-_FEWEST_VIEWS = 16
-
-
-class ClassViews:
-    """The views of the classes in use; when they need too much memory, the oldest ones go."""
-
-    def __init__(self) -> None:
-        # The session that used a view last, and the view; in the order of use.
-        self._views: dict[int, tuple[int, ClassView]] = {}
-        # Class numbers of views with arrays of their own.
-        self._with_arrays: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._views)
-
-    def view(
-        self, class_: TaskClass, table: NodeTable, chains: Chains, work: dict[str, int], age: int
-    ) -> ClassView:
-        """The view of a class, up to date."""
-        number = class_.number
-        known = self._views.get(number)
-        if known is not None and known[0] == age:
-            view = known[1]
-        else:
-            if known is None:
-                view = ClassView(class_, table, chains, work)
-            else:
-                del self._views[number]
-                view = known[1]
-                view.reuse(chains, work)
-            self._views[number] = (age, view)
-        view.sync()
-        if view.fits_nowhere:
-            self._with_arrays.discard(number)
-        elif number not in self._with_arrays:
-            self._with_arrays.add(number)
-            self._trim(max(_FEWEST_VIEWS, _MOST_BYTES // (_BYTES_PER_NODE * len(table) + 1)))
-        return view
-
-    def _trim(self, most: int) -> None:
-        if len(self._with_arrays) > most:
-            oldest = [number for number in self._views if number in self._with_arrays]
-            for number in oldest[: len(oldest) - most]:
-                self.forget(number)
-
-    def forget(self, number: int) -> None:
-        """The class with that number is gone."""
-        self._views.pop(number, None)
-        self._with_arrays.discard(number)
-
-    def clear(self) -> None:
-        self._views.clear()
-        self._with_arrays.clear()
-
-    def release(self, age: int) -> None:
-        """The session has ended: views keep nothing of it alive."""
-        for used, view in reversed(self._views.values()):
-            if used != age:
-                break
-            view.release()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from math import isnan
 from typing import Any
 
@@ -33,6 +33,13 @@ def sortable(answer: object) -> object:
     if isinstance(answer, tuple):
         return tuple([sortable(part) for part in answer])
     return real(answer)
+
+
+def hashable(answer: object) -> Hashable:
+    """A value that can be compared with later ones."""
+    if not isinstance(answer, Hashable):
+        raise wrong("a hashable value", answer)
+    return answer
 
 
 def truth_or_none(answer: object) -> bool | None:

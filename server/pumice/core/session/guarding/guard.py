@@ -21,6 +21,7 @@ from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import KERNEL_TERMS
 from pumice.core.session.guarding.answers import (
     Answers,
+    hashable,
     missing,
     real,
     row_term,
@@ -33,6 +34,7 @@ from pumice.core.session.guarding.answers import (
 from pumice.core.session.hooks import EventHandler, Simulation
 from pumice.core.session.policies import (
     AllocatableCount,
+    ClassRule,
     MissingTasks,
     PlainRule,
     RowTerms,
@@ -51,6 +53,7 @@ _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     MissingTasks: {"missing": missing},
     VictimRule: {"victims": None, "mark": real, "limit": real},
     RowTerms: {"term": row_term},
+    ClassRule: {"answer": None, "version": hashable},
     PlainRule: {"of_class": truth_or_none, "of_task": truth},
 }
 _GONE = object()
@@ -136,6 +139,9 @@ class HookGuard:
             )
             for part, own in forms.items()
         }
+        if isinstance(function, ClassRule) and function.facet is not None:
+            where = f"{point}.facet"
+            parts["facet"] = _asked(plugin, where, function.facet, _checking(hashable))
         if isinstance(function, RowTerms):
             return RowTerms(partial(_guarded_term, plugin, point, parts["term"], check))
         return replace(function, **parts)

@@ -78,7 +78,7 @@ class Moves:
         self._session.table.remove_task(task)
         self.log.append(task)
         self._tell_deallocated(task)
-        task.node_name = ""
+        task.node_name, task.bind_annotations = "", ()
 
     def evict(self, task: Task) -> None:
         self._remember(task)
@@ -212,4 +212,4 @@ class Moves:
             table.remove_task(task)
         if task.status is not status:
             job.set_status(task, status)
-        task.node_name = ""
+        task.node_name, task.bind_annotations = "", ()

@@ -62,7 +62,7 @@ class Outbox:
                 decisions.append(Evict(id_, *names, node, reason, for_job, gang, task.job_id))
             else:
                 chosen = volumes.get(task.uid, ()) if volumes else ()
-                decisions.append(Bind(id_, *names, node, gang, (), chosen))
+                decisions.append(Bind(id_, *names, node, gang, task.bind_annotations, chosen))
         return tuple(decisions)
 
     def _gang(self, job_id: str, size: int) -> Gang | None:

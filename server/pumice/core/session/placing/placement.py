@@ -61,7 +61,6 @@ class Placement:
                     break
                 if not placed:
                     continue
-                session.topology.placed(sub_job, task)
             if session.votes.is_sub_job_ready(job, sub_job):
                 return statement
         if session.votes.is_sub_job_ready(job, sub_job):
@@ -88,10 +87,10 @@ class Placement:
         """
         session, first = self._session, tasks[0]
         most = session.votes.tasks_missing(job, sub_job)
-        follows = session.topology.follows(sub_job)
-        if follows:
+        if session.topology.follows(sub_job):
             most = 1
-        if uniform and session.plain.is_class_plain(first.class_) and not job.fit_errors:
+        uniform = uniform and not job.fit_errors and not session.facet_rules
+        if uniform and session.plain.is_class_plain(first.class_):
             alike = list(islice(tasks, most))
         else:
             alike = self._alike(job, sub_job, tasks, most)
@@ -103,8 +102,6 @@ class Placement:
             return False
         for _ in range(placed):
             tasks.popleft()
-        if follows:
-            session.topology.placed(sub_job, first)
         session.count("tasks_tried", placed)
         return True
 
@@ -113,8 +110,11 @@ class Placement:
         session, class_ = self._session, tasks[0].class_
         plain, all_plain = session.plain, session.plain.is_class_plain(class_)
         failed_roles = job.failed_roles(sub_job) if job.fit_errors else ()
+        facets = session.facets(tasks[0])
         together: list[Task] = []
         for task in tasks:
+            if session.facet_rules and session.facets(task) != facets:
+                break
             if len(together) >= most or task.class_ is not class_ or task.gated:
                 break
             if task.pod.nominated_node_name or (task.role and task.role in failed_roles):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
-from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask
+from pumice.core.session.hooks import Rows
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -21,12 +23,16 @@ class Topology:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        # Domains are unsound (a cycle, a child with two parents): topology jobs have to wait.
-        self.ready = True
+        self._tree = session.cache.hyper_node_tree
+
+    @property
+    def ready(self) -> bool:
+        """Whether HyperNodes form a tree; where they do not, jobs with a topology wait."""
+        return not self._tree.problem
 
     def nodes_of(self, domain: str) -> Mask | None:
         """The nodes of a domain by row; None: all of them."""
-        return None
+        return None if domain == CLUSTER_TOP else self._tree.rows_of(domain)
 
     def job_gradients(self, job: Job, start: str, *, for_evicting: bool) -> list[list[str]]:
         for function in self._session.chains.flat("job_gradient"):
@@ -43,8 +49,19 @@ class Topology:
         return [[start]]
 
     def best_domain(self, sub_job: SubJob, domains: list[str]) -> tuple[str, float]:
-        """The domain with the highest score; among equals the name decides."""
-        return min(domains), 0.0
+        """The domain with the highest score of all plugins; among equals the name decides."""
+        totals = dict.fromkeys(sorted(domains), 0.0)
+        functions = self._session.chains.flat("hyper_node_order")
+        rows = {d: self._rows_of(d) for d in totals} if functions else {}
+        for function in functions:
+            for domain, score in function(sub_job, rows).items():
+                totals[domain] += score
+        best = max(totals, key=lambda domain: totals[domain])
+        return best, totals[best]
+
+    def _rows_of(self, domain: str) -> Rows:
+        within = self.nodes_of(domain)
+        return np.arange(len(self._session.table)) if within is None else np.flatnonzero(within)
 
     def is_constrained(self, job: Job) -> bool:
         """Whether the job, or a part of it, must stay within some tier."""
@@ -62,21 +79,14 @@ class Topology:
         for id_, hyper_node in marks.items():
             job.sub_jobs[id_].allocated_hyper_node = hyper_node
 
-    def chosen(self, job: Job, domain: str) -> None:
-        """The job's best trial was in this domain."""
-
-    def chosen_for_sub_job(self, sub_job: SubJob, start: str, domain: str) -> None:
-        """The sub-job's best trial, below that start, was in this domain."""
-
-    def committed(self, job: Job) -> None:
-        """The job's placements are decided."""
+    def chosen(self, part: Job | SubJob, domain: str) -> None:
+        """The best trial of a job or sub-job was in this domain."""
+        if domain != CLUSTER_TOP:
+            part.allocated_hyper_node = domain
 
     def follows(self, sub_job: SubJob) -> bool:
         """Whether later tasks of the sub-job go by where earlier ones were placed."""
         return sub_job.network_topology is not None
-
-    def placed(self, sub_job: SubJob, task: Task) -> None:
-        """A task of the sub-job was placed: later ones may want to be near it."""
 
     def located(self, errors: FitErrors, domain: str) -> FitErrors:
         """Says in which domain no node was found, where that is not the whole cluster."""

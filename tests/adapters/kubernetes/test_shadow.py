@@ -22,7 +22,7 @@ from pumice.adapters.runtime.connect import channel_factory
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.shadow.options import ShadowOptions
-from pumice.v1.cluster_service_pb2 import StatusBatch
+from pumice.v1.cluster_service_pb2 import ConfigurationResult, StatusBatch
 from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_APPLIED,
     OUTCOME_CODE_CONFLICT,
@@ -109,7 +109,7 @@ class Shadows:
         self._cores: list[Any] = []
         self._streams: list[ServedStream] = []
 
-    async def start(self, wait_seconds: float = 30.0) -> Shadow:
+    async def start(self, wait_seconds: float = 30.0, *, accepted: bool = True) -> Shadow:
         report = self._folder / "report.jsonl"
         shadowing = AdapterSettings(
             kubeconfig="",
@@ -129,6 +129,8 @@ class Shadows:
         stream = serve(await core.accept())
         self._streams.append(stream)
         await stream.snapshot_done()
+        result = ConfigurationResult(seq=stream.model.configuration_seqs[-1], accepted=accepted)
+        stream.stream.send(configuration_result=result)
         return Shadow(self._api, stream, report)
 
     async def close(self) -> None:
@@ -148,7 +150,9 @@ async def shadows(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     fake_api.put("nodes", node("n1"))
-    fake_api.put("nodes", node("n2"))
+    # Equal to the first but for its name, and one that is not.
+    fake_api.put("nodes", node("n1-twin"))
+    fake_api.put("nodes", node("n2", disk="fast"))
     fake_api.put(PODGROUPS, group("g"))
     with TemporaryDirectory(prefix="pumice") as folder:
         made = Shadows(fake_api, Path(folder))
@@ -337,3 +341,33 @@ def test_bad_flags_of_a_shadow_are_named(arguments: list[str], said: str) -> Non
     result = CliRunner().invoke(kubernetes_command, ["--core", "unix:/nowhere", *arguments])
     assert result.exit_code == 2
     assert said in result.output
+
+
+async def test_a_tie_is_not_a_difference(shadows: Shadows) -> None:
+    shadow = await shadows.start()
+    uid = shadow.add_pod("p")
+    await shadow.knows(uid, "")
+    shadow.bind(uid, "p", "n1")
+    await shadow.stream.until(lambda: shadow.stream.model.outcomes)
+    shadow.place("p", "n1-twin")
+    await until(lambda: shadow.counted("pods_equivalent_node") == 1)
+    assert shadow.counted("agreement_percent") == 100
+    assert shadow.told("difference") == []
+
+
+async def test_without_a_valid_configuration_there_is_no_report(
+    shadows: Shadows, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shadow = await shadows.start(0.1, accepted=False)
+    uid = shadow.add_pod("p")
+    await shadow.knows(uid, "")
+    shadow.place("p", "n1")
+    await shadow.knows(uid, "n1")
+    assert shadows.task is not None
+    await end_tasks(shadows.task)
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        "shadow of volcano: nothing was compared: no valid configuration: nothing is scheduled"
+    ]
+    assert not shadow.told("difference")
+    assert [line["problem"] for line in shadow.told("no summary")]

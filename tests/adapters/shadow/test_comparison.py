@@ -204,4 +204,4 @@ def test_the_summary_shows_all_counts(case: Case) -> None:
     case.see("p", "n1")
     text = "\n".join(shown(case.comparison.summary(case.now), "volcano"))
     assert "100 % of all decisions were the same" in text
-    assert "1 same node, 0 other node" in text
+    assert "1 same node, 0 equivalent node, 0 other node" in text

@@ -31,6 +31,7 @@ from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.runner import AdapterRuntime
 from pumice.adapters.shadow.comparison import Comparison
+from pumice.adapters.shadow.node_equivalence import NodeEquivalence
 from pumice.adapters.shadow.options import ShadowOptions
 from pumice.adapters.shadow.report import Reporter
 from pumice.adapters.shadow.world import ShadowWorld
@@ -170,10 +171,12 @@ async def _serve_shadow(
     """Decides beside the cluster's own scheduler; needs no lease, because it does nothing."""
     options = settings.shadow or ShadowOptions()
     reporter = Reporter(options.scheduler, clock, options.report)
-    comparison = Comparison(options.wait_seconds, reporter.difference)
+    nodes = NodeEquivalence(options.wait_seconds)
+    comparison = Comparison(options.wait_seconds, reporter.difference, nodes.are_equivalent)
 
     def serving_stream() -> int:
-        return metrics.counted("streams") if runtime.is_served else 0
+        is_serving = runtime.is_served and runtime.configurations.is_valid
+        return metrics.counted("streams") if is_serving else 0
 
     world = ShadowWorld(
         KubernetesWorld(api, settings.world, clock, metrics, may_act=lambda: False, health=health),
@@ -181,14 +184,17 @@ async def _serve_shadow(
         settings.world.selection.scheduler_names,
         clock,
         metrics,
+        nodes=nodes,
         serving_stream=serving_stream,
     )
     runtime = AdapterRuntime(world, open_channel, settings.runtime, clock=clock, metrics=metrics)
+    health.add("configuration", runtime.configurations.why_none)
 
     async def summarize() -> None:
         while True:
             await clock.sleep(options.every_seconds)
-            reporter.summary(comparison.summary(clock.now()))
+            if not runtime.configurations.why_none():
+                reporter.summary(comparison.summary(clock.now()))
 
     log.info("a shadow of %s: nothing is written", options.scheduler)
     summaries = asyncio.create_task(summarize())
@@ -196,4 +202,7 @@ async def _serve_shadow(
         await runtime.run()
     finally:
         await end_tasks(summaries)
-        reporter.end(comparison.summary(clock.now()))
+        if problem := runtime.configurations.why_none():
+            reporter.refuse(problem)
+        else:
+            reporter.end(comparison.summary(clock.now()))

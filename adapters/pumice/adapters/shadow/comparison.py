@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pumice.adapters.shadow.differences import Difference, What
-from pumice.adapters.shadow.records import JobRecord, PodRecord, Proposal, is_evicted
+from pumice.adapters.shadow.records import JobRecord, PodRecord, Proposal, is_evicted, job_of
 from pumice.adapters.shadow.tally import Tally
 from pumice.v1.decision_pb2 import Bind, Evict
 from pumice.v1.pod_pb2 import Pod
@@ -18,8 +18,15 @@ from pumice.v1.pod_pb2 import Pod
 class Comparison:
     """All pods of the scheduler that is compared with."""
 
-    def __init__(self, wait_seconds: float, tell: Callable[[Difference], None]) -> None:
+    def __init__(
+        self,
+        wait_seconds: float,
+        tell: Callable[[Difference], None],
+        are_equivalent: Callable[[str, str, str, float], bool] = lambda *_: False,
+    ) -> None:
         self.wait_seconds = wait_seconds
+        # Whether a job has no reason to prefer one of two nodes at a moment.
+        self._are_equivalent = are_equivalent
         self._tell = tell
         self._tally = Tally()
         self._pods: dict[str, PodRecord] = {}
@@ -120,7 +127,7 @@ class Comparison:
     # How they are compared.
 
     def _meet(self, pod: Pod) -> PodRecord:
-        name = f"{pod.namespace}/{pod.group_name or pod.name}"
+        name = job_of(pod)
         job = self._jobs.setdefault(name, JobRecord(name))
         job.pods += 1
         record = PodRecord(f"{pod.namespace}/{pod.name}", job, Proposal(), Proposal())
@@ -157,11 +164,14 @@ class Comparison:
         return True
 
     def _judge_bind(self, record: PodRecord, now: float) -> None:
-        if record.node == record.bind.node:
+        theirs, ours = record.node, record.bind.node
+        if theirs == ours:
             self._tally.pods_same_node += 1
+        elif self._are_equivalent(theirs, ours, record.job.name, now):
+            self._tally.pods_equivalent_node += 1
         else:
             self._tally.pods_other_node += 1
-            self._differ(What.NODE, record, theirs=record.node, ours=record.bind.node)
+            self._differ(What.NODE, record, theirs=theirs, ours=ours)
         self._judge_start(record, now)
 
     def _judge_missed(self, record: PodRecord, now: float) -> None:

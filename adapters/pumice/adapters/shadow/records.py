@@ -67,3 +67,8 @@ def is_evicted(pod: Pod) -> bool:
         and one.reason == _BY_A_SCHEDULER
         for one in pod.conditions
     )
+
+
+def job_of(pod: Pod) -> str:
+    """`namespace/name` of the PodGroup, or of the pod itself."""
+    return f"{pod.namespace}/{pod.group_name or pod.name}"

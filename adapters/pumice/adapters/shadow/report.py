@@ -40,6 +40,11 @@ class Reporter:
         fields["what"] = found.what.value
         self._write("difference", fields)
 
+    def refuse(self, problem: str) -> None:
+        """Instead of a summary, when nothing can be compared."""
+        self._write("no summary", {"problem": problem})
+        self._say(f"shadow of {self._scheduler}: nothing was compared: {problem}")
+
     def summary(self, tally: Tally) -> None:
         """To the file only."""
         fields: dict[str, Any] = asdict(tally)
@@ -72,7 +77,8 @@ def shown(tally: Tally, them: str) -> list[str]:
     return [
         f"shadow of {them}: {_shown(tally.agreement_percent)} of all decisions were the same,"
         f" {_shown(tally.start_agreement_percent)} of pods were started by both",
-        f"  pods       {tally.pods_same_node} same node, {tally.pods_other_node} other node,"
+        f"  pods       {tally.pods_same_node} same node,"
+        f" {tally.pods_equivalent_node} equivalent node, {tally.pods_other_node} other node,"
         f" {tally.pods_only_theirs} only {them}, {tally.pods_only_ours} only pumice,"
         f" {tally.pods_not_compared} not compared",
         f"  jobs       {tally.jobs_together} together, by pumice {tally.jobs_earlier} earlier and"

@@ -9,6 +9,8 @@ class Tally:
 
     # Pods that both started.
     pods_same_node: int = 0
+    # On different nodes between which there is nothing to choose.
+    pods_equivalent_node: int = 0
     pods_other_node: int = 0
     # Pods that one of the two started and the other left waiting.
     pods_only_theirs: int = 0
@@ -28,20 +30,26 @@ class Tally:
 
     @property
     def pods_compared(self) -> int:
-        started = self.pods_same_node + self.pods_other_node
-        return started + self.pods_only_theirs + self.pods_only_ours
+        return self._pods_started + self.pods_only_theirs + self.pods_only_ours
+
+    @property
+    def _pods_started(self) -> int:
+        return self.pods_same_node + self.pods_equivalent_node + self.pods_other_node
 
     @property
     def agreement_percent(self) -> float | None:
-        """Equal decisions among all of them: same pod and node, same eviction; None: no decision."""
+        """Share of equal decisions: same pod on the same or an equivalent node, same eviction.
+
+        None: there was no decision.
+        """
         evictions = self.evictions_only_theirs + self.evictions_only_ours + self.evictions_agreed
-        equal = self.pods_same_node + self.evictions_agreed
+        equal = self.pods_same_node + self.pods_equivalent_node + self.evictions_agreed
         return _percent(equal, self.pods_compared + evictions)
 
     @property
     def start_agreement_percent(self) -> float | None:
         """Pods that both started, on whatever node."""
-        return _percent(self.pods_same_node + self.pods_other_node, self.pods_compared)
+        return _percent(self._pods_started, self.pods_compared)
 
 
 def _percent(part: int, whole: int) -> float | None:

@@ -18,8 +18,10 @@ from pumice.adapters.runtime.world import (
 )
 from pumice.adapters.shadow.comparison import Comparison
 from pumice.adapters.shadow.hands import ShadowHands, ShadowStatusUpdater
+from pumice.adapters.shadow.node_equivalence import NodeEquivalence
+from pumice.adapters.shadow.records import job_of
 from pumice.v1.cluster_service_pb2 import Capability
-from pumice.v1.object_pb2 import KIND_POD, ClusterObject
+from pumice.v1.object_pb2 import KIND_NODE, KIND_POD, ClusterObject
 
 
 @dataclass(slots=True)
@@ -44,8 +46,10 @@ class ShadowWorld:
         clock: Clock,
         metrics: Metrics,
         *,
+        nodes: NodeEquivalence | None = None,
         serving_stream: Callable[[], int] = lambda: 1,
     ) -> None:
+        self._nodes = nodes or NodeEquivalence(comparison.wait_seconds)
         self._world, self._comparison, self._clock = world, comparison, clock
         self._names = frozenset(scheduler_names)
         # The number of the stream to a core that can decide; 0: there is none.
@@ -107,6 +111,7 @@ class ShadowWorld:
             self._take(event)
 
     def _take(self, event: WorldEvent) -> None:
+        self._follow(event)
         match event:
             case ObjectSeen() if event.object.HasField("pod"):
                 self._take_pod(event)
@@ -117,6 +122,19 @@ class ShadowWorld:
                 self._pass(event)
             case _:
                 self._pass(event)
+
+    def _follow(self, event: WorldEvent) -> None:
+        """Keeps nodes and the pods on them, as they are and not as the core is told."""
+        match event:
+            case ObjectSeen() if event.object.HasField("node"):
+                self._nodes.note_node(event.object.node)
+            case ObjectGone() if event.kind == KIND_NODE:
+                self._nodes.forget_node(event.uid)
+            case ObjectSeen() if event.object.HasField("pod"):
+                pod = event.object.pod
+                self._nodes.note_pod(pod, job_of(pod), self._clock.now())
+            case ObjectGone() if event.kind == KIND_POD:
+                self._nodes.forget_pod(event.uid)
 
     def _take_pod(self, event: ObjectSeen) -> None:
         pod = event.object.pod

@@ -199,7 +199,7 @@ def test_trying_out_leaves_no_trace() -> None:
     assert session.feasibility.why_not_anywhere(task) is None
     view, queue_ = session.view(task), session.queues["default"]
     before, log = session.table.amounts.copy(), len(session.moves.log)
-    refused = session.feasibility.preempt_style(task, view)
+    refused = session.feasibility.resolvable_by_eviction(task, view)
     trial = SimulatedNode(session, task, view, 0)
     assert not trial.fits(queue_)
     assert trial.why_not() is not None
@@ -211,5 +211,5 @@ def test_trying_out_leaves_no_trace() -> None:
     assert trial.why_not() is None
     assert SimulatedNode(session, task, view, 0).why_not() is not None
     assert np.array_equal(session.table.amounts, before)
-    assert np.array_equal(session.feasibility.preempt_style(task, view), refused)
+    assert np.array_equal(session.feasibility.resolvable_by_eviction(task, view), refused)
     assert len(session.moves.log) == log

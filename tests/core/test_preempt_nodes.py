@@ -99,7 +99,7 @@ class _Changing:
 
     def __init__(self, patch: pytest.MonkeyPatch, *answers: str) -> None:
         self._answers = list(answers)
-        patch.setattr(Feasibility, "preempt_style", lambda *_: self._next())
+        patch.setattr(Feasibility, "resolvable_by_eviction", lambda *_: self._next())
 
     def _next(self) -> Mask:
         return np.array([letter == "y" for letter in self._answers.pop(0)], dtype=np.bool_)

@@ -305,7 +305,7 @@ def test_only_nodes_with_a_chance_are_looked_at() -> None:
     result = run(_full(60))
     assert sum(isinstance(decision, Evict) for decision in result.decisions) == 20
     # What was promising a moment ago is taken to be so still, and looked at again if it is not.
-    assert result.work["wrong_guesses"] == 4
+    assert result.work["rows_tried_in_vain"] == 4
     assert result.work["nodes_tried_for_victims"] == 24
 
 

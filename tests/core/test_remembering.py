@@ -31,7 +31,7 @@ def slowly() -> Iterator[None]:
     with (
         patch.object(kernel, "rows", None),
         patch.object(Chains, "all_of", return_value=None),
-        patch.object(allocate._Run, "_fits_nowhere", return_value=False),
+        patch.object(allocate._AllocateRun, "_fits_nowhere", return_value=False),
         patch.object(placement.Placement, "_place_class", return_value=False),
     ):
         yield

@@ -31,7 +31,7 @@ COUNTS = (
     "reclaimers_tried",
     "rows_computed",
     "tasks_tried",
-    "wrong_guesses",
+    "rows_tried_in_vain",
 )
 WORDS = ("nodes", "jobs", "size", "queues", "classes", "pods", "waiting")
 # What a fresh bound allows beyond the count.

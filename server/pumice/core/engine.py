@@ -42,7 +42,7 @@ from pumice.core.session.guarding.answers import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import let_rest
+from pumice.core.session.waiting import remember_waiting
 
 DEFAULT_CONFIGURATION = Configuration(
     actions=("enqueue", "allocate", "backfill"),
@@ -330,7 +330,7 @@ class Engine:
         self._views.release(self.session)
         self.accounts, self.waits = session.accounts, waits_of(session)
         events = events_of(session, statuses)
-        let_rest(session, self.waits)
+        remember_waiting(session, self.waits)
         return SessionResult(
             self.session,
             session.now_ns,

@@ -1,4 +1,4 @@
-"""The actions and plugins there are, by the names that configurations use."""
+"""The registry: actions and plugins by the names that configurations use."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PLUGIN_API = 1
 
 
 class Plugin(Protocol):
-    """What a plugin is: made from its options for every session, then opened.
+    """A plugin: made from its options for every session, then opened.
 
     It may also have ``close(session)``, called when all actions have run, and
     ``next_wake(now_ns)``: when its answers will change though nothing in the cluster does. With
@@ -73,7 +73,7 @@ class Plugin(Protocol):
 
 
 class Action(Protocol):
-    """What an action is: made from its arguments for every session, then executed."""
+    """An action: made from its arguments for every session, then executed."""
 
     name: ClassVar[str]
     arguments: ClassVar[ArgumentSchema]
@@ -102,7 +102,7 @@ class PluginApiError(PluginRefusedError):
 
 
 class PluginNameTakenError(PluginRefusedError):
-    """A plugin that calls itself as another one does already."""
+    """A plugin whose name is taken."""
 
     def __init__(self, name: str, holder: type[Plugin]) -> None:
         whose = f"{holder.__module__}.{holder.__qualname__}"
@@ -135,7 +135,7 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """Whose ways are followed: what there is, and how a session begins and ends."""
+    """A compatibility mode: its actions, plugins, cache and session."""
 
     actions: tuple[type[Action], ...]
     plugins: tuple[type[Plugin], ...]
@@ -181,7 +181,7 @@ _PLUGIN_NAME = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 
 
 class Registry:
-    """Names to classes: what is built in, and what others add."""
+    """Maps names to classes, built-in and third-party."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class Registry:
         self.plugins: Mapping[str, type[Plugin]] = plugins
 
     def for_compat(self, switches: Collection[str]) -> Registry:
-        """The same, for the ways that compatibility switches ask for."""
+        """The registry of the mode that the compatibility switches select."""
         mode = KUBE_BATCH_MODE if KUBE_BATCH in switches else VOLCANO_MODE
         return self if mode is self.mode else Registry(self._extra, self.refused, mode)
 
@@ -225,7 +225,7 @@ class Registry:
 
 
 def check_plugin(plugin: object, taken: Mapping[str, type[Plugin]]) -> None:
-    """Raises PluginRefusedError when a class of others cannot be used as a plugin."""
+    """Raises PluginRefusedError when a third-party class cannot be used as a plugin."""
     shown = getattr(plugin, "__qualname__", repr(plugin))
     name = getattr(plugin, "name", None)
     if not isinstance(plugin, type):

@@ -1,1 +1,1 @@
-"""What a session does, one module an action."""
+"""The actions of a session, one module each."""

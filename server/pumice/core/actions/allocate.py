@@ -1,4 +1,4 @@
-"""allocate: places the tasks of jobs that were let in, gang by gang, on idle or coming room."""
+"""allocate: places the tasks of admitted jobs, gang by gang, on idle or releasing resources."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.ordering.heap import Heap, KeyHeap
+from pumice.core.session.placing.pending_tasks import (
+    PendingTasks,
+    of_one_sub_job,
+    pending_tasks_of,
+    standing_of,
+)
 from pumice.core.session.placing.placement import Placement
 from pumice.core.session.placing.statement import SavedOperation, Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
-from pumice.core.session.placing.worksheet import (
-    Worksheet,
-    of_one_sub_job,
-    standing_of,
-    worksheet_of,
-)
 from pumice.core.session.session import Session
-from pumice.core.session.waiting import WaitingLines
+from pumice.core.session.waiting import WaitingJobs
 
 
 class AllocateAction:
-    """Queues in their order, jobs in theirs; both are asked again after every visit.
+    """Visits queues and jobs in their orders, which are evaluated again after every visit.
 
     The first visit to a job tries to make it ready in one go. Every later one places a single
     task more, so that shares have their say after each.
@@ -46,12 +46,12 @@ class AllocateAction:
         self._arguments = arguments
 
     def execute(self, session: Session) -> None:
-        run = _Run(session, self.name)
+        run = _AllocateRun(session, self.name)
         run.prepare()
         run.place_all()
 
 
-class _Run:
+class _AllocateRun:
     """One run of the action."""
 
     def __init__(self, session: Session, author: str) -> None:
@@ -63,9 +63,9 @@ class _Run:
         # What is to be placed of jobs that were not tried yet.
         self._standings: dict[str, Standing] = {}
         # What is left of jobs that were: by sub-job where that matters, else the tasks.
-        self._worksheets: dict[str, Worksheet] = {}
+        self._pending: dict[str, PendingTasks] = {}
         self._tasks: dict[str, deque[Task]] = {}
-        self._lines = WaitingLines(session)
+        self._lines = WaitingJobs(session)
         # By which the job had its turn that is being visited; None: it was compared with others.
         self._key: Key | None = None
 
@@ -91,7 +91,7 @@ class _Run:
             self._explain_gates(job)
 
     def _explain_gates(self, job: Job) -> None:
-        """Nothing of the job may be placed: says so if gates are why, and remembers it."""
+        """Explains a job of which nothing may be placed because of scheduling gates."""
         standing = self._standings.get(job.id)
         reasons = standing.reasons if standing is not None else ()
         if not reasons:
@@ -115,11 +115,11 @@ class _Run:
         return jobs
 
     def _has_work(self, job: Job) -> bool:
-        """Notes what there is to place of the job, if anything."""
+        """Notes the tasks of the job that are to be placed; false: there are none."""
         if job.has_policies:
-            worksheet = worksheet_of(self._session, job)
-            self._worksheets[job.id] = worksheet
-            return bool(worksheet)
+            pending_tasks = pending_tasks_of(self._session, job)
+            self._pending[job.id] = pending_tasks
+            return bool(pending_tasks)
         standing = self._standings[job.id] = standing_of(self._session, job)
         return bool(standing.tasks)
 
@@ -140,7 +140,7 @@ class _Run:
             self._queues.push(queue)
 
     def _next(self, queue: Queue, jobs: Heap[Job]) -> Job | None:
-        """The job whose turn it is; those before it that still have no room are passed over."""
+        """The next job of the queue. Waiting jobs before it that still fit nowhere are passed over."""
         if not isinstance(jobs, KeyHeap):
             return jobs.pop() if jobs else None
         if len(self._lines):
@@ -152,7 +152,7 @@ class _Run:
         return job
 
     def _wake(self, jobs: list[Job]) -> None:
-        """Jobs that were passed over so far wait for their turn like the others."""
+        """Queues jobs that can no longer be passed over."""
         for job in jobs:
             self._admit(job)
 
@@ -162,7 +162,7 @@ class _Run:
             self._session.explain(jobs.pop(), reason)
 
     def _visit(self, job: Job) -> bool:
-        """Places what it can of a job; true when it is to be visited again."""
+        """Tries to place tasks of the job; true: it is to be visited again."""
         session = self._session
         session.broken.pop(job.id, None)
         standing = self._standings.pop(job.id, None)
@@ -180,13 +180,13 @@ class _Run:
         return has_more
 
     def _place(self, job: Job, standing: Standing | None) -> tuple[Statement | None, bool]:
-        """Tries to make the job ready; whether there is more of it to place then."""
+        """Tries to make the job ready. The second value: more tasks are left to place."""
         session = self._session
         if job.has_policies or session.topology.is_constrained(job):
             if standing is not None:
-                self._worksheets[job.id] = of_one_sub_job(session, job, standing.tasks)
-            worksheet = self._worksheets[job.id]
-            return self._search(job, worksheet), bool(worksheet)
+                self._pending[job.id] = of_one_sub_job(session, job, standing.tasks)
+            pending_tasks = self._pending[job.id]
+            return self._search(job, pending_tasks), bool(pending_tasks)
         if standing is not None:
             self._tasks[job.id] = deque(standing.tasks)
         tasks, sub_job = self._tasks[job.id], job.default_sub_job()
@@ -195,9 +195,9 @@ class _Run:
         return statement, bool(tasks)
 
     def _fits_nowhere(self, job: Job, standing: Standing) -> bool:
-        """Says of a gang whose first task no node will take why that is so.
+        """Explains a gang whose first task fits on no node; false: that has to be tried.
 
-        Only where a closer look would find the same; otherwise nothing has happened.
+        It answers only where trying the tasks would give the same result.
         """
         session, votes, first = self._session, self._session.votes, standing.tasks[0]
         if not standing.needs_all or standing is not job.standing:
@@ -205,7 +205,7 @@ class _Run:
         if first.gated or not session.plain.goes_by_class(first):
             return False
         view = session.view(first)
-        if view.takes_any:
+        if view.has_feasible_row:
             return False
         if not votes.is_allocatable(session.queue_of(job), first):
             return False
@@ -238,14 +238,14 @@ class _Run:
 
     # Jobs that must stay together: every domain is tried, the best trial is repeated.
 
-    def _search(self, job: Job, worksheet: Worksheet) -> Statement | None:
+    def _search(self, job: Job, pending_tasks: PendingTasks) -> Statement | None:
         session = self._session
         gradients = session.topology.job_gradients(job, CLUSTER_TOP, for_evicting=False)
         for domains in gradients:
             found = {}
             for domain in domains:
                 job.fit_errors.clear()
-                trial = worksheet.clone()
+                trial = pending_tasks.clone()
                 score, saved, good = self._try_domain(job, trial, domain)
                 if good:
                     found[domain] = (score, saved, trial)
@@ -255,28 +255,28 @@ class _Run:
             statement = session.statement()
             if not statement.replay(found[best][1]):
                 return None
-            worksheet.take_over(found[best][2])
+            pending_tasks.take_over(found[best][2])
             session.topology.chosen(job, best)
             return statement
         return None
 
     def _try_domain(
-        self, job: Job, worksheet: Worksheet, domain: str
+        self, job: Job, pending_tasks: PendingTasks, domain: str
     ) -> tuple[float, list[SavedOperation], bool]:
-        """Places sub-job after sub-job in a domain, then undoes it all and says how good it was."""
+        """Places the sub-jobs in a domain and undoes it: the score, the operations, and success."""
         session = self._session
         marks = session.topology.marks(job)
         statements: list[Statement] = []
         total = 0.0
-        while worksheet.sub_jobs:
-            sub_job = worksheet.sub_jobs.pop()
-            statement, score = self._place_sub_job(job, sub_job, worksheet, domain)
+        while pending_tasks.sub_jobs:
+            sub_job = pending_tasks.sub_jobs.pop()
+            statement, score = self._place_sub_job(job, sub_job, pending_tasks, domain)
             if statement is None or not len(statement):
                 continue
             statements.append(statement)
             total += score
-            if worksheet.tasks[sub_job.id]:
-                worksheet.sub_jobs.push(sub_job)
+            if pending_tasks.tasks[sub_job.id]:
+                pending_tasks.sub_jobs.push(sub_job)
             if session.votes.is_ready(job):
                 break
         session.topology.restore(job, marks)
@@ -287,7 +287,7 @@ class _Run:
         return total, saved, good
 
     def _place_sub_job(
-        self, job: Job, sub_job: SubJob, worksheet: Worksheet, domain: str
+        self, job: Job, sub_job: SubJob, pending_tasks: PendingTasks, domain: str
     ) -> tuple[Statement | None, float]:
         session = self._session
         gradients = session.topology.sub_job_gradients(sub_job, domain, for_evicting=False)
@@ -296,7 +296,7 @@ class _Run:
             for inner in domains:
                 for task in sub_job.index:
                     job.fit_errors.pop(task.uid, None)
-                tasks = worksheet.tasks[sub_job.id].copy()
+                tasks = pending_tasks.tasks[sub_job.id].copy()
                 statement = self._placement.place_tasks(job, sub_job, tasks, inner)
                 if statement is not None and len(statement):
                     found[inner] = (statement.save(), tasks)
@@ -308,6 +308,6 @@ class _Run:
             if not statement.replay(found[best][0]):
                 return None, 0.0
             session.topology.chosen(sub_job, best)
-            worksheet.tasks[sub_job.id] = found[best][1]
+            pending_tasks.tasks[sub_job.id] = found[best][1]
             return statement, score
         return None, 0.0

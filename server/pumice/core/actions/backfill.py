@@ -1,4 +1,4 @@
-"""backfill: places tasks that ask for nothing, wherever the predicates let them."""
+"""backfill: places best-effort tasks on nodes that pass the predicates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PIPELINED = TaskStatus.PIPELINED
 
 
 class BackfillAction:
-    """Best-effort tasks of all jobs that were let in, queue by queue."""
+    """Places the best-effort tasks of all admitted jobs, queue by queue."""
 
     name: ClassVar[str] = "backfill"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
@@ -101,7 +101,7 @@ class BackfillAction:
         )
 
     def _dispatch(self, session: Session, job: Job, placed: Task) -> None:
-        """Binds what is allocated of a job that is ready, until one does not fit after all."""
+        """Binds the allocated tasks of a ready job; stops at the first that does not fit."""
         for task in job.index.in_order(TaskStatus.ALLOCATED):
             if not self._fits_committed_room(session, task):
                 text = f"node {task.node_name} has no room left"

@@ -1,4 +1,4 @@
-"""enqueue: lets pending jobs in, so that their pods may be made and placed."""
+"""enqueue: admits pending jobs, so that their pods may be created and placed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.core.session.session import Session
 
 
 class EnqueueAction:
-    """Walks the queues in their order, one pending job a visit; a refused job blocks nobody."""
+    """Visits the queues in their order, one pending job a visit; a rejected job blocks no other."""
 
     name: ClassVar[str] = "enqueue"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema()

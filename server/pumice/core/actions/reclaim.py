@@ -1,4 +1,4 @@
-"""reclaim: takes room back for queues that have less than their due, from queues with more."""
+"""reclaim: evicts from queues above their deserved share for queues below it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUNNING = TaskStatus.RUNNING
 
 
 class ReclaimAction:
-    """Queues in their order, all starving jobs of one before the next; nodes by name, unscored."""
+    """Visits queues in their order, all starving jobs of one before the next; nodes by name."""
 
     name: ClassVar[str] = "reclaim"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
@@ -33,13 +33,13 @@ class ReclaimAction:
         self._arguments = arguments
 
     def execute(self, session: Session) -> None:
-        run = _Run(session, self.name)
+        run = _ReclaimRun(session, self.name)
         for job in session.unsettled_jobs:
             run.enlist(job)
         run.visit_all()
 
 
-class _Run:
+class _ReclaimRun:
     """One run of the action."""
 
     def __init__(self, session: Session, author: str) -> None:
@@ -53,7 +53,7 @@ class _Run:
         self._failed: dict[tuple[object, ...], int] = {}
 
     def enlist(self, job: Job) -> None:
-        """Every queue with a sound job takes part; of jobs only those that starve."""
+        """Adds the queue of a valid job, and the job itself if it is starving."""
         session = self._session
         pending = job.index.pending.values()
         if job.is_pending or (not pending and job.queue in self._jobs):
@@ -127,20 +127,22 @@ class _Run:
         if self._failed and self._failed.get(_key(task, nodes)) == before:
             return False
         wanted = self._search.in_other_queues(job.queue)
-        prospects = self._search.prospects(task, view, wanted)
-        hopeful = nodes & prospects.rows
-        roomy: Mask | None = None
+        candidate_rows = self._search.candidate_rows(task, view, wanted)
+        possible = nodes & candidate_rows.rows
+        with_room: Mask | None = None
         if view.fits_future.any():
             # Room that is free anyway counts only beside a candidate.
-            roomy = nodes & view.fits_future & self._search.holders(wanted)
-            hopeful |= roomy
-        while hopeful.item(row := int(hopeful.argmax())):
+            with_room = nodes & view.fits_future & self._search.holders(wanted)
+            possible |= with_room
+        while possible.item(row := int(possible.argmax())):
             candidates = self._candidates_on(row, job)
             if self._try_node(statement, candidates, task, view, row):
                 return True
-            hopeful[row] = False
-            if prospects.narrow(row, candidates):
-                hopeful &= prospects.rows if roomy is None else prospects.rows | roomy
+            possible[row] = False
+            if candidate_rows.narrow(row, candidates):
+                possible &= (
+                    candidate_rows.rows if with_room is None else candidate_rows.rows | with_room
+                )
         if self._search.is_predictable and len(session.moves.log) == before:
             self._failed[_key(task, nodes)] = before
         return False
@@ -172,13 +174,15 @@ class _Run:
         return [
             task
             for task, other in self._search.residents(row)
-            if task.status is _RUNNING and other.queue != queue and queues[other.queue].lets_go
+            if task.status is _RUNNING
+            and other.queue != queue
+            and queues[other.queue].is_reclaimable
         ]
 
     def _explain(
         self, job: Job, task: Task | None, code: ReasonCode, subjects: tuple[str, ...] = ()
     ) -> None:
-        """Why not, once a job."""
+        """Explains a failure, once per job."""
         if job.id not in self._explained:
             self._explained.add(job.id)
             name = task.name if task is not None else ""
@@ -190,5 +194,5 @@ class _Run:
 
 
 def _key(task: Task, nodes: Mask) -> tuple[object, ...]:
-    """All of a task that the outcome depends on."""
+    """Everything that the outcome for a task depends on."""
     return (task.job_id, task.class_.number, task.priority, nodes.tobytes())

@@ -1,4 +1,4 @@
-"""shuffle: evicts what plugins want moved, so that it is placed better."""
+"""shuffle: evicts the tasks that plugins name, so that they are placed again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pumice.core.session.session import Session
 
 
 class ShuffleAction:
-    """Asks about all running tasks; nobody is asked whether a gang breaks."""
+    """Asks plugins about all running tasks; gangs are not protected."""
 
     name: ClassVar[str] = "shuffle"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema()

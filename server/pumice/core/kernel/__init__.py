@@ -1,4 +1,4 @@
-"""Arithmetic over rows of the node table, compiled where a compiler was at hand.
+"""Arithmetic over rows of the node table, compiled where a compiler was available.
 
 ``rows`` is None where there was none, or where it was compiled from another version of its source,
 and NumPy does the same work with the same results.

@@ -149,7 +149,7 @@ class Queue:
     allocated: tuple[tuple[str, int], ...] = ()
 
     @property
-    def lets_go(self) -> bool:
+    def is_reclaimable(self) -> bool:
         """Whether others may reclaim from it."""
         return self.reclaimable is not False
 

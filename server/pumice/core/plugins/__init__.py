@@ -1,1 +1,1 @@
-"""What a session weighs, one module a plugin."""
+"""The plugins of a session, one module or package each."""

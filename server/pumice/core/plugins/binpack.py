@@ -1,4 +1,4 @@
-"""binpack: the node that ends up fullest is the best one."""
+"""binpack: prefers the fullest node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
 
 
 class BinpackPlugin:
-    """Scores a node by how much of what a task asks for would be in use with the task."""
+    """Scores a node by the fraction of each requested resource in use with the task placed."""
 
     name: ClassVar[str] = "binpack"
     api: ClassVar[int] = 1

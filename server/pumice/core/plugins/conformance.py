@@ -1,4 +1,4 @@
-"""conformance: pods that the cluster itself needs are never evicted."""
+"""conformance: system pods are never evicted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SYSTEM_NAMESPACE = "kube-system"
 
 
 class ConformancePlugin:
-    """Takes system pods off every list of victims."""
+    """Removes system pods from the candidates for eviction."""
 
     name: ClassVar[str] = "conformance"
     api: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""gang: a job starts with enough of its tasks, or not at all."""
+"""gang: a job starts with its minimum of tasks, or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pumice.core.session.session import Session
 
 
 class GangPlugin:
-    """Holds a job back until enough of its tasks fit at once, and keeps it from being broken."""
+    """Holds a job back until its minimum fits at once, and protects the minimum from eviction."""
 
     name: ClassVar[str] = "gang"
     api: ClassVar[int] = 1
@@ -156,7 +156,7 @@ def _could_have_been_placed(job: Job) -> int:
 
 
 def _only_waits_for_the_end(job: Job) -> bool:
-    """Some of its tasks are leaving, none is still to come: nothing to complain about."""
+    """Whether the job is only finishing: tasks are being released and none is pending."""
     index = job.index
     return (
         index.releasing_scheduled_count > 0

@@ -1,4 +1,4 @@
-"""overcommit: stops letting jobs in when too much was promised already."""
+"""overcommit: limits the jobs that are admitted beyond the cluster's resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEFAULT_FACTOR = 1.2
 
 
 class OvercommitPlugin:
-    """Compares the minima of admitted jobs with an inflated cluster."""
+    """Compares the minimum resources of admitted jobs with the cluster's, times a factor."""
 
     name: ClassVar[str] = "overcommit"
     api: ClassVar[int] = 1

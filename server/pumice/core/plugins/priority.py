@@ -1,4 +1,4 @@
-"""priority: the more important job and task first."""
+"""priority: jobs and tasks of higher priority come first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.core.session.session import Session
 
 
 class PriorityPlugin:
-    """Orders by priority, and lets a higher one take from a lower one."""
+    """Orders by priority, and lets higher priorities preempt lower ones."""
 
     name: ClassVar[str] = "priority"
     api: ClassVar[int] = 1

@@ -20,7 +20,7 @@ _OPEN = QueueState.OPEN
 
 
 class ProportionPlugin:
-    """Fills queues like vessels: by weight, until each has what it asks for or may have."""
+    """Divides the cluster among queues by weight, up to each queue's request and capability."""
 
     name: ClassVar[str] = "proportion"
     api: ClassVar[int] = 1
@@ -83,7 +83,7 @@ class ProportionPlugin:
         return self._allowed(queue, total)
 
     def _above_deserved(self, _task: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Victims of a queue until it is down to what it deserves; the last may go below."""
+        """Victims until each queue is down to its deserved amount; the last one may go below it."""
         left: dict[str, Resources] = {}
         victims = []
         for task in candidates:
@@ -178,7 +178,7 @@ class _Simulation:
 
 
 def divide(total: Resources, queues: list[QueueAccount]) -> None:
-    """Water filling: what a queue does not need flows on to the others."""
+    """Divides by weight; what a queue does not request is divided among the others."""
     remaining = total.clone()
     met: set[str] = set()
     while weight := sum(state.queue.weight for state in queues if state.queue.name not in met):

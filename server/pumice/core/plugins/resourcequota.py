@@ -1,4 +1,4 @@
-"""resourcequota: what the quotas of a namespace would refuse is not let in."""
+"""resourcequota: admits no job that the quotas of its namespace would reject."""
 
 from __future__ import annotations
 

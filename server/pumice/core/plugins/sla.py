@@ -1,4 +1,4 @@
-"""sla: a job that has waited long enough is let in, and what it was promised is kept for it."""
+"""sla: admits a job that has waited long enough, and keeps its reservations."""
 
 from __future__ import annotations
 

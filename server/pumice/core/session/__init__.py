@@ -1,1 +1,1 @@
-"""One cycle: hooks, votes, trials, and the way they end."""
+"""One scheduling cycle: hooks, votes, statements, and what is written at its end."""

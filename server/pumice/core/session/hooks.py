@@ -1,9 +1,10 @@
-"""The extension points: what plugins may add, and how their answers are put together."""
+"""The extension points of plugins, and how their answers are combined."""
 
+# ruff: noqa: RUF009 -- ``hook`` returns a dataclass field.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class EventHandler:
-    """Hears of every placement and removal; a text answered to ``allocated`` undoes it."""
+    """Called for every placement and removal; a text from ``allocated`` undoes the placement."""
 
     allocated: Callable[[Task], str | None]
     deallocated: Callable[[Task], None] | None = None
@@ -55,7 +56,12 @@ class Simulation(Protocol):
         """Whether the queue may take the task now."""
 
     def why_not(self, task: Task) -> str | None:
-        """What now speaks against the task on this node."""
+        """Why the task cannot run on this node now."""
+
+
+def hook(flag: str = "") -> Any:
+    """An extension point; the configuration flag that switches it off for a plugin, if any."""
+    return field(default_factory=dict, metadata={"flag": flag})
 
 
 @dataclass(slots=True)
@@ -67,139 +73,94 @@ class Hooks:
     or REJECT. Functions called ``why_not_…`` return None for "fine".
     """
 
-    job_order: dict[str, Order[Job]] = field(default_factory=dict)
-    sub_job_order: dict[str, Order[SubJob]] = field(default_factory=dict)
-    queue_order: dict[str, Order[Queue]] = field(default_factory=dict)
+    job_order: dict[str, Order[Job]] = hook("enableJobOrder")
+    sub_job_order: dict[str, Order[SubJob]] = hook("enabledSubJobOrder")
+    queue_order: dict[str, Order[Queue]] = hook("enableQueueOrder")
     # The third queue is the preemptor's.
-    victim_queue_order: dict[str, Callable[[Queue, Queue, Queue], int]] = field(
-        default_factory=dict
-    )
-    task_order: dict[str, Order[Task]] = field(default_factory=dict)
+    victim_queue_order: dict[str, Callable[[Queue, Queue, Queue], int]] = hook()
+    task_order: dict[str, Order[Task]] = hook("enableTaskOrder")
 
     # Once per task, before nodes are looked at: a text refuses it everywhere.
-    pre_predicate: dict[str, Callable[[Task], str | None]] = field(default_factory=dict)
+    pre_predicate: dict[str, Callable[[Task], str | None]] = hook("enablePredicate")
     # Refusals that hold for a class as long as no node object changes.
-    class_predicate: dict[str, Callable[[TaskClass], Iterable[Refusal]]] = field(
-        default_factory=dict
-    )
+    class_predicate: dict[str, Callable[[TaskClass], Iterable[Refusal]]] = hook("enablePredicate")
     # Refusals that follow from a node's own amounts: asked again for every touched row.
-    row_predicate: dict[str, Callable[[TaskClass, NodeRows], Iterable[Refusal]]] = field(
-        default_factory=dict
+    row_predicate: dict[str, Callable[[TaskClass, NodeRows], Iterable[Refusal]]] = hook(
+        "enablePredicate"
     )
     # Refusals that may depend on anything; None: this plugin has nothing to say about the task.
-    task_predicate: dict[str, Callable[[Task], Iterable[Refusal] | None]] = field(
-        default_factory=dict
-    )
+    task_predicate: dict[str, Callable[[Task], Iterable[Refusal] | None]] = hook("enablePredicate")
     # Node by node, for plugins that do not care for speed; the node is given by name.
-    node_predicate: dict[str, Callable[[Task, str], Refusal | str | None]] = field(
-        default_factory=dict
-    )
+    node_predicate: dict[str, Callable[[Task, str], Refusal | str | None]] = hook("enablePredicate")
 
     # Scores of a class that hold as long as no node object changes.
-    class_score: dict[str, Callable[[TaskClass], Scores]] = field(default_factory=dict)
+    class_score: dict[str, Callable[[TaskClass], Scores]] = hook("enableNodeOrder")
     # Scores that follow from a node's own amounts. ``row_score`` is added with the node order,
     # ``row_batch_score`` with the batch order: floats are summed in the reference's order.
-    row_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = field(default_factory=dict)
-    row_batch_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = field(
-        default_factory=dict
-    )
+    row_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = hook("enableNodeOrder")
+    row_batch_score: dict[str, Callable[[TaskClass, NodeRows], Scores]] = hook("enableNodeOrder")
     # Scores that depend on the candidates or on anything else; None: the same for all of them.
-    task_score: dict[str, Callable[[Task, Rows], Scores | None]] = field(default_factory=dict)
-    task_batch_score: dict[str, Callable[[Task, Rows], Scores | None]] = field(default_factory=dict)
+    task_score: dict[str, Callable[[Task, Rows], Scores | None]] = hook("enableNodeOrder")
+    task_batch_score: dict[str, Callable[[Task, Rows], Scores | None]] = hook("enableNodeOrder")
     # Node by node, for plugins that do not care for speed.
-    node_score: dict[str, Callable[[Task, str], float]] = field(default_factory=dict)
+    node_score: dict[str, Callable[[Task, str], float]] = hook("enableNodeOrder")
     # Whether this plugin's task predicates and task scores have nothing to say about the task,
     # whatever the candidates: such tasks of one class are placed in one go.
-    is_plain: dict[str, Callable[[Task], bool]] = field(default_factory=dict)
-    best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = field(
-        default_factory=dict
-    )
+    is_plain: dict[str, Callable[[Task], bool]] = hook()
+    best_node: dict[str, Callable[[Task, dict[str, float]], str | None]] = hook("enableBestNode")
 
     # Candidates -> (victims, vote).
-    preemptable: dict[str, Callable[[Task, list[Task]], tuple[list[Task], int]]] = field(
-        default_factory=dict
+    preemptable: dict[str, Callable[[Task, list[Task]], tuple[list[Task], int]]] = hook(
+        "enablePreemptable"
     )
-    reclaimable: dict[str, Callable[[Task, list[Task]], tuple[list[Task], int]]] = field(
-        default_factory=dict
+    reclaimable: dict[str, Callable[[Task, list[Task]], tuple[list[Task], int]]] = hook(
+        "enableReclaimable"
     )
     # The gang actions' question; the text is the action's name.
-    unified_evictable: dict[str, Callable[[str, Job, list[Task]], tuple[list[Task], int]]] = field(
-        default_factory=dict
-    )
-    victim_tasks: dict[str, Callable[[list[Task]], list[Task]]] = field(default_factory=dict)
+    unified_evictable: dict[str, Callable[[str, Job, list[Task]], tuple[list[Task], int]]] = hook()
+    victim_tasks: dict[str, Callable[[list[Task]], list[Task]]] = hook("enabledVictim")
 
-    overused: dict[str, Callable[[Queue], bool]] = field(default_factory=dict)
-    preemptive: dict[str, Callable[[Queue, Sequence[Task]], bool]] = field(default_factory=dict)
-    allocatable: dict[str, Callable[[Queue, Task], bool]] = field(default_factory=dict)
+    overused: dict[str, Callable[[Queue], bool]] = hook("enabledOverused")
+    preemptive: dict[str, Callable[[Queue, Sequence[Task]], bool]] = hook("enablePreemptive")
+    allocatable: dict[str, Callable[[Queue, Task], bool]] = hook("enabledAllocatable")
 
-    why_not_valid: dict[str, Callable[[Job], Reason | None]] = field(default_factory=dict)
-    job_ready: dict[str, Readiness[Job]] = field(default_factory=dict)
-    sub_job_ready: dict[str, Readiness[SubJob]] = field(default_factory=dict)
-    job_pipelined: dict[str, Callable[[Job], int]] = field(default_factory=dict)
-    sub_job_pipelined: dict[str, Callable[[SubJob], int]] = field(default_factory=dict)
-    job_starving: dict[str, Callable[[Job], bool]] = field(default_factory=dict)
+    why_not_valid: dict[str, Callable[[Job], Reason | None]] = hook()
+    job_ready: dict[str, Readiness[Job]] = hook("enableJobReady")
+    sub_job_ready: dict[str, Readiness[SubJob]] = hook("enabledSubJobReady")
+    job_pipelined: dict[str, Callable[[Job], int]] = hook("enableJobPipelined")
+    sub_job_pipelined: dict[str, Callable[[SubJob], int]] = hook("enabledSubJobPipelined")
+    job_starving: dict[str, Callable[[Job], bool]] = hook("enableJobStarving")
     # Whether what this plugin answers at a point lasts over sessions: about a job that holds nothing,
     # as long as that job does not change; about the order of queues, as long as no task moves. The
     # text is the point. Without it a plugin is asked about every waiting job in every session.
-    lasts: dict[str, Callable[[str], bool]] = field(default_factory=dict)
-    job_enqueueable: dict[str, Callable[[Job], int]] = field(default_factory=dict)
-    job_enqueued: dict[str, Callable[[Job], None]] = field(default_factory=dict)
+    lasts: dict[str, Callable[[str], bool]] = hook()
+    job_enqueueable: dict[str, Callable[[Job], int]] = hook("enableJobEnqueued")
+    job_enqueued: dict[str, Callable[[Job], None]] = hook("enableJobEnqueued")
 
     # (HyperNode name -> node rows) -> score by HyperNode.
-    hyper_node_order: dict[str, Callable[[SubJob, dict[str, Rows]], dict[str, float]]] = field(
-        default_factory=dict
+    hyper_node_order: dict[str, Callable[[SubJob, dict[str, Rows]], dict[str, float]]] = hook(
+        "enabledHyperNodeOrder"
     )
     # (job or sub-job, start, for evicting) -> HyperNodes by tier.
-    job_gradient: dict[str, Callable[[Job, str, bool], list[list[str]]]] = field(
-        default_factory=dict
+    job_gradient: dict[str, Callable[[Job, str, bool], list[list[str]]]] = hook(
+        "enabledHyperNodeGradient"
     )
-    sub_job_gradient: dict[str, Callable[[SubJob, str, bool], list[list[str]]]] = field(
-        default_factory=dict
+    sub_job_gradient: dict[str, Callable[[SubJob, str, bool], list[list[str]]]] = hook(
+        "enabledHyperNodeGradient"
     )
 
     # For dry runs of evictions (topology-aware preemption): the preemptor and the row of a node
     # -> a copy to try them out in. ``remove`` and ``add`` are called if the plugin has
     # enablePreemptable or enabledAllocatable, ``is_allocatable`` under enabledAllocatable,
     # ``why_not`` under enablePredicate.
-    simulation: dict[str, Callable[[Task, int], Simulation]] = field(default_factory=dict)
+    simulation: dict[str, Callable[[Task, int], Simulation]] = hook()
 
     handlers: list[EventHandler] = field(default_factory=list)
 
 
 # The configuration flag that switches a point off for a plugin; points without one always count.
 FLAGS: dict[str, str] = {
-    "job_order": "enableJobOrder",
-    "sub_job_order": "enabledSubJobOrder",
-    "queue_order": "enableQueueOrder",
-    "task_order": "enableTaskOrder",
-    "pre_predicate": "enablePredicate",
-    "class_predicate": "enablePredicate",
-    "row_predicate": "enablePredicate",
-    "task_predicate": "enablePredicate",
-    "node_predicate": "enablePredicate",
-    "class_score": "enableNodeOrder",
-    "row_score": "enableNodeOrder",
-    "row_batch_score": "enableNodeOrder",
-    "task_score": "enableNodeOrder",
-    "task_batch_score": "enableNodeOrder",
-    "node_score": "enableNodeOrder",
-    "best_node": "enableBestNode",
-    "preemptable": "enablePreemptable",
-    "reclaimable": "enableReclaimable",
-    "victim_tasks": "enabledVictim",
-    "overused": "enabledOverused",
-    "preemptive": "enablePreemptive",
-    "allocatable": "enabledAllocatable",
-    "job_ready": "enableJobReady",
-    "sub_job_ready": "enabledSubJobReady",
-    "job_pipelined": "enableJobPipelined",
-    "sub_job_pipelined": "enabledSubJobPipelined",
-    "job_starving": "enableJobStarving",
-    "job_enqueueable": "enableJobEnqueued",
-    "job_enqueued": "enableJobEnqueued",
-    "hyper_node_order": "enabledHyperNodeOrder",
-    "job_gradient": "enabledHyperNodeGradient",
-    "sub_job_gradient": "enabledHyperNodeGradient",
+    point.name: point.metadata["flag"] for point in fields(Hooks) if point.metadata.get("flag")
 }
 
 
@@ -261,7 +222,7 @@ class Chains:
 
 
 def vote(tiers: list[list[Any]], subject: Any) -> bool:
-    """One rejection is final; permission in a tier spares the later ones; nobody is permission."""
+    """Combines votes: a rejection is final, a permission ends after its tier, no vote permits."""
     for tier in tiers:
         permitted = False
         for function in tier:

@@ -1,4 +1,4 @@
-"""What queues hold, want and may have: the sums that queue plugins keep during a session."""
+"""Shares and amounts of queues during a session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNLIMITED = math.inf
 
 
 class QueueAccount:
-    """A queue in a session. Its share is worked out when asked for, not with every placement."""
+    """What a queue holds, requests and deserves, and its share."""
 
     __slots__ = (
         "_share",
@@ -44,7 +44,7 @@ class QueueAccount:
 
     @property
     def share(self) -> float:
-        """What it holds of what it deserves, in the dimension where that is most."""
+        """The dominant share of what it holds in what it deserves."""
         if self._share is None:
             self._share = self.share_now()
         return self._share
@@ -65,7 +65,7 @@ class QueueAccount:
         self._share = None
 
     def names_over_ceiling(self, minimum: Resources) -> list[str]:
-        """The dimensions in which a job with this minimum would be too much.
+        """The resources in which a job with this minimum would exceed the limit.
 
         What jobs hold above their minima does not count: it could be taken back.
         """
@@ -74,7 +74,7 @@ class QueueAccount:
 
 
 class Ceilings:
-    """What each queue may use at most, where queues stand side by side."""
+    """The upper limits of queues without a hierarchy."""
 
     def __init__(self, total: Resources, queues: Iterable[Queue]) -> None:
         guaranteed = Resources()
@@ -101,7 +101,7 @@ def flat_capability(queue: Queue) -> Resources:
 
 
 class TrialAmounts:
-    """What queues would hold; copied where something is tried, and nowhere else."""
+    """Amounts of queues in a simulation, copied on write."""
 
     __slots__ = ("_own",)
 

@@ -43,7 +43,7 @@ S = TypeVar("S")
 
 
 class Session:
-    """The doors of one cycle; made by the engine, opened by plugins, worked by actions."""
+    """What actions and plugins may read, ask and change in one cycle."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Session:
         self.work[what] = self.work.get(what, 0) + number
 
     def explain(self, job: Job, reason: Reason) -> None:
-        """Notes why a job was held back; the stages of a session add up."""
+        """Adds a reason why the job waits."""
         self.reasons.setdefault(job.id, []).append(reason)
 
     def tell(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
@@ -140,7 +140,7 @@ class Session:
     # Questions that actions ask again and again.
 
     def view(self, task: Task) -> ClassView:
-        """What is known of the task's class, up to date."""
+        """The view of the task's class, up to date."""
         facets = self.facets(task)
         return self._views.view(
             task.class_, facets, self.table, self.chains, self.work, self.number
@@ -173,7 +173,7 @@ class Session:
         return self.jobs[task.job_id].sub_job_of[task.uid]
 
     def schedulable_jobs(self) -> list[Job]:
-        """Jobs that may start or grow, in the order of their ids.
+        """Admitted jobs in the order of their ids.
 
         A pending one is let in where no enqueue action would ever do it.
         """
@@ -188,12 +188,12 @@ class Session:
         return jobs
 
     def awake_jobs(self) -> list[Job]:
-        """Unsettled jobs without those that are passed over, in the order of ids."""
+        """Unsettled jobs that are not passed over, by id."""
         waiting = self.waiting.room.waits
         return [job for job in self.unsettled_jobs if job.id not in waiting]
 
     def concerned_jobs(self) -> list[Job]:
-        """Jobs that were awake, or that this session moved tasks of, in the order of ids."""
+        """Jobs that were not passed over, or whose tasks this session moved, by id."""
         awake = self.awake_jobs()
         ids = {job.id for job in awake}
         if ids.issuperset(self.moves.touched_jobs):
@@ -208,7 +208,7 @@ class Session:
         return Statement(self)
 
     def abandon(self) -> None:
-        """Takes everything back, as if the session had never been."""
+        """Undoes the whole session."""
         touched, concerned = self.moves.touched_jobs, self.concerned_jobs()
         self.moves.abort()
         self.cache.ledger.close(())

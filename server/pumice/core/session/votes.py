@@ -1,4 +1,4 @@
-"""Asks the plugins and puts their answers together, point by point."""
+"""Asks the plugins at each point and combines their answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Votes:
-    """One method a question; how answers combine is the reference's table.
+    """One method per question; answers are combined as in Volcano.
 
     Where it is asked for every job, a plain loop spares the generator.
     """

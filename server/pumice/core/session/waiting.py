@@ -1,4 +1,4 @@
-"""Passes over jobs that wait for room which is still not there, group by group.
+"""Passes over waiting jobs that still fit nowhere, group by group.
 
 A visit to such a job changes nothing, so it does not matter when it happens, only what it would
 find. It is asked for a whole group at once, at the moment at which the first of its jobs would have
@@ -26,7 +26,7 @@ _LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order")
 
 
 class Waiting:
-    """What a session knows of jobs that wait for room."""
+    """The waiting jobs of a session."""
 
     __slots__ = ("hopeless", "is_watched", "may_pass_over", "room")
 
@@ -42,7 +42,7 @@ class Waiting:
 
 
 def may_pass_over(session: Session) -> bool:
-    """Whether what was found out about a waiting job can outlast the session.
+    """Whether findings about waiting jobs hold in later sessions.
 
     That takes plugins whose answers about such a job follow from the job, and actions that leave
     it alone. What queues have to say is asked again each time.
@@ -63,7 +63,7 @@ def may_pass_over(session: Session) -> bool:
 
 
 class _Line:
-    """The jobs of a group in their order, and how far this session is with them."""
+    """The jobs of a waiting group in their order, and the position of this session."""
 
     __slots__ = ("_done", "_order", "group")
 
@@ -78,7 +78,7 @@ class _Line:
         return self._order[self._done][0] if self._done < len(self._order) else None
 
     def before(self, limit: Key | None) -> list[Job]:
-        """Those whose turn comes before that key; without one, all that are left."""
+        """The jobs whose turn comes before a key, or all that are left without one."""
         order, start = self._order, self._done
         if start == len(order):
             return []
@@ -91,7 +91,7 @@ def _key_of(entry: tuple[Key, Job]) -> Key:
     return entry[0]
 
 
-class WaitingLines:
+class WaitingJobs:
     """The waiting jobs of one run of allocate, by queue."""
 
     def __init__(self, session: Session) -> None:
@@ -133,7 +133,7 @@ class WaitingLines:
         return found
 
     def all_of(self, queue: Queue) -> list[Job]:
-        """Wakes all that had no turn yet: there is something new to say about them."""
+        """Returns all jobs of the queue that had no turn yet, to be visited."""
         lines = self._lines.pop(queue.name, ())
         return [job for line in lines for job in self._wake(line.before(None))]
 
@@ -155,23 +155,23 @@ class WaitingLines:
         if not self._are_plain(group):
             return False
         view = session.view(first)
-        if view.takes_any or not session.votes.is_allocatable(queue, first):
+        if view.has_feasible_row or not session.votes.is_allocatable(queue, first):
             return False
         return session.feasibility.class_errors(first, view) is group.errors
 
 
-def let_rest(session: Session, waits: Iterable[Wait]) -> None:
-    """At the end of a session: jobs that fit nowhere, and of which there is no more to say."""
+def remember_waiting(session: Session, waits: Iterable[Wait]) -> None:
+    """Remembers, at the end of a session, jobs that fit nowhere and have nothing new to report."""
     waiting = session.waiting
     if not waiting.hopeless or not waiting.may_pass_over:
         return
     for wait in waits:
         found = waiting.hopeless.get(wait.job)
-        if found is not None and _is_at_rest(found[0], wait):
+        if found is not None and _may_be_passed_over(found[0], wait):
             waiting.room.enter(*found, wait)
 
 
-def _is_at_rest(job: Job, wait: Wait) -> bool:
+def _may_be_passed_over(job: Job, wait: Wait) -> bool:
     standing, index = job.standing, job.index
     if standing is None or standing.errors is None or standing.version != job.version:
         return False

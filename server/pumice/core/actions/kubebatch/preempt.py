@@ -138,7 +138,7 @@ class _Run:
         return [int(row) for row in ordered if wanted[row]]
 
     def _explain(self, job: Job, task: Task) -> None:
-        """Why not, once a job."""
+        """Explains a failure, once per job."""
         if job.id not in self._explained:
             self._explained.add(job.id)
             have = job.index.ready_count + job.index.waiting_count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pumice.core.actions.preempt.attempt import Attempt, Rivals
+from pumice.core.actions.preempt.attempt import Attempt, VictimScope
 from pumice.core.actions.preempt.settings import PreemptSettings
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -14,7 +14,7 @@ from pumice.core.session.session import Session
 
 
 class PreemptAction:
-    """Queue by queue: first jobs take from other jobs, then each from its own lesser tasks."""
+    """Evicts, queue by queue, tasks of other jobs first, then tasks of lower priority of the same job."""
 
     name: ClassVar[str] = "preempt"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
@@ -64,7 +64,7 @@ class PreemptAction:
         for task in tasks:
             if not session.votes.is_starving(job):
                 break
-            attempt.make_room(statement, job, task, Rivals.OTHER_JOBS)
+            attempt.make_room(statement, job, task, VictimScope.OTHER_JOBS)
         if session.votes.is_pipelined(job):
             statement.commit(job.id)
         else:
@@ -73,7 +73,7 @@ class PreemptAction:
     def _from_itself(self, session: Session, attempt: Attempt, job: Job) -> None:
         for task in _pending(session, job):
             statement = session.statement()
-            if not attempt.make_room(statement, job, task, Rivals.SAME_JOB):
+            if not attempt.make_room(statement, job, task, VictimScope.SAME_JOB):
                 statement.discard()
                 return
             statement.commit(job.id)

@@ -1,4 +1,4 @@
-"""Makes room for one task: on the best node where its rivals give way."""
+"""Makes room for one task by evictions on the best node where they are enough."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pumice.core.model.fit import Mask
 from pumice.core.model.reasons import NodeCount, Reason, ReasonCode
 from pumice.core.model.status import EVICTABLE
 from pumice.core.session.evicting import (
+    CandidateRows,
     EvictionNodes,
-    Prospects,
+    VictimFilter,
     VictimOrder,
     VictimSearch,
-    Wanted,
     frees_enough,
 )
 from pumice.core.session.feasibility.views import ClassView
@@ -29,8 +29,8 @@ from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
 
 
-class Rivals(Enum):
-    """Whom a task may take room from."""
+class VictimScope(Enum):
+    """Whose tasks may be evicted for a task."""
 
     OTHER_JOBS = 1
     SAME_JOB = 2
@@ -38,18 +38,18 @@ class Rivals(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A task that wants room, from whom, and where it may look."""
+    """A task that needs room, whose tasks may go for it, and on which nodes."""
 
     job: Job
     task: Task
     view: ClassView
-    rivals: Rivals
+    scope: VictimScope
     # Nodes whose refusals an eviction could cure.
     nodes: Mask
 
 
 class Attempt:
-    """Preemption for task after task, in one run of the action."""
+    """Preempts for one task after the other in one run of the action."""
 
     def __init__(self, session: Session, author: str, settings: PreemptSettings) -> None:
         self._session = session
@@ -62,7 +62,7 @@ class Attempt:
         # What failed, by all that the outcome depends on, and where the log of moves stood then.
         self._failed: dict[tuple[object, ...], int] = {}
 
-    def make_room(self, statement: Statement, job: Job, task: Task, rivals: Rivals) -> bool:
+    def make_room(self, statement: Statement, job: Job, task: Task, scope: VictimScope) -> bool:
         """Evicts for the task and pipelines it; false: nothing was changed."""
         session = self._session
         session.count("preemptors_tried")
@@ -73,12 +73,12 @@ class Attempt:
             self._explain(job, task, subjects=(problem,))
             return False
         nodes = self._nodes.nodes_for(task, view)
-        key = self._key(task, rivals, nodes)
+        key = self._key(task, scope, nodes)
         if key is not None and self._failed.get(key) == len(session.moves.log):
             return False
-        question = _Question(job, task, view, rivals, nodes)
+        question = _Question(job, task, view, scope, nodes)
         if self._settings.topology_aware:
-            found = self._by_dry_run(statement, question, nodes & self._promising(question))
+            found = self._by_dry_run(statement, question, nodes & self._possible_rows(question))
         else:
             found = self._by_score(statement, question)
         if found:
@@ -86,11 +86,11 @@ class Attempt:
         if key is not None:
             self._failed[key] = len(session.moves.log)
         if job.id not in self._explained:
-            self._explain_nodes(job, task, nodes, nodes & self._promising(question))
+            self._explain_nodes(job, task, nodes, nodes & self._possible_rows(question))
         return False
 
-    def _key(self, task: Task, rivals: Rivals, nodes: Mask) -> tuple[object, ...] | None:
-        """All of a task that the outcome depends on; None: too much.
+    def _key(self, task: Task, scope: VictimScope, nodes: Mask) -> tuple[object, ...] | None:
+        """Everything that the outcome for a task depends on; None: that is not known.
 
         Evictions that were undone leave traces in Kubernetes' view. Only tasks whose predicates
         look at no other node are sure to find the same again.
@@ -99,19 +99,19 @@ class Attempt:
             return None
         pod = task.pod
         whose = (task.job_id, task.class_.number, task.priority)
-        return (*whose, pod.preemptable, pod.revocable_zone, rivals, nodes.tobytes())
+        return (*whose, pod.preemptable, pod.revocable_zone, scope, nodes.tobytes())
 
     # Who could go, and where that might be enough.
 
-    def _wanted(self, question: _Question) -> Wanted:
+    def _wanted(self, question: _Question) -> VictimFilter:
         job, best_effort = question.job, question.task.best_effort
         return self._search.in_queue(job.queue, job.id, best_effort_only=best_effort)
 
-    def _promising(self, question: _Question) -> Mask:
-        """Nodes where evictions might free enough."""
+    def _possible_rows(self, question: _Question) -> Mask:
+        """Nodes where evictions might free enough, by row."""
         job, task, view = question.job, question.task, question.view
-        if question.rivals is Rivals.OTHER_JOBS:
-            rows = self._search.promising(task, view, self._wanted(question))
+        if question.scope is VictimScope.OTHER_JOBS:
+            rows = self._search.possible_rows(task, view, self._wanted(question))
         else:
             rows = self._rows_of(job, task)
         if not self._settings.topology_aware:
@@ -120,31 +120,31 @@ class Attempt:
         return rows
 
     def _rows_of(self, job: Job, task: Task) -> Mask:
-        """Nodes with rivals within the job."""
+        """Nodes with candidates within the job."""
         table = self._session.table
         rows = np.zeros(len(table), dtype=np.bool_)
         for status in sorted(EVICTABLE):
             for other in job.index.with_status(status).values():
                 row = table.row_of(other.node_name)
-                if row is not None and self._is_rival(job, task, other, Rivals.SAME_JOB):
+                if row is not None and self._is_candidate(job, task, other, VictimScope.SAME_JOB):
                     rows[row] = True
         return rows
 
-    def _is_rival(self, job: Job, task: Task, other: Task, rivals: Rivals) -> bool:
+    def _is_candidate(self, job: Job, task: Task, other: Task, scope: VictimScope) -> bool:
         if other.status not in EVICTABLE or not other.pod.preemptable:
             return False
         if task.best_effort and not other.best_effort:
             return False
-        if rivals is Rivals.SAME_JOB:
+        if scope is VictimScope.SAME_JOB:
             return other.job_id == task.job_id
         other_job = self._session.jobs.get(other.job_id)
         return other_job is not None and other_job.queue == job.queue and other_job is not job
 
-    def _rivals_on(self, row: int, question: _Question) -> list[Task]:
-        job, task, rivals = question.job, question.task, question.rivals
+    def _candidates_on(self, row: int, question: _Question) -> list[Task]:
+        job, task, scope = question.job, question.task, question.scope
         residents = self._search.residents(row)
-        if rivals is Rivals.SAME_JOB or task.best_effort:
-            return [other for other, _ in residents if self._is_rival(job, task, other, rivals)]
+        if scope is VictimScope.SAME_JOB or task.best_effort:
+            return [other for other, _ in residents if self._is_candidate(job, task, other, scope)]
         queue = job.queue
         return [
             other
@@ -155,27 +155,29 @@ class Attempt:
     # The usual way: nodes by score, the first on which it works out.
 
     def _by_score(self, statement: Statement, question: _Question) -> bool:
-        prospects: Prospects | None = None
+        candidate_rows: CandidateRows | None = None
         view = question.view
-        if question.rivals is Rivals.OTHER_JOBS:
-            prospects = self._search.prospects(question.task, view, self._wanted(question))
-            hopeful = question.nodes & (prospects.rows | view.fits_future)
+        if question.scope is VictimScope.OTHER_JOBS:
+            candidate_rows = self._search.candidate_rows(
+                question.task, view, self._wanted(question)
+            )
+            possible = question.nodes & (candidate_rows.rows | view.fits_future)
         else:
-            hopeful = question.nodes & self._promising(question)
-        if not hopeful.any():
+            possible = question.nodes & self._possible_rows(question)
+        if not possible.any():
             return False
-        left = np.where(hopeful, self._scores(question), -np.inf)
+        left = np.where(possible, self._scores(question), -np.inf)
         while left.item(row := int(left.argmax())) != -np.inf:
             left[row] = -np.inf
-            rivals = self._rivals_on(row, question)
-            if self._try_node(statement, question, row, rivals):
+            candidates = self._candidates_on(row, question)
+            if self._try_node(statement, question, row, candidates):
                 return True
-            if prospects is not None and prospects.narrow(row, rivals):
-                left[~(prospects.rows | view.fits_future)] = -np.inf
+            if candidate_rows is not None and candidate_rows.narrow(row, candidates):
+                left[~(candidate_rows.rows | view.fits_future)] = -np.inf
         return False
 
     def _scores(self, question: _Question) -> Scores:
-        """By row; they are normalised over all candidates, the hopeless ones among them."""
+        """Scores by row, normalised over all candidate nodes."""
         session, task, view = self._session, question.task, question.view
         if session.plain.is_class_plain(task.class_):
             session.count("candidates_scored", len(session.table))
@@ -186,11 +188,11 @@ class Attempt:
         return scores
 
     def _try_node(
-        self, statement: Statement, question: _Question, row: int, rivals: list[Task]
+        self, statement: Statement, question: _Question, row: int, candidates: list[Task]
     ) -> bool:
         session, task = self._session, question.task
         session.count("nodes_tried_for_victims")
-        victims = session.votes.preemptable(task, rivals)
+        victims = session.votes.preemptable(task, candidates)
         if not frees_enough(session, question.view, row, victims):
             return False
         trial = session.statement()
@@ -221,15 +223,15 @@ class Attempt:
 
     # The way of Kubernetes' own scheduler: try nodes out first, then choose among them.
 
-    def _by_dry_run(self, statement: Statement, question: _Question, hopeful: Mask) -> bool:
+    def _by_dry_run(self, statement: Statement, question: _Question, possible: Mask) -> bool:
         session, task = self._session, question.task
         wanted = self._settings.candidates_among(int(question.nodes.sum()))
         runs = DryRuns(session, question.job, task, question.view)
-        for row in np.flatnonzero(hopeful).tolist():
+        for row in np.flatnonzero(possible).tolist():
             if runs.found >= wanted:
                 break
             session.count("nodes_tried_for_victims")
-            runs.try_node(row, self._rivals_on(row, question))
+            runs.try_node(row, self._candidates_on(row, question))
         choice = runs.best()
         if choice is None:
             return False
@@ -245,8 +247,8 @@ class Attempt:
 
     # Why not, once a job.
 
-    def _explain_nodes(self, job: Job, task: Task, nodes: Mask, hopeful: Mask) -> None:
-        open_, tried = int(np.count_nonzero(nodes)), int(np.count_nonzero(hopeful))
+    def _explain_nodes(self, job: Job, task: Task, nodes: Mask, possible: Mask) -> None:
+        open_, tried = int(np.count_nonzero(nodes)), int(np.count_nonzero(possible))
         counts = (
             NodeCount("node(s) that no eviction could open", len(nodes) - open_),
             NodeCount("node(s) with too little to evict", open_ - tried),

@@ -16,14 +16,14 @@ _LIFT = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node and the victims that would have to go there."""
+    """A node and the victims that would be evicted there."""
 
     row: int
     victims: tuple[Task, ...]
 
 
 class DryRuns:
-    """What would work for one task, node by node."""
+    """Dry runs of preemption for one task, node by node."""
 
     def __init__(self, session: Session, job: Job, task: Task, view: ClassView) -> None:
         self._session = session
@@ -36,9 +36,9 @@ class DryRuns:
     def found(self) -> int:
         return len(self._candidates)
 
-    def try_node(self, row: int, rivals: list[Task]) -> None:
+    def try_node(self, row: int, candidates: list[Task]) -> None:
         session, task = self._session, self._task
-        victims = session.votes.preemptable(task, rivals)
+        victims = session.votes.preemptable(task, candidates)
         if not frees_enough(session, self._view, row, victims):
             return
         node = SimulatedNode(session, task, self._view, row)
@@ -64,7 +64,7 @@ class DryRuns:
         return removed
 
     def _bring_back(self, node: SimulatedNode, removed: list[Task]) -> list[Task]:
-        """Those who really have to go: the others return, the last removed first."""
+        """Adds removed victims back, the last first; returns those that cannot be added back."""
         gone = []
         for victim in reversed(removed):
             if node.add(victim) is not None:
@@ -76,7 +76,7 @@ class DryRuns:
         return gone
 
     def best(self) -> Candidate | None:
-        """The least harm: by the first victim's priority, all priorities, number, age, name."""
+        """The candidate with the least harm: by highest priority, sum of priorities, count, start time, node."""
         return min(self._candidates, key=self._harm, default=None)
 
     def _harm(self, candidate: Candidate) -> tuple[int, int, int, int, int]:

@@ -1,4 +1,4 @@
-"""Whether a task may preempt at all; one that waits for its nominated node may not."""
+"""Whether a task may preempt. A task that waits for its nominated node may not."""
 
 from __future__ import annotations
 

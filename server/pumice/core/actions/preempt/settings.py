@@ -30,6 +30,6 @@ class PreemptSettings:
         )
 
     def candidates_among(self, nodes: int) -> int:
-        """How many nodes that would do are enough to choose from."""
+        """How many feasible nodes are enough to choose from."""
         part = nodes * self.candidate_percentage // _WHOLE
         return min(max(part, self.fewest_candidates), self.most_candidates, nodes)

@@ -33,7 +33,7 @@ _NO_DEVICES = "device claims are not counted yet"
 
 
 class CapacityPlugin:
-    """Orders queues by what they hold of what they deserve, and holds them to their ceilings."""
+    """Orders queues by their share of the deserved amount, and enforces their capability."""
 
     name: ClassVar[str] = "capacity"
     api: ClassVar[int] = 1
@@ -108,7 +108,7 @@ class CapacityPlugin:
         return compare_shares(_branch(mine, below), _branch(other, below))
 
     def _nearest_queue_first(self, left: Queue, right: Queue, preemptor: Queue) -> int:
-        """Victims come first from the queue that parts from the preemptor's further down."""
+        """Victims come first from the queue that is nearest to the preemptor's in the tree."""
         assert self._accounts is not None
         mine = self._accounts[preemptor.name]
         nearness = common_level(self._accounts[left.name], mine)

@@ -10,7 +10,7 @@ from pumice.core.session.session import Session
 
 
 class CapacityAccount(QueueAccount):
-    """A queue in a session; in a tree it knows those above it."""
+    """A queue in a session, with its parent and children in the tree."""
 
     __slots__ = ("_ancestors", "_lineage", "capability", "children", "parent")
 
@@ -29,7 +29,7 @@ class CapacityAccount(QueueAccount):
 
     @property
     def ancestors(self) -> tuple[CapacityAccount, ...]:
-        """All above it, the root first."""
+        """The ancestors, the root first."""
         if self._ancestors is None:
             above = []
             account = self.parent
@@ -41,13 +41,13 @@ class CapacityAccount(QueueAccount):
 
     @property
     def lineage(self) -> tuple[CapacityAccount, ...]:
-        """The queue itself, then all above it, the root last."""
+        """The queue itself and its ancestors, the root last."""
         if self._lineage is None:
             self._lineage = (self, *reversed(self.ancestors))
         return self._lineage
 
     def ancestor(self, steps: int) -> CapacityAccount | None:
-        """The one so many steps above it."""
+        """The ancestor that many levels up."""
         above = self.ancestors
         return above[-steps] if 0 < steps <= len(above) else None
 
@@ -77,7 +77,7 @@ class CapacityAccount(QueueAccount):
 
 
 def common_level(left: CapacityAccount, right: CapacityAccount) -> int:
-    """How far down from the root both have the same queues above them."""
+    """The depth up to which both have the same ancestors."""
     level = 0
     for index, (mine, other) in enumerate(zip(left.ancestors, right.ancestors, strict=False)):
         if mine is not other:

@@ -1,4 +1,4 @@
-"""Room kept for tasks that passed their queue's gate and have no node yet."""
+"""Reservations for tasks that passed their queue's gate and have no node yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a queue may take from, and when: the rules of reclaiming between queues."""
+"""The rules of reclaiming between queues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pumice.core.session.session import Session
 
 
 class Reclaiming:
-    """Takes from queues above what they deserve, never below what they are guaranteed.
+    """Reclaims from queues above their deserved amount, never below their guarantee.
 
     ``levels`` is how many steps up the tree the queues above have a say too; 0 without a tree.
     """

@@ -1,4 +1,4 @@
-"""Builds the tree of queues: who is above whom, and what each may have."""
+"""Builds the tree of queues, and what each queue may use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _link(accounts: dict[str, CapacityAccount]) -> bool:
 
 
 def _break_circles(accounts: dict[str, CapacityAccount]) -> None:
-    """Takes the parent from one queue of every circle, so that all ways up end."""
+    """Removes one parent in every cycle, so that every path up ends."""
     ends: dict[str, None] = {}
     for account in accounts.values():
         way: dict[str, CapacityAccount] = {}
@@ -94,7 +94,7 @@ def _hand_down(parent: CapacityAccount) -> None:
 
 
 def _inherit(capability: Resources, above: Resources) -> None:
-    """What a capability does not name is as it is one level up."""
+    """A capability inherits what it does not name from the parent."""
     if capability.milli_cpu <= 0:
         capability.milli_cpu = above.milli_cpu
     if capability.memory <= 0:

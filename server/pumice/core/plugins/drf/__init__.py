@@ -54,7 +54,7 @@ class DrfPlugin:
         )
 
     def _held(self, job: Job) -> Resources:
-        """What the job holds, promises of this session included; looked up when first asked."""
+        """What the job holds, including pipelined tasks of this session."""
         held = self._allocated.get(job.id)
         if held is None:
             held = self._allocated[job.id] = self._session.totals.held_by(job.id)
@@ -83,7 +83,7 @@ class DrfPlugin:
         return held.clone().subtract(least).dominant_share(self._total)
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Those whose jobs stay at least as well off as the preemptor's would be.
+        """Candidates whose jobs keep at least the share that the preemptor's job would have.
 
         A candidate counts as gone for the ones after it, chosen or not: Volcano does the same.
         """
@@ -119,7 +119,7 @@ class DrfPlugin:
         return (difference > 0) - (difference < 0)
 
     def _reclaimable(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Those without whom their queue still comes after the reclaimer's, task included.
+        """Candidates without which their queue still comes after the reclaimer's queue.
 
         Each is judged as if it were the only one, so that more than enough may be named.
         """

@@ -15,7 +15,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)
 
 
 def path_of(queue: Queue) -> list[str]:
-    """The queue's place; the first name stands for the root, whatever it is."""
+    """The queue's path in the hierarchy; its first name stands for the root."""
     return queue.annotations.get(_PATH, "").split(_SEPARATOR)
 
 
@@ -62,7 +62,7 @@ class _Leaf(_Node):
         self.settle(self.allocated.dominant_share(total), saturated=self._is_saturated(demanding))
 
     def _is_saturated(self, demanding: frozenset[str]) -> bool:
-        """It has all it wants of something, or wants more of what is used up."""
+        """Whether it has all it requests of a resource, or requests an exhausted one."""
         for name in self.allocated.names():
             wanted = self.request.get(name)
             if wanted and (self.allocated.get(name) >= wanted or name not in demanding):
@@ -169,7 +169,7 @@ class ShareTree:
         return 0.0
 
     def _refresh(self) -> None:
-        """Looks again at what changed; at everything when a resource ran out or came free."""
+        """Updates what changed, or everything when a resource was exhausted or freed."""
         demanding = frozenset(
             name for name in self._total.names() if self._taken.get(name) < self._total.get(name)
         )

@@ -48,7 +48,7 @@ class KubeBatchDrfPlugin:
         return known
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Those whose jobs stay at least as well off as the preemptor's would be.
+        """Candidates whose jobs keep at least the share that the preemptor's job would have.
 
         A candidate counts as gone for the ones after it, chosen or not.
         """

@@ -15,7 +15,7 @@ _MOST_PER_CONTAINER = 1000 * _MIB
 
 
 class ImageLocality:
-    """Image sizes, scaled by how many nodes have the image; indexed when first asked."""
+    """Scores nodes by the sizes of the pod's images that they have."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

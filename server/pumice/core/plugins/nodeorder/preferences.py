@@ -1,4 +1,4 @@
-"""Preferred node affinity and taints that only discourage: fixed by node, scaled by candidates."""
+"""Preferred node affinity, and taints with the effect PreferNoSchedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topology spread that is only preferred, with defaults for pods of Services and controllers."""
+"""Preferred topology spread constraints, with defaults for pods of Services and controllers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def default_constraints(selector: LabelSelector) -> tuple[SpreadConstraint, ...]
 
 
 class SpreadPreferences:
-    """The fewer matching pods in a node's places, the better."""
+    """Prefers nodes with fewer matching pods in their topology domains."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -95,7 +95,7 @@ class SpreadPreferences:
         codes: NDArray[np.int32],
         pods: Counts | None,
     ) -> tuple[int, Counts]:
-        """How many places the candidates are in, and how many pods are in each one's place."""
+        """The number of domains of the candidates, and the pods in the domain of each."""
         column = self._session.labels.column(constraint.topology_key)
         size = len(column.values)
         # A node without the label counts as one with an empty value.

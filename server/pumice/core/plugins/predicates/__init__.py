@@ -1,4 +1,4 @@
-"""predicates: where Kubernetes itself would let a pod run."""
+"""predicates: Kubernetes' filters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SWITCHES = (_NODE_AFFINITY, _PORTS, _TAINTS, _POD_AFFINITY, _LIMITS, _ZONES, _S
 
 @dataclass(frozen=True, slots=True)
 class _Concerns:
-    """Which filters beyond those of the node have anything to do for a class."""
+    """Which filters beside those of the node concern a class."""
 
     ports: bool
     pod_affinity: bool
@@ -146,7 +146,7 @@ class PredicatesPlugin:
         return True if self._node_filters.why_not_anywhere(class_.spec) is None else None
 
     def _meets_objections(self, task: Task) -> bool:
-        """Whether pods on nodes may object to a task that has no terms of its own."""
+        """Whether anti-affinity of pods on nodes may concern a task without terms of its own."""
         if self._pods is None or self._session.pods.had_anti_affinity is None:
             return False
         return self._pods.concerns(task)

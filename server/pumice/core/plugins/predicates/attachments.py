@@ -17,7 +17,7 @@ _Handle = tuple[str, str]
 
 
 class VolumeLimits:
-    """What is attached where, by driver; made when a pod with volumes first asks."""
+    """Volumes attached to each node, by driver; computed when first needed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

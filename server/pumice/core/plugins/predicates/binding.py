@@ -1,4 +1,4 @@
-"""Volumes that a pod's claims have, can be given, or can have made for them on a node."""
+"""Volume binding: which volumes the claims of a pod have, could get or could have provisioned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 @dataclass(slots=True)
 class _Plan:
-    """What each node could do for the claims of a task; masks are by row."""
+    """Which volumes each node could give to the claims of a task; masks are by row."""
 
     node_conflict: Mask
     no_volume: Mask
@@ -38,7 +38,7 @@ class _Plan:
 
 
 class VolumeBinding:
-    """Plans over all nodes at once; what a placement takes, later plans do not have."""
+    """Plans volume bindings over all nodes at once; reserved volumes are not available to later plans."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -86,7 +86,7 @@ class VolumeBinding:
         return found
 
     def _both(self, plan: _Plan, first: Mask | None, second: Mask | None) -> Mask | None:
-        """Nodes with exactly these two faults."""
+        """Nodes with exactly these two reasons."""
         if first is None and second is None:
             return None
         one = ~(plan.node_conflict | plan.no_volume) if first is None else first
@@ -107,7 +107,7 @@ class VolumeBinding:
         return plan
 
     def _check_bound(self, claims: list[PersistentVolumeClaim], plan: _Plan) -> None:
-        """A node speaks of the first bound claim that it cannot serve, and of no other."""
+        """Refuses nodes for the first bound claim that they cannot serve."""
         asked = np.ones(len(self._session.table), dtype=np.bool_)
         for claim in claims:
             volume = self._session.cache.volumes.get(claim.volume_name)
@@ -155,7 +155,7 @@ class VolumeBinding:
     # Taking and giving back.
 
     def reserve(self, task: Task, row: int) -> str | None:
-        """Takes what the task needs on the node; a text when that is no longer there."""
+        """Reserves volumes for the task on the node; a text: they are no longer available."""
         plan = self._plan(task)
         if any(mask[row] for mask in (plan.node_conflict, plan.no_volume)):
             return NODE_CONFLICT
@@ -183,7 +183,7 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
 
 
 def _text(plan: _Plan, first: Mask | None, second: Mask | None) -> str:
-    """The faults of a node are one reason; their order is Kubernetes'."""
+    """The reasons of a node as one text, in Kubernetes' order."""
     parts = []
     if first is plan.node_conflict:
         parts.append(NODE_CONFLICT)

@@ -13,7 +13,7 @@ FAILED = "plugin equivalence cache predicates failed"
 
 
 class EquivalenceCache:
-    """The first pod of a template is looked at; the others get its verdict, without a reason.
+    """Evaluates the first pod of a template; the others get its result, without a reason.
 
     Volcano believes the annotation: pods with equal templates and different specs share a verdict.
     """

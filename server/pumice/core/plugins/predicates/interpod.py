@@ -1,4 +1,4 @@
-"""Required affinity between pods: the incoming pod's own, and others' objections to it."""
+"""Required affinity and anti-affinity between pods, of the incoming pod and of pods on nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def has_required_terms(spec: PodSpec) -> bool:
 
 
 class InterPodAffinity:
-    """Counts are kept by the session; here they become masks."""
+    """Makes masks of the counts that the session keeps."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -32,7 +32,7 @@ class InterPodAffinity:
         self._tallies: dict[tuple[int, str], _Tallies] = {}
 
     def consider(self, task: Task) -> None:
-        """Before nodes are looked at: marks a task that there is nothing to check for."""
+        """Marks, before nodes are filtered, a task that has nothing to check."""
         if (
             self._session.pods.had_anti_affinity is not None
             and not has_required_terms(task.class_.spec)
@@ -41,13 +41,13 @@ class InterPodAffinity:
             self._skipped.add(task.uid)
 
     def concerns(self, task: Task) -> bool:
-        """Whether this filter looks at the task at all."""
+        """Whether this filter concerns the task."""
         if task.uid in self._skipped:
             return False
         return has_required_terms(task.class_.spec) or bool(self._objections(task))
 
     def _objections(self, task: Task) -> list[ExistingTerm]:
-        """Terms of pods that speak of the task, on nodes that had such pods from the beginning."""
+        """Anti-affinity terms that match the task, of pods on nodes that had such pods when the session opened."""
         had = self._session.pods.had_anti_affinity
         if had is None:
             return []
@@ -64,15 +64,15 @@ class InterPodAffinity:
         spec = task.class_.spec
         found = []
         if spec.required_affinity:
-            found.append(Refusal(NO_AFFINITY, self._far_from_friends(task), unresolvable=True))
-        near_foes: Mask | None = None
+            found.append(Refusal(NO_AFFINITY, self._violates_affinity(task), unresolvable=True))
+        conflicting: Mask | None = None
         if spec.required_anti_affinity:
-            near_foes = self._near_foes(task)
-            found.append(Refusal(ANTI_AFFINITY, near_foes, unresolvable=False))
-        unwelcome = self._unwelcome(task)
-        if unwelcome is not None:
+            conflicting = self._violates_anti_affinity(task)
+            found.append(Refusal(ANTI_AFFINITY, conflicting, unresolvable=False))
+        refused = self._violates_existing(task)
+        if refused is not None:
             # A node gives one reason, the first.
-            rows = unwelcome if near_foes is None else unwelcome & ~near_foes
+            rows = refused if conflicting is None else refused & ~conflicting
             found.append(Refusal(EXISTING, rows, unresolvable=False))
         return found
 
@@ -82,17 +82,17 @@ class InterPodAffinity:
         if known is None:
             pods, spec, namespace = self._session.pods, task.class_.spec, task.pod.namespace
             near = spec.required_affinity
-            friends = pods.matching_all(namespace, near) if near else None
-            foes = tuple(
+            matching = pods.matching_all(namespace, near) if near else None
+            conflicting_pods = tuple(
                 (term.topology_key, pods.matching_all(namespace, (term,)))
                 for term in spec.required_anti_affinity
             )
-            known = self._tallies[key] = (friends, foes)
+            known = self._tallies[key] = (matching, conflicting_pods)
         return known
 
-    def _far_from_friends(self, task: Task) -> Mask:
-        """A node needs every topology key, and pods that match all terms near it by each."""
-        friends = self._of(task)[0]
+    def _violates_affinity(self, task: Task) -> Mask:
+        """Nodes without every topology key, or without matching pods in one of their domains."""
+        matching = self._of(task)[0]
         terms = task.class_.spec.required_affinity
         columns = [self._session.labels.column(term.topology_key) for term in terms]
         labelled: Mask = np.ones(len(self._session.table), dtype=np.bool_)
@@ -101,18 +101,18 @@ class InterPodAffinity:
         near: Mask = labelled.copy()
         anywhere = False
         for term, column in zip(terms, columns, strict=True):
-            if friends is None:
+            if matching is None:
                 near[:] = False
                 break
-            by_value = friends.by_value(term.topology_key, column)
+            by_value = matching.by_value(term.topology_key, column)
             anywhere = anywhere or bool(by_value.any())
             near &= by_value[column.codes] > 0
         # The first of a series of pods that want to be together may go anywhere.
-        if not anywhere and self._is_its_own_friend(task):
+        if not anywhere and self._matches_own_affinity(task):
             return ~labelled
         return ~near
 
-    def _is_its_own_friend(self, task: Task) -> bool:
+    def _matches_own_affinity(self, task: Task) -> bool:
         pod, pods = task.pod, self._session.pods
         for term in task.class_.spec.required_affinity:
             namespaces = pods.namespaces_of(pod.namespace, term)
@@ -122,18 +122,18 @@ class InterPodAffinity:
                 return False
         return True
 
-    def _near_foes(self, task: Task) -> Mask:
+    def _violates_anti_affinity(self, task: Task) -> Mask:
         near: Mask | None = None
-        for key, foes in self._of(task)[1]:
-            if foes is None or not foes.total:
+        for key, conflicting_pods in self._of(task)[1]:
+            if conflicting_pods is None or not conflicting_pods.total:
                 continue
             column = self._session.labels.column(key)
-            here = foes.by_value(key, column)[column.codes] > 0
+            here = conflicting_pods.by_value(key, column)[column.codes] > 0
             near = here if near is None else near | here
         return np.zeros(len(self._session.table), dtype=np.bool_) if near is None else near
 
-    def _unwelcome(self, task: Task) -> Mask | None:
-        unwelcome: Mask | None = None
+    def _violates_existing(self, task: Task) -> Mask | None:
+        refused: Mask | None = None
         had = self._session.pods.had_anti_affinity
         for existing in self._objections(task):
             assert had is not None
@@ -144,5 +144,5 @@ class InterPodAffinity:
             closed[column.codes[rows]] = True
             closed[-1] = False
             here = closed[column.codes]
-            unwelcome = here if unwelcome is None else unwelcome | here
-        return unwelcome
+            refused = here if refused is None else refused | here
+        return refused

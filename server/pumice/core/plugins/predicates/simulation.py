@@ -1,4 +1,4 @@
-"""Affinity between pods as it would be with some of a node's pods gone."""
+"""Inter-pod affinity with some of a node's pods removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pumice.core.session.session import Session
 
 
 class AffinitySimulation:
-    """The one filter that the reference asks again in a dry run; ports and spread it does not."""
+    """Simulates inter-pod affinity; Volcano evaluates no other filter in a dry run."""
 
     def __init__(self, session: Session, affinity: InterPodAffinity | None, row: int) -> None:
         self._session = session

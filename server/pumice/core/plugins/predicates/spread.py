@@ -1,4 +1,4 @@
-"""Topology spread that must hold: matching pods may not pile up in one place."""
+"""Required topology spread constraints."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Prepared:
 
 
 class TopologySpread:
-    """Only constraints that forbid; the ones that prefer are scores."""
+    """Evaluates constraints with DoNotSchedule; the others are scores of nodeorder."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

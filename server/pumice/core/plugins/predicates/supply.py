@@ -1,4 +1,4 @@
-"""The volumes there are to be given to claims, and where new ones could be made."""
+"""Available volumes for claims, and where new ones can be provisioned."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Choice = tuple[PersistentVolumeClaim, NDArray[np.intp]]
 
 
 class VolumeSupply:
-    """Lookups of one session; the objects do not change while it runs."""
+    """Lookups over volumes and storage classes in one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -30,7 +30,7 @@ class VolumeSupply:
         self._reached: dict[str, Mask | None] = {}
 
     def waits(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether an unbound claim is ours to bind: once it is known where its pod goes."""
+        """Whether the claim is unbound and waits for its first consumer."""
         storage_class = self._class_of(claim)
         return (
             not claim.volume_name
@@ -110,7 +110,7 @@ class VolumeSupply:
         return (volume.claim_key, volume.claim_uid) if volume.claim_key else None
 
     def why_not_made(self, claim: PersistentVolumeClaim, asked: Mask) -> tuple[Mask, Mask]:
-        """Of the nodes asked about: where no volume can be made, and where there is no room."""
+        """Of the given nodes: where no volume can be provisioned, and where storage is short."""
         nowhere = np.zeros(len(asked), dtype=np.bool_)
         storage_class = self._class_of(claim)
         if storage_class is None or storage_class.provisioner in ("", _NO_PROVISIONER):
@@ -124,7 +124,7 @@ class VolumeSupply:
         return unfit, full
 
     def _room(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Mask | None:
-        """Nodes that reach enough room for the claim; None: nobody keeps count."""
+        """Nodes with enough storage capacity for the claim; None: the driver publishes none."""
         cache = self._session.cache
         driver = cache.csi_drivers.get(storage_class.provisioner)
         if driver is None or not driver.publishes_capacity or not claim.request_bytes:

@@ -1,4 +1,4 @@
-"""Volumes that live in a zone or region, by their labels."""
+"""Zones and regions of volumes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class VolumeZones:
         return [Refusal(CONFLICT, zoned & ~good, unresolvable=True)]
 
     def _places(self, task: Task) -> tuple[_Places, str | None]:
-        """Label and allowed values of each bound volume; or why there is no telling."""
+        """Label and allowed values of each bound volume, or a problem."""
         cache, places = self._session.cache, []
         for volume in task.pod.spec.volumes:
             if volume.ephemeral:

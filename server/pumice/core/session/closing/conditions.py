@@ -45,7 +45,7 @@ def pod_condition(session: Session, job: Job, task: Task, text: str) -> PodCondi
 def tell_pod(
     session: Session, task: Task, reason: str, message: str, nominated: str = ""
 ) -> list[PodConditionChanged]:
-    """The pod's condition and an event, unless both say so already."""
+    """Changes the pod's condition and records an event, unless the condition says so already."""
     pod = task.pod
     same = any(
         c.type == "PodScheduled" and (c.status, c.reason, c.message) == ("False", reason, message)

@@ -29,7 +29,7 @@ def _is_repeatable(event: Event) -> bool:
 
 
 def waits_of(session: Session) -> tuple[Wait, ...]:
-    """Why jobs wait, those included that no session looks at because their queue is not there."""
+    """Why jobs wait, including those whose queue does not exist."""
     found = {id_: Wait(id_, tuple(reasons)) for id_, reasons in session.reasons.items()}
     found |= session.waiting.room.waits
     found |= {job.id: Wait(job.id, (reason,)) for job, reason in jobs_without_queue(session)}
@@ -51,7 +51,7 @@ def jobs_without_queue(session: Session) -> list[tuple[Job, Reason]]:
 
 
 def promises_of(session: Session, touched: Iterable[str]) -> dict[str, Resources]:
-    """By node: what was promised to pods that wait for room which is being freed."""
+    """By node: the resources that pipelined tasks wait for."""
     found: dict[str, Resources] = {}
     for id_ in touched:
         for task in session.jobs[id_].index.with_status(TaskStatus.PIPELINED).values():

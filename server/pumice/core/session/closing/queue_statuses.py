@@ -1,4 +1,4 @@
-"""What queues hold, as their statuses say it."""
+"""The allocated amounts in the statuses of queues."""
 
 from __future__ import annotations
 

@@ -4,17 +4,17 @@ from pumice.core.session.evicting.broken_gangs import GANG_BROKEN, break_up
 from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
 from pumice.core.session.evicting.domain import make_room_in
 from pumice.core.session.evicting.order import VictimOrder
-from pumice.core.session.evicting.search import Prospects, VictimSearch, Wanted
+from pumice.core.session.evicting.search import CandidateRows, VictimFilter, VictimSearch
 from pumice.core.session.evicting.simulation import SimulatedNode
 
 __all__ = [
     "GANG_BROKEN",
+    "CandidateRows",
     "EvictionNodes",
-    "Prospects",
     "SimulatedNode",
+    "VictimFilter",
     "VictimOrder",
     "VictimSearch",
-    "Wanted",
     "break_up",
     "frees_enough",
     "make_room_in",

@@ -1,4 +1,4 @@
-"""Gives up gangs that stayed short for too long: the members that were bound are evicted."""
+"""Evicts the bound members of gangs that stayed broken for too long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GANG_BROKEN = "gang-broken"
 
 
 def break_up(session: Session, broken: dict[str, int], deadline_ns: int | None) -> None:
-    """Evicts what is bound of each gang that has been broken for the deadline or longer."""
+    """Evicts the bound tasks of each gang that has been broken since the deadline."""
     if deadline_ns is None:
         return
     for job_id, since_ns in broken.items():

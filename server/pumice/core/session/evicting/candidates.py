@@ -1,4 +1,4 @@
-"""The nodes on which evictions are tried for a task, and what they would have to free."""
+"""The nodes on which evictions are tried for a task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EvictionNodes:
-    """Nodes whose refusals, if any, an eviction could cure.
+    """Nodes whose refusals an eviction could resolve.
 
     With ``remembers_errors`` a node that once refused a task of some job and role is not asked
     again for that role: the reference does so even when evictions have changed its mind since.
@@ -27,7 +27,7 @@ class EvictionNodes:
 
     def nodes_for(self, task: Task, view: ClassView) -> Mask:
         session = self._session
-        nodes = session.feasibility.preempt_style(task, view)
+        nodes = session.feasibility.resolvable_by_eviction(task, view)
         asked = self._not_known_hopeless(task)
         if self._remembers and task.role:
             key = (task.job_id, task.role)

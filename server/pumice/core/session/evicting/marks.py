@@ -1,4 +1,4 @@
-"""What plugins with bounds say of every job, kept up as tasks move."""
+"""The marks of all jobs under victim rules, updated as tasks move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several victims goes first, from keys where every plugin has one.
+"""The order in which victims are evicted, from sort keys where every plugin has one.
 
 Nearly always one victim is enough, so that only the first has to be found. Where more are needed,
 shares have shifted by then, and who comes next follows from the exact way in which the heap of all
@@ -93,7 +93,7 @@ class VictimOrder:
 
 
 class _FirstByKey:
-    """A heap that is not built until someone asks for a second victim."""
+    """A heap that is built only when a second victim is needed."""
 
     __slots__ = ("_before", "_heap", "_key", "_keys", "_left", "_victims")
 

@@ -1,4 +1,4 @@
-"""Where victims could be: sums over all nodes, before anyone walks them.
+"""Which nodes can have enough victims, found from sums over all nodes.
 
 For a preemptor, every plugin that registered a bound says which jobs it could offer tasks of. From
 that follows, for each node, the most that evictions there could free. Nodes where even that would
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 # After so many wrong guesses for one task all nodes are summed up again.
-_MOST_WRONG_GUESSES = 4
+_MOST_FAILED_ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which tasks an action takes for candidates."""
+class VictimFilter:
+    """Which tasks are candidates for eviction."""
 
     queue: str
     # The job that asks in its own queue; empty where none of that queue's tasks are its own.
@@ -46,8 +46,8 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class _Guess:
-    """Rows that were promising once or changed since, and what that followed from."""
+class _KnownRows:
+    """Rows that were possible or have changed since, and the marks and limits behind that."""
 
     rows: Mask
     # Where the node table stood.
@@ -77,13 +77,13 @@ class VictimSearch:
         self.is_predictable = len(rules) == sum(len(tier) for tier in tiers)
         self._marks = VictimMarks(session, rules)
         self._generation = -1
-        self._guesses: dict[tuple[object, ...], _Guess] = {}
+        self._known_rows: dict[tuple[object, ...], _KnownRows] = {}
         self._residents: dict[int, list[tuple[Task, Job]]] = {}
         self._sync()
 
     # What actions ask.
 
-    def in_queue(self, queue: str, job_id: str, *, best_effort_only: bool) -> Wanted:
+    def in_queue(self, queue: str, job_id: str, *, best_effort_only: bool) -> VictimFilter:
         """Tasks of the other jobs of a queue."""
         number = self._tasks.job_ids.get(job_id)
         if number is None:
@@ -94,18 +94,18 @@ class VictimSearch:
             jobs = self._queue == self._queue_numbers.get(queue, -1)
             if number is not None:
                 jobs[number] = False
-            wanted = Wanted(queue, job_id, jobs, best_effort_only=best_effort_only)
+            wanted = VictimFilter(queue, job_id, jobs, best_effort_only=best_effort_only)
             self._wanted[key] = wanted
         return wanted
 
-    def in_other_queues(self, queue: str) -> Wanted:
+    def in_other_queues(self, queue: str) -> VictimFilter:
         """Running tasks of other queues that let go of them."""
         key = (queue, "", True, False)
         wanted = self._wanted.get(key)
         if wanted is None:
             own = self._queue_numbers.get(queue, -1)
             jobs = self._reclaimable & (self._queue != own)
-            wanted = self._wanted[key] = Wanted(queue, "", jobs, elsewhere=True)
+            wanted = self._wanted[key] = VictimFilter(queue, "", jobs, elsewhere=True)
         return wanted
 
     def residents(self, row: int) -> list[tuple[Task, Job]]:
@@ -124,72 +124,72 @@ class VictimSearch:
             ]
         return found
 
-    def holders(self, wanted: Wanted) -> Mask:
+    def holders(self, wanted: VictimFilter) -> Mask:
         """Rows with candidates."""
         wanted = self._up_to_date(wanted)
         held: Mask = self._sums("", wanted.jobs, wanted).count > 0
         return held
 
-    def promising(self, task: Task, view: ClassView, wanted: Wanted) -> Mask:
-        """Rows where victims, with what will be free anyway, might be enough for the task."""
+    def possible_rows(self, task: Task, view: ClassView, wanted: VictimFilter) -> Mask:
+        """Rows where victims and releasing resources might be enough for the task."""
         wanted = self._up_to_date(wanted)
         limits = self._marks.limits(task)
         result = np.zeros(len(self._session.table), dtype=np.bool_)
         for number, tier in enumerate(self._tiers):
             # The first tier that agrees on victims decides, so any of them might.
-            rows = self._promising_to(tier, f"{number}", limits, view, wanted)
+            rows = self._possible_rows_for(tier, f"{number}", limits, view, wanted)
             if rows is not None:
                 result |= rows
-        guess = _Guess(
+        known = _KnownRows(
             result,
             self._session.table.changes,
             limits,
             self._marks.values.copy(),
             self._marks.rises,
         )
-        self._guesses[_key(view, wanted)] = guess
+        self._known_rows[_key(view, wanted)] = known
         return result.copy()
 
-    def guess(self, task: Task, view: ClassView, wanted: Wanted) -> Mask | None:
-        """All promising rows and perhaps some more, from what was found before; None: ask anew.
+    def known_rows(self, task: Task, view: ClassView, wanted: VictimFilter) -> Mask | None:
+        """A superset of the possible rows, from an earlier answer; None: there is none that holds.
 
         As long as no plugin offers more than it did, a row that was not promising has become so
         only if something on it moved. The answer is to be looked at only.
         """
-        guess = self._guesses.get(_key(view, wanted))
-        if guess is None:
+        known = self._known_rows.get(_key(view, wanted))
+        if known is None:
             return None
         self._marks.follow()
-        if not self._holds(guess, self._marks.limits(task), wanted):
+        if not self._holds(known, self._marks.limits(task), wanted):
             return None
         table = self._session.table
-        guess.rows |= table.stamps > guess.changes
-        guess.changes = table.changes
-        return guess.rows
+        known.rows |= table.stamps > known.changes
+        known.changes = table.changes
+        return known.rows
 
-    def prospects(self, task: Task, view: ClassView, wanted: Wanted) -> Prospects:
-        return Prospects(self, task, view, wanted)
+    def candidate_rows(self, task: Task, view: ClassView, wanted: VictimFilter) -> CandidateRows:
+        return CandidateRows(self, task, view, wanted)
 
     def rule_out(
-        self, row: int, candidates: list[Task], task: Task, view: ClassView, wanted: Wanted
+        self, row: int, candidates: list[Task], task: Task, view: ClassView, wanted: VictimFilter
     ) -> None:
-        """The node did not do: it is not guessed again as long as the bounds say so too."""
-        guess = self._guesses.get(_key(view, wanted))
-        if guess is None:
+        """Removes a row that failed from the known rows, if the bounds rule it out too."""
+        known = self._known_rows.get(_key(view, wanted))
+        if known is None:
             return
         self._marks.follow()
         # For all who were guessed for, or else for those who ask for as much as this one.
-        for limits in (guess.limits, self._marks.limits(task)):
+        for limits in (known.limits, self._marks.limits(task)):
             if not self._might_do(row, candidates, limits, view):
-                guess.rows[row] = False
-                guess.limits, guess.marks = limits, self._marks.values.copy()
-                guess.rises = self._marks.rises
+                known.rows[row] = False
+                known.limits, known.marks = limits, self._marks.values.copy()
+                known.rises = self._marks.rises
                 return
 
     def _might_do(
         self, row: int, candidates: list[Task], limits: list[float], view: ClassView
     ) -> bool:
-        """What ``promising`` says, of the candidates of one node."""
+        """What ``possible_rows`` says about the candidates of one node."""
         by_job: dict[int, list[Task]] = {}
         for task in candidates:
             number = self._tasks.job_ids.get(task.job_id)
@@ -205,24 +205,24 @@ class VictimSearch:
                 return True
         return False
 
-    def _holds(self, guess: _Guess, limits: list[float], wanted: Wanted) -> bool:
+    def _holds(self, known: _KnownRows, limits: list[float], wanted: VictimFilter) -> bool:
         """Whether a row that was ruled out still is, unless something on it moved."""
         marks = self._marks
-        for limit, before in zip(limits, guess.limits, strict=True):
+        for limit, before in zip(limits, known.limits, strict=True):
             if limit < before:
                 return False
-        if guess.rises != marks.rises:
-            if (marks.values > guess.marks).any():
+        if known.rises != marks.rises:
+            if (marks.values > known.marks).any():
                 return False
-            guess.rises = marks.rises
-        return not self._shared or self._still_agree(guess, limits, wanted)
+            known.rises = marks.rises
+        return not self._shared or self._still_agree(known, limits, wanted)
 
-    def _still_agree(self, guess: _Guess, limits: list[float], wanted: Wanted) -> bool:
+    def _still_agree(self, known: _KnownRows, limits: list[float], wanted: VictimFilter) -> bool:
         """Whether in each shared tier one plugin offers none but jobs that the others offer too."""
         marks = self._marks
-        together, agreed = self._together, guess.agreed
+        together, agreed = self._together, known.agreed
         same = agreed is not None and [agreed[n] for n in together] == [limits[n] for n in together]
-        for position, before, after in marks.changes[guess.seen :] if same else ():
+        for position, before, after in marks.changes[known.seen :] if same else ():
             limit = limits[position]
             if position in together and (before > limit) != (after > limit):
                 same = False
@@ -230,13 +230,13 @@ class VictimSearch:
             offers = (marks.values > np.array(limits)[:, None]) & wanted.jobs
             if not all(_agree(offers[tier.bounded]) for tier in self._shared):
                 return False
-        guess.seen, guess.agreed = len(marks.changes), limits
+        known.seen, known.agreed = len(marks.changes), limits
         return True
 
     # All nodes, tier by tier.
 
-    def _promising_to(
-        self, tier: VictimTier, key: str, limits: list[float], view: ClassView, wanted: Wanted
+    def _possible_rows_for(
+        self, tier: VictimTier, key: str, limits: list[float], view: ClassView, wanted: VictimFilter
     ) -> Mask | None:
         """Rows where the plugins of a tier might agree on enough victims.
 
@@ -289,18 +289,18 @@ class VictimSearch:
             return
         self._generation = self._tasks.generation
         session = self._session
-        self._guesses.clear()
+        self._known_rows.clear()
         self._kept: dict[tuple[str, bool, bool], EvictableSums] = {}
-        self._wanted: dict[tuple[str, str, bool, bool], Wanted] = {}
+        self._wanted: dict[tuple[str, str, bool, bool], VictimFilter] = {}
         self._queue_numbers = {name: number for number, name in enumerate(session.queues)}
         jobs = [session.jobs.get(id_) for id_ in self._tasks.job_ids]
         numbers = [-2 if job is None else self._queue_numbers[job.queue] for job in jobs]
-        gives = [queue.lets_go for queue in session.queues.values()]
+        gives = [queue.is_reclaimable for queue in session.queues.values()]
         self._queue: Whole = np.array(numbers, dtype=np.int64)
         self._reclaimable: Mask = np.array([n >= 0 and gives[n] for n in numbers], dtype=np.bool_)
         self._marks.start(self._tasks.job_ids)
 
-    def _up_to_date(self, wanted: Wanted) -> Wanted:
+    def _up_to_date(self, wanted: VictimFilter) -> VictimFilter:
         """The same tasks, by the numbers that jobs have now."""
         before = self._generation
         self._sync()
@@ -311,7 +311,7 @@ class VictimSearch:
         return self.in_queue(wanted.queue, wanted.job_id, best_effort_only=wanted.best_effort_only)
 
     def _sums(
-        self, key: str, jobs: Mask, wanted: Wanted, caps: Whole | None = None
+        self, key: str, jobs: Mask, wanted: VictimFilter, caps: Whole | None = None
     ) -> EvictableSums:
         kind = (key, wanted.elsewhere, wanted.best_effort_only)
         sums = self._kept.get(kind)
@@ -326,32 +326,34 @@ class VictimSearch:
         return sums
 
 
-class Prospects:
-    """The rows that are worth a try for one task; fewer, when tries show that too many are."""
+class CandidateRows:
+    """The rows to try for one task; narrowed when tries fail."""
 
-    def __init__(self, search: VictimSearch, task: Task, view: ClassView, wanted: Wanted) -> None:
+    def __init__(
+        self, search: VictimSearch, task: Task, view: ClassView, wanted: VictimFilter
+    ) -> None:
         self._search = search
         self._question = (task, view, wanted)
-        guess = search.guess(*self._question)
+        known = search.known_rows(*self._question)
         # To be looked at only.
-        self.rows = search.promising(*self._question) if guess is None else guess
-        self._wrong = 0 if guess is not None else _MOST_WRONG_GUESSES
+        self.rows = search.possible_rows(*self._question) if known is None else known
+        self._failed = 0 if known is not None else _MOST_FAILED_ROWS
 
     def narrow(self, row: int, candidates: list[Task]) -> bool:
-        """A try failed. True: there are fewer rows now."""
-        if self._wrong == _MOST_WRONG_GUESSES:
+        """Notes that a row failed. True: there are fewer rows now."""
+        if self._failed == _MOST_FAILED_ROWS:
             return False
-        self._search._session.count("wrong_guesses")
-        self._wrong += 1
-        if self._wrong < _MOST_WRONG_GUESSES:
+        self._search._session.count("rows_tried_in_vain")
+        self._failed += 1
+        if self._failed < _MOST_FAILED_ROWS:
             self._search.rule_out(row, candidates, *self._question)
             return False
-        # Too hopeful: from here on only where it is sure to be worth it.
-        self.rows = self._search.promising(*self._question)
+        # The known rows contain too many: compute them again.
+        self.rows = self._search.possible_rows(*self._question)
         return True
 
 
-def _key(view: ClassView, wanted: Wanted) -> tuple[object, ...]:
+def _key(view: ClassView, wanted: VictimFilter) -> tuple[object, ...]:
     chosen = (wanted.queue, wanted.job_id, wanted.elsewhere, wanted.best_effort_only)
     return (view.class_.number, *chosen)
 

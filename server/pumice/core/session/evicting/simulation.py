@@ -1,4 +1,4 @@
-"""Tries out evictions on one node without touching the session."""
+"""Simulates evictions on one node without changing the session."""
 
 from __future__ import annotations
 

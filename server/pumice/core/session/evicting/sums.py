@@ -1,4 +1,4 @@
-"""What the candidates of some jobs hold on each node, kept up row by row."""
+"""Sums of what candidates hold on each node, updated row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tier of plugins that must agree on victims, as far as their bounds tell."""
+"""A tier of plugins that must agree on victims, as far as their rules tell."""
 
 from __future__ import annotations
 

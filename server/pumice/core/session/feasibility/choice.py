@@ -1,4 +1,4 @@
-"""Chooses the best of several nodes for a task."""
+"""Scores candidate nodes and chooses the best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes would take a task, and what the others say."""
+"""Which nodes are feasible for a task, and why the others are not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def why_not_bindable(spec: PodSpec) -> str | None:
 
 
 class Feasibility:
-    """Answers for one session; everything is by row of the node table."""
+    """Evaluates predicates in one session; masks are by row of the node table."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -190,10 +190,10 @@ class Feasibility:
             ]
         return self._filters
 
-    def preempt_style(self, task: Task, view: ClassView) -> Mask:
-        """Nodes where at most such predicates fail as an eviction could cure."""
+    def resolvable_by_eviction(self, task: Task, view: ClassView) -> Mask:
+        """Nodes whose failing predicates an eviction could resolve."""
         if len(self._predicates()) == 1 and self.is_static(task):
-            return self._preempt_style_of_class(view)
+            return self._resolvable_of_class(view)
         failed = np.zeros(len(self._session.table), dtype=np.bool_)
         hopeless = failed.copy()
         for refusals in self.refusals(task, view):
@@ -206,7 +206,7 @@ class Feasibility:
             failed = here
         return ~hopeless
 
-    def _preempt_style_of_class(self, view: ClassView) -> Mask:
+    def _resolvable_of_class(self, view: ClassView) -> Mask:
         """The same where one plugin alone filters, and by class and row alone."""
         name, by_row, _, _ = self._predicates()[0]
         known = self._curable.get(view.class_.number)

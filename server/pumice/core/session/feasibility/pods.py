@@ -1,4 +1,4 @@
-"""What a session's rules about other pods ask: who is where, and who objects to whom."""
+"""Lookups about other pods for affinity and spread rules."""
 
 from __future__ import annotations
 

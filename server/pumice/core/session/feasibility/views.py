@@ -1,4 +1,4 @@
-"""What is known of a task class over all nodes: who would take it, and how gladly.
+"""Feasible nodes of a task class, with their scores.
 
 A view is kept across sessions. It follows the node table's changes, so that after a placement
 only the touched rows are computed again.
@@ -35,7 +35,7 @@ Work = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class RowState:
-    """What a class makes of some rows."""
+    """Feasibility and scores of some rows for one class."""
 
     fits_idle: Mask
     fits_future: Mask
@@ -46,14 +46,14 @@ class RowState:
 
     @property
     def total(self) -> Floats:
-        """What counts when a task is to be placed now: never, where there is no idle room."""
+        """The score of a row for an allocation now; minus infinity where it is not feasible."""
         takes = self.open & self.fits_future
         takes &= self.fits_idle
         return np.where(takes, self.order + self.batch, NEVER)
 
 
 class ClassView:
-    """Masks and scores of one class; call ``sync`` before reading."""
+    """Masks and scores of one class over all rows; call ``sync`` before reading."""
 
     __slots__ = (
         "_chains",
@@ -142,7 +142,7 @@ class ClassView:
         self._position = table.changes
 
     def _recall(self, row: int) -> None:
-        """Refreshes a row from one that was just like it, if there was any."""
+        """Refreshes a row from the known result of an equal row, if there is one."""
         table = self._table
         key = (
             table.amounts[:, row].tobytes(),
@@ -278,7 +278,7 @@ class ClassView:
         self.total[where] = state.total
 
     def evaluate(self, rows: NodeRows, where: slice | NDArray[np.intp]) -> RowState:
-        """What the class makes of some rows, real or imagined; ``where`` are their positions."""
+        """Evaluates some rows for the class; ``where`` are their positions."""
         class_, chains = self.class_, self._chains
         self._count_rows(len(rows))
         open_ = self.static_ok[where].copy()
@@ -297,7 +297,7 @@ class ClassView:
         self._work["rows_computed"] = self._work.get("rows_computed", 0) + number
 
     def best_rows(self, within: Mask | None, count: int) -> list[int] | None:
-        """The best rows for so many tasks one after the other; None: not without the kernel."""
+        """The best rows for so many tasks placed one after the other; None: there is no program."""
         if self._program is None:
             return None
         if count == 1 and within is None:
@@ -315,8 +315,8 @@ class ClassView:
         return mask
 
     @property
-    def takes_any(self) -> bool:
-        """Whether there is a row with room in the future, as far as class and row can tell."""
+    def has_feasible_row(self) -> bool:
+        """Whether a row has enough resources now or after releases, and passes the predicates."""
         position, row = self._takes_any
         if row >= 0 and self.open[row] and self.fits_future[row]:
             # The one that was found last is as good as any.
@@ -329,7 +329,7 @@ class ClassView:
         return row >= 0
 
     def fit_errors(self, find: Callable[[], FitErrors]) -> FitErrors:
-        """Why no row takes the class; found again only after a change.
+        """Why the class fits on no row; computed again only after a change.
 
         What comes out the same stays the same object, by which it is known to be nothing new.
         """

@@ -1,1 +1,1 @@
-"""Checks what plugins of others do: errors and wrong answers are attributed to the plugin."""
+"""Checks third-party plugins: errors and wrong answers are attributed to the plugin."""

@@ -1,4 +1,4 @@
-"""What a plugin may answer, point by point: anything else is an error that says what was wanted."""
+"""Checks the answers of plugins; a wrong one raises an error that says what is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands between the engine and plugins of others: what they raise, or answer wrongly, is theirs.
+"""Checks third-party plugins: an error or a wrong answer is attributed to the plugin.
 
 A built-in plugin is trusted, and so called directly. Every function that another plugin registers
 is wrapped: an error in it, or an answer of the wrong type or shape, ends the session with the
@@ -72,7 +72,7 @@ class PluginFailedError(Exception):
 
 @contextmanager
 def blaming(plugin: str, where: str) -> Iterator[None]:
-    """What goes wrong inside is this plugin's fault, unless another one was asked meanwhile."""
+    """Attributes errors inside the block to a plugin."""
     try:
         yield
     except (InvariantError, PluginFailedError):
@@ -83,7 +83,7 @@ def blaming(plugin: str, where: str) -> Iterator[None]:
 
 
 def culprit(modules: Mapping[str, str], traceback: TracebackType | None) -> tuple[str, str] | None:
-    """The plugin whose code was running, innermost first, and the function; by plugins' modules."""
+    """The plugin in whose module the innermost frame of a traceback is, and the function."""
     found = None
     while traceback is not None:
         frame = traceback.tb_frame
@@ -109,7 +109,7 @@ class HookGuard:
         self._handlers = list(self._hooks.handlers)
 
     def seal(self, plugin: str) -> None:
-        """From here on the plugin's functions are asked through the guard."""
+        """Wraps the functions that the plugin has registered."""
         for point, before in self._before.items():
             functions: dict[str, Any] = getattr(self._hooks, point)
             for name in sorted({*before, *functions}):
@@ -181,7 +181,7 @@ def _checking(check: Callable[[Any], Any]) -> Check:
 def _guarded_term(
     plugin: str, point: str, make: Callable[[TaskClass], Any], check: Check, class_: TaskClass
 ) -> Any:
-    """A term of another plugin's: the kernel knows its own ones, all others are evaluated guarded."""
+    """A third-party term; one that the kernel does not know is evaluated through the guard."""
     term = make(class_)
     if isinstance(term, KERNEL_TERMS[point]):
         return term
@@ -193,7 +193,7 @@ def _guarded_term(
 
 @dataclass(frozen=True, slots=True)
 class _GuardedTerm:
-    """Another plugin's term, evaluated through the guard."""
+    """A third-party term, evaluated through the guard."""
 
     evaluate: Callable[[NodeRows], Any]
 
@@ -204,7 +204,7 @@ def _simulate(plugin: str, make: Callable[[Task, int], Any], task: Task, row: in
 
 
 class _GuardedSimulation:
-    """Another plugin's simulation, asked through the guard."""
+    """A third-party simulation, called through the guard."""
 
     __slots__ = ("add", "is_allocatable", "remove", "why_not")
 

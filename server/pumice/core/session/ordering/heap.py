@@ -1,4 +1,4 @@
-"""A priority queue whose order may shift while things wait in it.
+"""Priority queues, also for items whose order changes while they wait.
 
 Shares move as tasks are placed, so items are compared when the heap is touched, never by keys
 taken earlier. The order of equal and of moving items follows from the exact way the heap sifts,
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Heap(Protocol[T]):
-    """What waits, the first one on top."""
+    """A priority queue."""
 
     def __len__(self) -> int: ...
 
@@ -25,7 +25,7 @@ class Heap(Protocol[T]):
 
 
 class KeyHeap(Generic[T]):
-    """For things whose order does not shift while they wait here: each is looked at once."""
+    """A heap for items whose keys do not change while they are in it."""
 
     __slots__ = ("_early", "_items", "_key", "_open")
 
@@ -51,7 +51,7 @@ class KeyHeap(Generic[T]):
         return self.pop_entry()[1]
 
     def pop_entry(self) -> tuple[tuple[Any, ...], T]:
-        """The one on top with its key."""
+        """Pops the first item with its key."""
         if self._open:
             self._sort()
         early, items = self._early, self._items
@@ -65,7 +65,7 @@ class KeyHeap(Generic[T]):
 
     @property
     def first_key(self) -> tuple[Any, ...] | None:
-        """The key of the one on top; None: nothing waits here."""
+        """The key of the first item; None: the heap is empty."""
         if self._open:
             self._sort()
         early, items = self._early, self._items
@@ -75,7 +75,7 @@ class KeyHeap(Generic[T]):
 
 
 class LiveHeap(Generic[T]):
-    """A binary heap over a comparison that is asked anew each time."""
+    """A binary heap that compares its items anew on every operation."""
 
     __slots__ = ("_items", "_less")
 

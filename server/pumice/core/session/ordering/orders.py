@@ -1,4 +1,4 @@
-"""Who comes first: queues, jobs, sub-jobs, tasks and victims."""
+"""The orders of queues, jobs, sub-jobs, tasks and victims."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Orders:
-    """The comparisons of plugins, and what decides where they see no difference."""
+    """Combines the orders of plugins; creation time and name decide between equals."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -53,11 +53,11 @@ class Orders:
         return key
 
     def waiting_jobs(self) -> Heap[Job]:
-        """A heap for an action that moves the tasks of no job but the one it took out last."""
+        """A heap of jobs, for an action that moves only tasks of the job that it popped last."""
         return KeyHeap(self.job_key()) if self.has_job_keys else LiveHeap(self.job_first)
 
     def waiting_queues(self) -> Heap[Queue]:
-        """The same for queues: an action that moves no task of a queue that waits here."""
+        """A heap of queues, for an action that moves no task of a queue in the heap."""
         orders = self._chains.all_of("queue_order", SortKey)
         if orders is None:
             return LiveHeap(self.queue_first)

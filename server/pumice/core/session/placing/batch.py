@@ -1,4 +1,4 @@
-"""Places equal tasks in one go, with the result of one after the other.
+"""Chooses the best rows for several tasks of one class at once.
 
 For tasks whose predicates and scores follow from class and row alone, a placement changes nothing
 but its own row. So the best rows are found once, what each row would be worth after one, two …
@@ -39,7 +39,7 @@ def best_rows(session: Session, view: ClassView, within: Mask | None, count: int
 
 
 class _Levels:
-    """What the best rows are worth with one, two … more tasks on them."""
+    """The scores of the best rows with one, two … more tasks on them."""
 
     def __init__(self, session: Session, view: ClassView, within: Mask | None, count: int) -> None:
         self._table = session.table

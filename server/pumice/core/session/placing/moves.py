@@ -55,7 +55,7 @@ class Moves:
 
     @cached_property
     def can_place_many(self) -> bool:
-        """Whether every handler hears of several tasks at once."""
+        """Whether every handler accepts several tasks at once."""
         return all(h.allocated_many is not None for h in self._session.hooks.handlers)
 
     def place_many(self, tasks: list[Task], rows: list[int]) -> None:
@@ -165,7 +165,7 @@ class Moves:
         self._put_back(keep=True)
 
     def abort(self) -> None:
-        """Puts everything back, as if the session had never been."""
+        """Undoes everything."""
         self.bound.clear()
         self.evicted.clear()
         self._put_back(keep=False)

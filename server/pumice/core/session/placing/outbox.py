@@ -1,4 +1,4 @@
-"""The decisions of a session, gathered gang by gang."""
+"""The decisions of a session, in the order of their commits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Order = tuple[Task, str, str, str]
 
 
 class Outbox:
-    """Orders in the sequence in which they were committed."""
+    """Collects binds and evictions that were committed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -44,7 +44,7 @@ class Outbox:
         )
 
     def attach_volumes(self, task: Task, volumes: tuple[VolumeChoice, ...]) -> None:
-        """What becomes of the task's claims if it is bound; nothing takes it back."""
+        """Sets the volumes for the task's claims in its bind."""
         if volumes:
             self._volumes[task.uid] = volumes
         else:

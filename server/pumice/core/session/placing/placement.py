@@ -184,7 +184,7 @@ class Placement:
         return statement.pipeline(task, node, eviction_occurred=False)
 
     def _feasible(self, task: Task, view: ClassView, within: Mask | None) -> Mask | None:
-        """Nodes with room in the future that the predicates allow; a nominated one alone."""
+        """Feasible nodes with resources now or after releases; the nominated one alone if it is feasible."""
         feasible = self._session.feasibility.allows(task, view) & view.fits_future
         if within is not None:
             feasible &= within
@@ -196,7 +196,7 @@ class Placement:
         return feasible if feasible.any() else None
 
     def explain(self, job: Job, task: Task, errors: FitErrors) -> None:
-        """Notes why no node takes the task."""
+        """Adds the reason why the task fits on no node."""
         reason = Reason(
             self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=errors.as_counts()
         )

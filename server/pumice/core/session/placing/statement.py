@@ -1,4 +1,4 @@
-"""A trial: placements and evictions that are committed together or undone together."""
+"""Statements: placements and evictions that are committed or undone together."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Topology:
         return any(t is not None and (not t.hard or t.highest_tier is not None) for t in topologies)
 
     def marks(self, job: Job) -> dict[str, str]:
-        """Where the sub-jobs stand, to be restored after a trial."""
+        """The HyperNodes of the sub-jobs, to be restored after a trial."""
         return {sub.id: sub.allocated_hyper_node for sub in job.sub_jobs.values()}
 
     def restore(self, job: Job, marks: dict[str, str]) -> None:
@@ -85,9 +85,9 @@ class Topology:
             part.allocated_hyper_node = domain
 
     def follows(self, sub_job: SubJob) -> bool:
-        """Whether later tasks of the sub-job go by where earlier ones were placed."""
+        """Whether the placement of a task depends on where earlier tasks of the sub-job are."""
         return sub_job.network_topology is not None
 
     def located(self, errors: FitErrors, domain: str) -> FitErrors:
-        """Says in which domain no node was found, where that is not the whole cluster."""
+        """Adds the domain to the errors, unless it is the whole cluster."""
         return errors if domain == CLUSTER_TOP else replace(errors, hyper_node=domain)

@@ -1,4 +1,4 @@
-"""What of a job is still to be placed, sub-job by sub-job."""
+"""The tasks of a job that are still to be placed, by sub-job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 
-class Worksheet:
+class PendingTasks:
     """Sub-jobs in order, each with its tasks in order."""
 
     __slots__ = ("sub_jobs", "tasks")
@@ -27,16 +27,16 @@ class Worksheet:
     def __bool__(self) -> bool:
         return bool(self.sub_jobs)
 
-    def clone(self) -> Worksheet:
-        return Worksheet(self.sub_jobs.clone(), {k: deque(v) for k, v in self.tasks.items()})
+    def clone(self) -> PendingTasks:
+        return PendingTasks(self.sub_jobs.clone(), {k: deque(v) for k, v in self.tasks.items()})
 
-    def take_over(self, other: Worksheet) -> None:
+    def take_over(self, other: PendingTasks) -> None:
         self.sub_jobs = other.sub_jobs
         self.tasks = other.tasks
 
 
-def worksheet_of(session: Session, job: Job) -> Worksheet:
-    """The pending tasks that ask for something and are held by no foreign gate."""
+def pending_tasks_of(session: Session, job: Job) -> PendingTasks:
+    """The pending tasks with requests and without gates of others."""
     if not job.has_policies:
         return of_one_sub_job(session, job, session.orders.tasks(_placeable(job.default_sub_job())))
     required = _required(session, job)
@@ -54,20 +54,20 @@ def worksheet_of(session: Session, job: Job) -> Worksheet:
         if pending:
             tasks[sub_job.id] = deque(session.orders.tasks(pending))
             sub_jobs.push(sub_job)
-    return Worksheet(sub_jobs, tasks)
+    return PendingTasks(sub_jobs, tasks)
 
 
-def of_one_sub_job(session: Session, job: Job, tasks: list[Task]) -> Worksheet:
+def of_one_sub_job(session: Session, job: Job, tasks: list[Task]) -> PendingTasks:
     """For a job without policies, whose tasks are in order."""
     sub_job = job.default_sub_job()
     sub_jobs: LiveHeap[SubJob] = LiveHeap(session.orders.sub_job_first)
     if tasks:
         sub_jobs.push(sub_job)
-    return Worksheet(sub_jobs, {sub_job.id: deque(tasks)} if tasks else {})
+    return PendingTasks(sub_jobs, {sub_job.id: deque(tasks)} if tasks else {})
 
 
 def standing_of(session: Session, job: Job) -> Standing:
-    """What of a job without policies is to be placed; remembered as long as the job is the same.
+    """The tasks to place of a job without policies; kept until the job changes.
 
     That takes an order that follows from the tasks alone, and a job that this session has not
     touched yet.
@@ -92,7 +92,7 @@ def standing_of(session: Session, job: Job) -> Standing:
 
 
 def _are_alike(tasks: list[Task]) -> bool:
-    """Whether one of them can stand for all: what goes for the first goes for each."""
+    """Whether all tasks are of one class, without gates and nominated nodes."""
     class_ = tasks[0].class_ if tasks else None
     for task in tasks:
         if task.class_ is not class_ or task.gated or task.pod.nominated_node_name:

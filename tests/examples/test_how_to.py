@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pumice.core.configuration import read_configuration
-from pumice.core.deltas import ClusterObject
+from pumice.core.deltas import ClusterObject, DataReported
 from pumice.core.engine import Engine
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.registry import Registry
@@ -61,6 +61,7 @@ def test_the_page_shows_a_plugin_for_every_kind_of_hook() -> None:
         "waiting-room",
         "honeymoon",
         "large-first",
+        "busy-nodes",
     ]
 
 
@@ -94,6 +95,13 @@ def test_small_jobs_come_first() -> None:
 def test_large_jobs_come_first() -> None:
     engine = engine_with("large-first", {}, node("n1", cpu=2), *job("a", 1), *job("b", 2))
     assert nodes_of(engine) == {"b-0": "n1", "b-1": "n1"}
+
+
+def test_busy_nodes_take_urgent_jobs_only() -> None:
+    jobs = (*job("a", 1, 3), *job("b", 1, 3, queue_name="urgent"))
+    engine = engine_with("busy-nodes", {}, queue("urgent"), node("n1"), node("n2"), *jobs)
+    engine.apply([DataReported("busy-nodes", "n1", {"cpu": 0.9})])
+    assert nodes_of(engine) == {"a-0": "n2", "b-0": "n1"}
 
 
 def test_only_so_many_jobs_are_let_in() -> None:

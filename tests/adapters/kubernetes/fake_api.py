@@ -66,9 +66,8 @@ class FakeApi:
         self.calls: list[tuple[str, str, dict[str, str]]] = []
         self._uids = itertools.count(1)
         self._news = asyncio.Event()
+        self._pages: list[tuple[str, list[Object]]] = []
         self.open_watches = 0
-
-    # For tests.
 
     def put(self, resource: str, body: Object) -> Object:
         metadata = body.setdefault("metadata", {})
@@ -115,8 +114,6 @@ class FakeApi:
     def made(self, method: str, path: str) -> list[tuple[str, str, dict[str, str]]]:
         return [call for call in self.calls if call[0] == method and re.search(path, call[1])]
 
-    # The server.
-
     def _store(self, change: str, key: tuple[str, str, str], body: Object) -> Object:
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
@@ -152,9 +149,10 @@ class FakeApi:
             await asyncio.sleep(trouble.answer_seconds)
             return answer
         if trouble.loses_answer:
-            await self._answer(request)
-            assert request.transport is not None
-            request.transport.abort()
+            if not request.query.get("watch"):
+                await self._answer(request)
+            if request.transport is not None:
+                request.transport.abort()
             return web.Response()
         return _status(trouble.status, "Trouble", trouble.message, trouble.headers)
 
@@ -189,31 +187,33 @@ class FakeApi:
         names = [*mine, *(f"{name}/status" for name in with_status)]
         return web.json_response({"resources": [{"name": name} for name in names]})
 
-    def _selected(self, request: web.Request, resource: str) -> Callable[[Object], bool]:
+    def _selected(self, request: web.Request) -> Callable[[Object], bool]:
         terms = [t for t in request.query.get("fieldSelector", "").split(",") if t]
-
-        def matches(body: Object) -> bool:
-            return all(_matches(body, term) for term in terms)
-
-        return matches
+        return lambda body: all(_matches(body, term) for term in terms)
 
     def _list(self, request: web.Request, resource: str) -> web.Response:
-        matches = self._selected(request, resource)
-        items = [body for key, body in sorted(self.objects.items()) if key[0] == resource]
-        items = [body for body in items if matches(body)]
-        start = int(request.query.get("continue", "0"))
-        limit = int(request.query.get("limit", "0")) or len(items)
-        metadata = {"resourceVersion": str(self.version)}
-        if start + limit < len(items):
-            metadata["continue"] = str(start + limit)
-        listed = {"kind": "ThingList", "metadata": metadata, "items": items[start : start + limit]}
+        matches = self._selected(request)
+        start, _, page = request.query.get("continue", "0:").partition(":")
+        if page:
+            # The pages of one list show one version.
+            version, items = self._pages[int(page)]
+        else:
+            held = (body for key, body in sorted(self.objects.items()) if key[0] == resource)
+            items, version = json.loads(json.dumps([*filter(matches, held)])), str(self.version)
+            self._pages.append((version, items))
+            page = str(len(self._pages) - 1)
+        end = int(start) + (int(request.query.get("limit", "0")) or len(items))
+        metadata = {"resourceVersion": version}
+        if end < len(items):
+            metadata["continue"] = f"{end}:{page}"
+        listed = {"kind": "ThingList", "metadata": metadata, "items": items[int(start) : end]}
         return web.json_response(listed)
 
     async def _watch(self, request: web.Request, resource: str) -> web.StreamResponse:
         since = int(request.query["resourceVersion"])
         if since < self.forgotten:
             return _status(410, "Expired", "too old resource version")
-        matches = self._selected(request, resource)
+        matches = self._selected(request)
         # As a real server: an object that leaves the selection is deleted, one that enters it added.
         selected = self._selected_at(since, resource, matches)
         born = self.version

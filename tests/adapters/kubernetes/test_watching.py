@@ -29,7 +29,8 @@ async def test_all_pages_of_a_list_arrive(fake_api: FakeApi, watched: Watched) -
     await until(lambda: cluster.synced)
     assert len(cluster.names("node")) == 23
     pages = [call for call in fake_api.made("GET", "/nodes$") if "limit" in call[2]]
-    assert [call[2].get("continue") for call in pages] == [None, "10", "20"]
+    tokens = [call[2].get("continue", "").partition(":")[0] for call in pages]
+    assert tokens == ["", "10", "20"]
 
 
 async def test_changes_arrive_after_the_list(fake_api: FakeApi, watched: Watched) -> None:

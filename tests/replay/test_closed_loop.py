@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pumice.cli.replay.whatif import Changes, what_if
-from pumice.recordings import Recording, pace
+from pumice.recordings import Recording, session_times
 from pumice.recordings.closed_loop import ClosedLoop
 from pumice.recordings.figures import ALL, Figures, figures
-from pumice.recordings.history import History, OutsideEvent
-from pumice.recordings.pace import Pace, pacing
+from pumice.recordings.history import ExternalEvent, History
+from pumice.recordings.session_times import SessionTimes, period_and_eagerness
 from pumice.server import pacing as server_pacing
 from pumice.server.local import LocalSession, leave_recording
 from pumice.testing import recordings_in
@@ -59,14 +59,14 @@ def simulated(path: Path, leaves: int, *, as_recorded: bool = True) -> tuple[Fig
         past = History.read(held.entries(), sessions=leaves)
         left = leave_recording(held.entries(), at=leaves)
     assert left is not None
-    period_ns, eager = pacing(left.core.configuration)
+    period_ns, eager = period_and_eagerness(left.core.configuration)
     ticks = history.ticks[leaves:]
-    pace = Pace(ticks, period_ns, eager=eager, as_recorded=as_recorded)
-    loop = ClosedLoop(history, left.core, pace, past=past)
-    loop.run(leaving=left.session)
+    times = SessionTimes(ticks, period_ns, eager=eager, as_recorded=as_recorded)
+    loop = ClosedLoop(history, left.core, times, past=past)
+    loop.run(first=left.session)
     return (
         figures(history, history.pods, history.evictions),
-        figures(history, loop.lives, loop.evictions),
+        figures(history, loop.records, loop.evictions),
     )
 
 
@@ -164,11 +164,11 @@ def times_of(arrivals: Sequence[int], end_ns: int, **pacing_: Any) -> list[int]:
     history = History(0, end_ns * millisecond)
     for number, at_ns in enumerate(arrivals):
         held = queue(f"q{number}")
-        event = OutsideEvent(at_ns * millisecond, held, object_pb2.KIND_QUEUE, held.queue.uid)
-        history.outside.append(event)
+        event = ExternalEvent(at_ns * millisecond, held, object_pb2.KIND_QUEUE, held.queue.uid)
+        history.external.append(event)
     ticks = [tick * millisecond for tick in pacing_.pop("ticks", [0])]
     core = Sessions()
-    ClosedLoop(history, core, Pace(ticks, PERIOD_NS, **pacing_)).run()
+    ClosedLoop(history, core, SessionTimes(ticks, PERIOD_NS, **pacing_)).run()
     return [time // millisecond for time in core.times]
 
 
@@ -193,4 +193,4 @@ def test_a_recorded_session_is_the_one_that_a_change_called_for() -> None:
 
 
 def test_eager_means_the_same_as_in_a_core() -> None:
-    assert pace.QUIET_NS == server_pacing.QUIET_NS
+    assert session_times.QUIET_NS == server_pacing.QUIET_NS

@@ -12,7 +12,7 @@ from pumice.cli.replay.whatif import Changes, WhatIf, what_if
 from pumice.recordings import Recording
 from pumice.recordings.figures import ALL
 from pumice.recordings.history import History
-from pumice.recordings.lives import BY_CLEANUP, BY_USER
+from pumice.recordings.pod_records import BY_CLEANUP, BY_USER
 from pumice.server.wire.times import timestamp
 from pumice.testing import recordings_in
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2

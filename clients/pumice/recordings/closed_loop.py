@@ -1,8 +1,8 @@
-"""A recording's outside world with another scheduler in it: what would have happened.
+"""A what-if run: the external events of a recording with other decisions.
 
-Nodes, queues, quotas, creations and people's deletions come from the recording at their times.
-Binds, starts, evictions and completions follow from what the core decides now. Where the core
-decided as recorded for a while, the world of that time is taken over as it was.
+Nodes, queues, quotas, creations and deletions by users come from the recording at their times.
+Binds, starts, evictions and completions follow from the decisions of the run. A run that begins in
+the middle of a recording starts with the cluster of that time.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from pumice.recordings.history import History, OutsideEvent
-from pumice.recordings.lives import BY_CLEANUP, BY_USER, PodLife
-from pumice.recordings.midway import InFlight
-from pumice.recordings.pace import Pace
+from pumice.recordings.durations import DurationEstimates
+from pumice.recordings.event_heap import EventHeap, PendingOps
+from pumice.recordings.history import ExternalEvent, History
+from pumice.recordings.pod_records import BY_CLEANUP, BY_USER, PodRecord
+from pumice.recordings.session_times import SessionTimes
+from pumice.recordings.simulated_pods import SimulatedPods
+from pumice.recordings.takeover import Takeover
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.group_pb2 import PodGroupStatus
@@ -22,8 +25,8 @@ from pumice.v1.status_pb2 import StatusChange
 _GROUP = object_pb2.KIND_POD_GROUP
 
 
-class Decided(Protocol):
-    """What a session decided and said."""
+class SessionOutput(Protocol):
+    """The decisions and statuses of a session."""
 
     @property
     def decisions(self) -> Sequence[decision_pb2.Decision]: ...
@@ -37,7 +40,7 @@ class Core(Protocol):
 
     def apply(self, ops: Sequence[delta_pb2.Op], now_ns: int) -> object: ...
 
-    def session(self, now_ns: int) -> Decided: ...
+    def session(self, now_ns: int) -> SessionOutput: ...
 
     def next_wake(self, now_ns: int) -> int | None: ...
 
@@ -48,150 +51,154 @@ class Core(Protocol):
 
     @property
     def configuration(self) -> Configuration:
-        """The one that counts now."""
+        """The configuration in use."""
         ...
 
 
-class ClosedLoop(InFlight):
-    """Runs once, from the recording's beginning, or from a session in it, to its end."""
+class ClosedLoop:
+    """A what-if run from the beginning of a recording, or from a session in it, to its end."""
 
     def __init__(
         self,
         history: History,
         core: Core,
-        pace: Pace,
+        session_times: SessionTimes,
         *,
         past: History | None = None,
         changed: Callable[[Configuration], Configuration] | None = None,
     ) -> None:
-        """``past``: what happened before the session that leaves the recording.
+        """``past`` is the history before the first session of the run.
 
-        ``changed``: what becomes of configurations that come later.
+        ``changed`` is applied to configurations that come later.
         """
-        super().__init__(history)
-        self._core, self._pace = core, pace
+        self._history, self._core, self._times = history, core, session_times
         self._changed = changed
         self._past = past or History()
+        self._events = EventHeap(history.start_ns)
+        self._ops = PendingOps()
+        self._pods = SimulatedPods(history, self._events, self._ops, self._pod_ended)
         self.evictions = list(self._past.evictions)
         self.sessions = len(self._past.ticks)
         self._statuses: dict[str, PodGroupStatus] = dict(self._past.statuses)
         self._node_names: dict[str, str] = {}
         self._cleaned_up = _cleaned_up(history)
-        # PodGroups that go as soon as their jobs are over.
-        self._ends: dict[str, OutsideEvent] = {}
-        # The last session decided nothing, and nothing came since.
-        self._quiet = False
+        # Deletions of PodGroups that wait for the end of their jobs.
+        self._deletions: dict[str, ExternalEvent] = {}
+        # The last session decided nothing, and nothing has changed since.
+        self._is_quiet = False
+
+    @property
+    def records(self) -> dict[str, PodRecord]:
+        return self._pods.records
+
+    @property
+    def estimates(self) -> DurationEstimates:
+        return self._pods.estimates
 
     def run(
-        self, progress: Callable[[int], None] | None = None, leaving: Decided | None = None
+        self, progress: Callable[[int], None] | None = None, first: SessionOutput | None = None
     ) -> None:
-        """``leaving``: what the session decided that leaves the recording; it has run already."""
+        """``first`` is the output of the first session, if it has run already."""
         self._plan()
-        end_ns, pace = self._history.end_ns, self._pace
-        if leaving is not None:
-            now_ns, _ = pace.due()
-            pace.ran(now_ns)
-            self._note(leaving, now_ns)
+        end_ns, times = self._history.end_ns, self._times
+        if first is not None:
+            now_ns, _ = times.next_session()
+            times.session_ran(now_ns)
+            self._take_output(first, now_ns)
         while True:
-            due_ns, recorded = pace.due()
-            event_ns = self._heap[0][0] if self._heap else end_ns + 1
-            if min(event_ns, due_ns) > end_ns:
+            session_ns, is_recorded = times.next_session()
+            event_ns = self._events.next_ns()
+            if min(event_ns or end_ns + 1, session_ns) > end_ns:
                 return
-            if event_ns <= due_ns:
-                self._happen(event_ns)
+            if event_ns is not None and event_ns <= session_ns:
+                self._events.run_until(event_ns)
                 self._apply(event_ns)
                 continue
-            pace.ran(due_ns)
-            if recorded or self._is_needed(due_ns):
-                self._note(self._core.session(due_ns), due_ns)
+            times.session_ran(session_ns)
+            if is_recorded or self._is_needed(session_ns):
+                self._take_output(self._core.session(session_ns), session_ns)
                 if progress is not None:
-                    progress(due_ns)
+                    progress(session_ns)
 
     def _apply(self, now_ns: int) -> None:
-        if not self._ops:
+        ops = self._ops.take()
+        if not ops:
             return
         before = self._core.stirred
-        self._core.apply(self._ops, now_ns)
-        self._ops = []
-        self._quiet = False
+        self._core.apply(ops, now_ns)
+        self._is_quiet = False
         if self._core.stirred != before:
-            self._pace.stirred(now_ns)
+            self._times.relevant_change(now_ns)
 
     def _is_needed(self, now_ns: int) -> bool:
         """A core leaves out a session that could not decide anything new."""
-        if not self._quiet:
+        if not self._is_quiet:
             return True
         wake_ns = self._core.next_wake(now_ns)
         return wake_ns is not None and wake_ns <= now_ns
 
-    def _note(self, decided: Decided, now_ns: int) -> None:
-        self._now_ns = now_ns
+    def _take_output(self, output: SessionOutput, now_ns: int) -> None:
+        self._events.now_ns = now_ns
         self.sessions += 1
-        self._quiet = not (decided.decisions or decided.statuses)
-        self._obey(decided, now_ns)
-
-    def _obey(self, decided: Decided, now_ns: int) -> None:
-        for decision in decided.decisions:
+        self._is_quiet = not (output.decisions or output.statuses)
+        pods = self._pods
+        for decision in output.decisions:
             if decision.HasField("bind"):
-                life = self.lives[decision.bind.uid]
-                life.decided_ns = life.decided_ns or now_ns
-                delay = self.guesses.bind_ns(self._then(life))
-                self._at(now_ns + delay, self._bind, decision)
+                record = pods.records[decision.bind.uid]
+                record.decided_ns = record.decided_ns or now_ns
+                delay = self.estimates.bind_ns(pods.recorded(record))
+                self._events.at(now_ns + delay, pods.bind, decision)
             elif decision.HasField("evict"):
-                life = self.lives[decision.evict.uid]
-                life.evicted_ns = now_ns
-                self.evictions.append((now_ns, life.uid))
-                delay = self.guesses.notice_ns(self._then(life))
-                self._at(now_ns + delay, self._terminate, life.uid)
-        for change in decided.statuses:
+                record = pods.records[decision.evict.uid]
+                record.evicted_ns = now_ns
+                self.evictions.append((now_ns, record.uid))
+                delay = self.estimates.notice_ns(pods.recorded(record))
+                self._events.at(now_ns + delay, pods.terminate, record.uid)
+        for change in output.statuses:
             if change.HasField("pod_group"):
                 self._statuses[change.pod_group.uid] = change.pod_group.status
             elif change.HasField("pod"):
-                delay = self.guesses.echo_ns(change.pod.uid, now_ns)
-                self._at(now_ns + delay, self._echo, change.pod)
-
-    # The plan.
+                delay = self.estimates.condition_ns(change.pod.uid, now_ns)
+                self._events.at(now_ns + delay, pods.set_condition, change.pod)
 
     def _plan(self) -> None:
         history, past = self._history, self._past
         for held in past.held.values():
             if held.HasField("node"):
                 self._note_node(held)
-        self._take_over(past)
-        for event in history.outside[len(past.outside) :]:
-            self._at(event.at_ns, self._outside, event)
+        Takeover(history, self._events, self._pods).add_past(past)
+        for event in history.external[len(past.external) :]:
+            self._events.at(event.at_ns, self._change_external, event)
         for at_ns, configuration in history.configured[max(len(past.configured), 1) :]:
-            self._at(at_ns, self._configure, configuration)
-        for life in history.pods.values():
-            if life.uid not in past.pods and not life.replaces:
-                self._at(life.created_ns, self._create, life)
-            if life.ended_by == BY_USER:
-                self._plan_deletion(life)
+            self._events.at(at_ns, self._configure, configuration)
+        for record in history.pods.values():
+            if record.uid not in past.pods and not record.replaces:
+                self._events.at(record.created_ns, self._pods.create, record)
+            if record.ended_by == BY_USER:
+                self._plan_deletion(record)
 
-    def _plan_deletion(self, life: PodLife) -> None:
-        seen = self._past.pods.get(life.uid)
+    def _plan_deletion(self, record: PodRecord) -> None:
+        seen = self._past.pods.get(record.uid)
         if seen is None or not (seen.terminating_ns or seen.gone_ns):
-            at_ns = life.terminating_ns or life.gone_ns
-            self._at(at_ns, lambda: self._terminate(life.uid, by_people=True))
+            at_ns = record.terminating_ns or record.gone_ns
+            self._events.at(at_ns, lambda: self._pods.terminate(record.uid, by_user=True))
 
     def _configure(self, configuration: Configuration) -> None:
         if self._changed is not None:
             configuration = self._changed(configuration)
-        # At once: it counts for what comes with it.
-        self._ops.append(delta_pb2.Op(configuration=configuration))
-        self._apply(self._now_ns)
-        self._pace.configured(self._core.configuration)
+        # Applied at once, because it affects the changes that come with it.
+        self._ops.configure(configuration)
+        self._apply(self._events.now_ns)
+        self._times.configured(self._core.configuration)
 
-    # Outside.
-
-    def _outside(self, event: OutsideEvent) -> None:
+    def _change_external(self, event: ExternalEvent) -> None:
         held = event.object
         if held is None:
-            self._outside_end(event)
+            self._delete_external(event)
             return
         if held.HasField("pod_group"):
             group = held.pod_group
-            job = self._job(f"{group.namespace}/{group.name}")
+            job = self._pods.job(f"{group.namespace}/{group.name}")
             job.queue, job.min_member = group.queue, group.min_member
             if group.uid in self._statuses:
                 copied = object_pb2.ClusterObject()
@@ -200,55 +207,55 @@ class ClosedLoop(InFlight):
                 held = copied
         elif held.HasField("node"):
             self._note_node(held)
-        self._upsert(held)
+        self._ops.upsert(held)
 
     def _note_node(self, held: object_pb2.ClusterObject) -> None:
         self._node_names[held.node.uid] = held.node.name
-        self._node_uids[held.node.name] = held.node.uid
+        self._pods.node_uids[held.node.name] = held.node.uid
 
-    def _outside_end(self, event: OutsideEvent) -> None:
-        if event.kind == _GROUP and self._outlives(event.uid):
-            # Cleaned up when it was done; it is not done yet.
-            self._ends[self._cleaned_up[event.uid]] = event
+    def _delete_external(self, event: ExternalEvent) -> None:
+        if event.kind == _GROUP and self._has_unfinished_pods(event.uid):
+            # In the recording it was deleted after the end of its job.
+            self._deletions[self._cleaned_up[event.uid]] = event
             return
         name = self._node_names.pop(event.uid, "") if event.kind == object_pb2.KIND_NODE else ""
-        self._delete(event.kind, event.uid)
-        if name and self._node_uids.get(name) == event.uid:
-            del self._node_uids[name]
-            for pod in [pod for pod in self._pods.values() if pod.node_name == name]:
-                self._lose(pod.uid)
+        self._ops.delete(event.kind, event.uid)
+        if name and self._pods.node_uids.get(name) == event.uid:
+            del self._pods.node_uids[name]
+            for uid in self._pods.on_node(name):
+                self._pods.lose(uid)
 
-    def _is_over(self, job: str) -> None:
-        event = self._ends.pop(job, None)
+    def _pod_ended(self, job: str) -> None:
+        event = self._deletions.pop(job, None)
         if event is not None:
-            self._outside_end(event)
+            self._delete_external(event)
 
-    def _outlives(self, group_uid: str) -> bool:
+    def _has_unfinished_pods(self, group_uid: str) -> bool:
         job = self._cleaned_up.get(group_uid, "")
-        lives = (life for life in self._lives_of.get(job, ()) if not life.gone_ns)
-        return any(not life.finished_ns for life in lives)
+        records = (record for record in self._pods.of_job(job) if not record.gone_ns)
+        return any(not record.finished_ns for record in records)
 
 
 def _cleaned_up(history: History) -> dict[str, str]:
-    """The jobs, by their group's uid, whose groups went only after all their pods had finished."""
+    """Jobs whose PodGroups were deleted after all their pods had finished, by the uids of the groups."""
     names: dict[str, str] = {}
     found: dict[str, str] = {}
-    members: dict[str, list[PodLife]] = {}
-    for life in history.pods.values():
-        members.setdefault(life.job, []).append(life)
-    for event in history.outside:
+    members: dict[str, list[PodRecord]] = {}
+    for record in history.pods.values():
+        members.setdefault(record.job, []).append(record)
+    for event in history.external:
         if event.object is not None and event.object.HasField("pod_group"):
             group = event.object.pod_group
             names[event.uid] = f"{group.namespace}/{group.name}"
         elif event.object is None and event.uid in names:
             job = names[event.uid]
-            own = [life for life in members.get(job, ()) if not life.replaced_by]
-            if own and all(_is_over(life, event.at_ns) for life in own):
+            own = [record for record in members.get(job, ()) if not record.replaced_by]
+            if own and all(_is_over(record, event.at_ns) for record in own):
                 found[event.uid] = job
     return found
 
 
-def _is_over(life: PodLife, now_ns: int) -> bool:
-    if life.ended_by == BY_CLEANUP:
-        return life.gone_ns <= now_ns
-    return 0 < life.finished_ns <= now_ns
+def _is_over(record: PodRecord, now_ns: int) -> bool:
+    if record.ended_by == BY_CLEANUP:
+        return record.gone_ns <= now_ns
+    return 0 < record.finished_ns <= now_ns

@@ -1,4 +1,4 @@
-"""How a cluster was served: waiting times, evictions and utilisation, in all and by queue."""
+"""Waiting times, evictions and utilisation of a cluster, in total and by queue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pumice.recordings.history import History
-from pumice.recordings.lives import PodLife
+from pumice.recordings.pod_records import PodRecord
 
 _SECOND_NS = 1_000_000_000
 ALL = ""
@@ -31,17 +31,17 @@ class QueueFigures:
 
 @dataclass(slots=True)
 class JobFigures:
-    """One job: until enough of its pods were placed."""
+    """A job: the time until its minimum of pods was placed."""
 
     queue: str
-    # None: that never happened.
+    # None: it was not placed.
     wait: float | None
     evictions: int = 0
 
 
 @dataclass(slots=True)
 class Figures:
-    """One way in which it went."""
+    """The figures of one run."""
 
     queues: dict[str, QueueFigures] = field(default_factory=dict)
     jobs: dict[str, JobFigures] = field(default_factory=dict)
@@ -50,42 +50,42 @@ class Figures:
 
 
 def figures(
-    history: History, lives: Mapping[str, PodLife], evictions: Sequence[tuple[int, str]]
+    history: History, records: Mapping[str, PodRecord], evictions: Sequence[tuple[int, str]]
 ) -> Figures:
-    """Of the recorded lives, or of those of a closed loop over the same history."""
+    """The figures of recorded pods, or of the pods of a what-if run over the same history."""
     result = Figures()
     end_ns = history.end_ns
     capacity = _capacity(history)
     queue_of = {name: job.queue for name, job in history.jobs.items()}
-    groups: dict[str, list[PodLife]] = {ALL: list(lives.values())}
-    for life in lives.values():
-        groups.setdefault(queue_of.get(life.job, "") or "(none)", []).append(life)
-    evicted = [queue_of.get(lives[uid].job, "") for _, uid in evictions if uid in lives]
+    groups: dict[str, list[PodRecord]] = {ALL: list(records.values())}
+    for record in records.values():
+        groups.setdefault(queue_of.get(record.job, "") or "(none)", []).append(record)
+    evicted = [queue_of.get(records[uid].job, "") for _, uid in evictions if uid in records]
     for queue in sorted(groups):
         made = _queue(groups[queue], end_ns)
         made.cpu_share = _cpu_share(groups[queue], capacity, history.start_ns, end_ns)
         made.evictions = len(evicted) if queue == ALL else evicted.count(queue)
         result.queues[queue] = made
-    result.jobs = _jobs(history, lives, evictions)
-    result.curve = _curve(list(lives.values()), capacity, history.start_ns, end_ns)
+    result.jobs = _jobs(history, records, evictions)
+    result.curve = _curve(list(records.values()), capacity, history.start_ns, end_ns)
     return result
 
 
-def _asked(life: PodLife) -> bool:
-    """Whether the scheduler was asked: not where the pod came with a node."""
-    return bool(life.decided_ns and not life.is_old) or not life.bound_ns
+def _needs_placement(record: PodRecord) -> bool:
+    """Whether the scheduler had to place the pod, which was not created with a node."""
+    return bool(record.decided_ns and not record.is_old) or not record.bound_ns
 
 
-def _wait(life: PodLife) -> float:
-    return max(life.decided_ns - life.created_ns, 0) / _SECOND_NS
+def _wait(record: PodRecord) -> float:
+    return max(record.decided_ns - record.created_ns, 0) / _SECOND_NS
 
 
-def _queue(lives: Iterable[PodLife], end_ns: int) -> QueueFigures:
-    asked = [life for life in lives if _asked(life)]
-    waits = sorted(_wait(life) for life in asked if life.decided_ns)
+def _queue(records: Iterable[PodRecord], end_ns: int) -> QueueFigures:
+    asked = [record for record in records if _needs_placement(record)]
+    waits = sorted(_wait(record) for record in asked if record.decided_ns)
     made = QueueFigures(len(asked), len(waits))
     made.still_waiting = sum(
-        not life.decided_ns and not 0 < life.gone_ns <= end_ns for life in asked
+        not record.decided_ns and not 0 < record.gone_ns <= end_ns for record in asked
     )
     if waits:
         made.mean_wait = round(sum(waits) / len(waits), 3)
@@ -96,22 +96,22 @@ def _queue(lives: Iterable[PodLife], end_ns: int) -> QueueFigures:
 
 
 def _jobs(
-    history: History, lives: Mapping[str, PodLife], evictions: Sequence[tuple[int, str]]
+    history: History, records: Mapping[str, PodRecord], evictions: Sequence[tuple[int, str]]
 ) -> dict[str, JobFigures]:
-    members: dict[str, list[PodLife]] = {}
-    for life in lives.values():
-        if _asked(life):
-            members.setdefault(life.job, []).append(life)
+    members: dict[str, list[PodRecord]] = {}
+    for record in records.values():
+        if _needs_placement(record):
+            members.setdefault(record.job, []).append(record)
     evicted: dict[str, int] = {}
     for _, uid in evictions:
-        if uid in lives:
-            evicted[lives[uid].job] = evicted.get(lives[uid].job, 0) + 1
+        if uid in records:
+            evicted[records[uid].job] = evicted.get(records[uid].job, 0) + 1
     found = {}
     for name in sorted(members):
         job = history.jobs[name]
-        decided = sorted(life.decided_ns for life in members[name] if life.decided_ns)
+        decided = sorted(record.decided_ns for record in members[name] if record.decided_ns)
         enough = max(job.min_member, 1)
-        begin = min(life.created_ns for life in members[name])
+        begin = min(record.created_ns for record in members[name])
         wait = None
         if len(decided) >= enough:
             wait = round(max(decided[enough - 1] - begin, 0) / _SECOND_NS, 3)
@@ -126,7 +126,7 @@ def _capacity(history: History) -> list[tuple[int, int]]:
     """(time, the cluster's cpu from then on)."""
     nodes: dict[str, int] = {}
     steps = []
-    for event in history.outside:
+    for event in history.external:
         if event.object is not None and event.object.HasField("node"):
             nodes[event.uid] = event.object.node.allocatable.get("cpu", 0)
         elif event.object is None and event.uid in nodes:
@@ -138,27 +138,27 @@ def _capacity(history: History) -> list[tuple[int, int]]:
 
 
 def _steps(
-    lives: Iterable[PodLife], capacity: Sequence[tuple[int, int]], end_ns: int
+    records: Iterable[PodRecord], capacity: Sequence[tuple[int, int]], end_ns: int
 ) -> list[tuple[int, int, int, int]]:
     """Changes in order: time, cpu held, pods waiting, and the new capacity or -1."""
     found = [(at_ns, 0, 0, total) for at_ns, total in capacity]
-    for life in lives:
-        last = life.finished_ns or life.gone_ns or end_ns
-        if life.bound_ns:
-            found += [(life.bound_ns, life.cpu, 0, -1), (last, -life.cpu, 0, -1)]
-        if _asked(life):
-            until = life.decided_ns or life.gone_ns or end_ns
-            found += [(life.created_ns, 0, 1, -1), (max(until, life.created_ns), 0, -1, -1)]
+    for record in records:
+        last = record.finished_ns or record.gone_ns or end_ns
+        if record.bound_ns:
+            found += [(record.bound_ns, record.cpu, 0, -1), (last, -record.cpu, 0, -1)]
+        if _needs_placement(record):
+            until = record.decided_ns or record.gone_ns or end_ns
+            found += [(record.created_ns, 0, 1, -1), (max(until, record.created_ns), 0, -1, -1)]
     return sorted(found)
 
 
 def _cpu_share(
-    lives: Iterable[PodLife], capacity: Sequence[tuple[int, int]], start_ns: int, end_ns: int
+    records: Iterable[PodRecord], capacity: Sequence[tuple[int, int]], start_ns: int, end_ns: int
 ) -> float:
     held = total = 0
     used_ns = offered_ns = 0
     last = start_ns
-    for at_ns, cpu, _, new in _steps(lives, capacity, end_ns):
+    for at_ns, cpu, _, new in _steps(records, capacity, end_ns):
         moment = min(max(at_ns, start_ns), end_ns)
         used_ns += held * (moment - last)
         offered_ns += total * (moment - last)
@@ -171,13 +171,13 @@ def _cpu_share(
 
 
 def _curve(
-    lives: Sequence[PodLife], capacity: Sequence[tuple[int, int]], start_ns: int, end_ns: int
+    records: Sequence[PodRecord], capacity: Sequence[tuple[int, int]], start_ns: int, end_ns: int
 ) -> list[tuple[float, int, float]]:
     """Up to some hundred points, each the state at its time."""
     points = 200
     span = max(end_ns - start_ns, 1)
     curve, held, waiting, total = [], 0, 0, 0
-    steps = _steps(lives, capacity, end_ns)
+    steps = _steps(records, capacity, end_ns)
     position = 0
     for number in range(points + 1):
         moment = start_ns + span * number // points

@@ -1,11 +1,11 @@
-"""A recording as a history: what came from outside, and what became of every pod."""
+"""A recording as a history: external changes, and the records of all pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pumice.recordings.lives import (
+from pumice.recordings.pod_records import (
     AT_ONCE_NS,
     BY_CLEANUP,
     BY_EVICTION,
@@ -13,8 +13,8 @@ from pumice.recordings.lives import (
     BY_USER,
     SOON_NS,
     TOGETHER_NS,
-    JobLife,
-    PodLife,
+    JobRecord,
+    PodRecord,
     as_created,
 )
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2, pod_pb2, recording_pb2, status_pb2
@@ -22,8 +22,8 @@ from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.group_pb2 import PodGroupStatus
 
 _Key = tuple[int, str]
-# After these a decision is no longer on its way.
-_CAME_TO_NOTHING = (
+# Outcomes after which a decision is no longer in flight.
+_WITHOUT_EFFECT = (
     decision_pb2.OUTCOME_CODE_CONFLICT,
     decision_pb2.OUTCOME_CODE_GONE,
     decision_pb2.OUTCOME_CODE_FAILED,
@@ -32,11 +32,11 @@ _FINISHED = (pod_pb2.POD_PHASE_SUCCEEDED, pod_pb2.POD_PHASE_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
-class OutsideEvent:
-    """Something that would have happened whatever the scheduler did."""
+class ExternalEvent:
+    """A change of an object that does not depend on the scheduler."""
 
     at_ns: int
-    # None: the object is gone.
+    # None: the object was deleted.
     object: object_pb2.ClusterObject | None
     kind: int = 0
     uid: str = ""
@@ -48,28 +48,28 @@ class History:
 
     start_ns: int = 0
     end_ns: int = 0
-    # Configurations and when they came; some may have been refused.
+    # Configurations with their times, also those that were rejected.
     configured: list[tuple[int, Configuration]] = field(default_factory=list)
-    # When sessions ran.
+    # Times of sessions.
     ticks: list[int] = field(default_factory=list)
-    # All but pods; of PodGroups and queues without what the scheduler writes.
-    outside: list[OutsideEvent] = field(default_factory=list)
-    pods: dict[str, PodLife] = field(default_factory=dict)
-    jobs: dict[str, JobLife] = field(default_factory=dict)
+    # Changes of all kinds but pods, without those that only the scheduler writes.
+    external: list[ExternalEvent] = field(default_factory=list)
+    pods: dict[str, PodRecord] = field(default_factory=dict)
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
     # (time, uid) of evictions that were decided.
     evictions: list[tuple[int, str]] = field(default_factory=list)
-    # A node's end, by name.
+    # Times of deletions of nodes, by name.
     node_ends: dict[str, int] = field(default_factory=dict)
-    # What the scheduler last wrote about PodGroups, by uid.
+    # The last status of each PodGroup that the scheduler wrote, by uid.
     statuses: dict[str, PodGroupStatus] = field(default_factory=dict)
 
-    # How long it took until a pod showed what was said about it, by uid and time.
-    echoes_ns: dict[tuple[str, int], int] = field(default_factory=dict)
+    # Time until an update had the condition that a session wrote, by uid and session time.
+    condition_delays_ns: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    # What there is at the end.
+    # Objects at the end.
     held: dict[_Key, object_pb2.ClusterObject] = field(default_factory=dict)
 
-    _said: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _conditions: dict[str, tuple[int, str]] = field(default_factory=dict)
     _orders: dict[str, str] = field(default_factory=dict)
     _snapshot: tuple[frozenset[int], set[_Key]] | None = None
 
@@ -80,7 +80,7 @@ class History:
         until_ns: int | None = None,
         sessions: int | None = None,
     ) -> History:
-        """Until a time, or only so many sessions and what came before the next one."""
+        """The history up to a time, or up to a number of sessions."""
         history = cls()
         for entry in entries:
             if until_ns is not None and entry.entry_time.ToNanoseconds() > until_ns:
@@ -96,7 +96,7 @@ class History:
 
     @property
     def configuration(self) -> Configuration:
-        """The first one."""
+        """The first configuration."""
         return self.configured[0][1] if self.configured else Configuration()
 
     def _take(self, entry: recording_pb2.RecordingEntry) -> None:
@@ -115,21 +115,19 @@ class History:
                 for op in entry.delta_batch.ops:
                     self._op(op, now_ns)
             case "tick" if not entry.tick.skipped:
-                # Clocks may be set back; what is counted here goes on.
+                # A clock can be set back; times of sessions never decrease.
                 self.ticks.append(
                     max(entry.tick.session_time.ToNanoseconds(), self.start_ns, *self.ticks[-1:])
                 )
             case "decision_batch":
-                self._decided(entry.decision_batch.decisions)
+                self._note_decisions(entry.decision_batch.decisions)
             case "status_batch":
-                self._wrote(entry.status_batch.changes, now_ns)
+                self._note_statuses(entry.status_batch.changes, now_ns)
             case _:
                 pass
 
-    # Objects.
-
     def _checkpoint(self, part: recording_pb2.RecordingCheckpoint, now_ns: int) -> None:
-        """The first one begins the history; another one tells everything again, or nothing."""
+        """The first checkpoint begins the history; later ones repeat all objects, or have none."""
         if part.HasField("configuration") and not self.configured:
             self.configured.append((now_ns, part.configuration))
         if not part.part:
@@ -138,24 +136,24 @@ class History:
         for upsert in part.objects:
             self._upsert(upsert.object, now_ns, is_old=is_first)
         if part.part + 1 >= part.part_count:
-            # A core that has just started knows nothing yet: it will be told.
+            # A restarted core has no objects until a snapshot arrives.
             if self._snapshot is not None and not self._snapshot[1]:
                 self._snapshot = None
             self._end_snapshot(now_ns)
         for assumed in part.assumed:
-            life = self.pods.get(assumed.pod_uid)
-            if life is not None and assumed.evict:
-                life.evicted_ns = life.evicted_ns or assumed.decision_time.ToNanoseconds()
-            elif life is not None and not life.bound_ns:
-                self._on_its_way(life, assumed)
+            record = self.pods.get(assumed.pod_uid)
+            if record is not None and assumed.evict:
+                record.evicted_ns = record.evicted_ns or assumed.decision_time.ToNanoseconds()
+            elif record is not None and not record.bound_ns:
+                self._note_in_flight(record, assumed)
 
-    def _on_its_way(self, life: PodLife, assumed: recording_pb2.AssumedDecision) -> None:
-        life.decided_ns = life.decided_ns or assumed.decision_time.ToNanoseconds()
+    def _note_in_flight(self, record: PodRecord, assumed: recording_pb2.AssumedDecision) -> None:
+        record.decided_ns = record.decided_ns or assumed.decision_time.ToNanoseconds()
         bind = decision_pb2.Bind(
-            uid=life.uid, namespace=life.pod.namespace, name=life.pod.name, node=assumed.node
+            uid=record.uid, namespace=record.pod.namespace, name=record.pod.name, node=assumed.node
         )
-        life.order = decision_pb2.Decision(id=assumed.decision_id, bind=bind)
-        self._orders[assumed.decision_id] = life.uid
+        record.order = decision_pb2.Decision(id=assumed.decision_id, bind=bind)
+        self._orders[assumed.decision_id] = record.uid
 
     def _op(self, op: delta_pb2.Op, now_ns: int) -> None:
         match op.WhichOneof("op"):
@@ -165,11 +163,11 @@ class History:
                 self._gone((op.tombstone.kind, op.tombstone.uid), now_ns)
             case "configuration":
                 self.configured.append((now_ns, op.configuration))
-            case "outcome" if op.outcome.code in _CAME_TO_NOTHING:
-                life = self.pods.get(self._orders.pop(op.outcome.decision_id, ""))
-                order = None if life is None else life.order
-                if life is not None and order is not None and order.id == op.outcome.decision_id:
-                    life.order = None
+            case "outcome" if op.outcome.code in _WITHOUT_EFFECT:
+                record = self.pods.get(self._orders.pop(op.outcome.decision_id, ""))
+                order = None if record is None else record.order
+                if record is not None and order is not None and order.id == op.outcome.decision_id:
+                    record.order = None
             case _:
                 pass
 
@@ -195,10 +193,10 @@ class History:
         if field_name == "pod_group":
             group = held.pod_group
             name = f"{group.namespace}/{group.name}"
-            job = self.jobs.setdefault(name, JobLife(name, group.queue, now_ns))
+            job = self.jobs.setdefault(name, JobRecord(name, group.queue, now_ns))
             job.queue, job.min_member = group.queue, group.min_member
         if old is None or _without_status(old) != _without_status(held):
-            self.outside.append(OutsideEvent(now_ns, held, *key))
+            self.external.append(ExternalEvent(now_ns, held, *key))
 
     def _gone(self, key: _Key, now_ns: int) -> None:
         held = self.held.pop(key, None)
@@ -212,136 +210,136 @@ class History:
         elif held.HasField("pod_group"):
             name = f"{held.pod_group.namespace}/{held.pod_group.name}"
             self.jobs[name].group_end_ns = now_ns
-        self.outside.append(OutsideEvent(now_ns, None, *key))
-
-    # Pods.
+        self.external.append(ExternalEvent(now_ns, None, *key))
 
     def _pod(self, pod: pod_pb2.Pod, now_ns: int, *, is_old: bool) -> None:
-        life = self.pods.get(pod.uid)
-        if life is None:
-            life = self.pods[pod.uid] = PodLife(pod.uid, as_created(pod), now_ns, is_old)
+        record = self.pods.get(pod.uid)
+        if record is None:
+            record = self.pods[pod.uid] = PodRecord(pod.uid, as_created(pod), now_ns, is_old)
         elif not pod.node_name:
             made = as_created(pod)
-            if made != (life.changes[-1][1] if life.changes else life.pod):
-                life.changes.append((now_ns, made))
-        self._listen(pod, now_ns)
-        job = self.jobs.setdefault(life.job, JobLife(life.job, "", now_ns))
-        if pod.node_name and not life.bound_ns:
-            life.bound_ns, life.node, life.order = now_ns, pod.node_name, None
-        if pod.terminating and not life.terminating_ns:
-            life.terminating_ns = now_ns
-            job.stops(life.uid)
-        elif pod.phase == pod_pb2.POD_PHASE_RUNNING and not life.running_ns:
-            life.running_ns, life.start_time_ns = now_ns, pod.start_time.ToNanoseconds()
-            job.runs(life.uid, now_ns)
-        if pod.phase in _FINISHED and not life.finished_ns:
-            life.finished_ns, life.final_phase = now_ns, pod.phase
-            begun_ns = max(job.since_ns, life.running_ns) or now_ns
-            life.run_ns = max(now_ns - begun_ns, 0)
-            life.job_run_ns = max(now_ns - (job.since_ns or begun_ns), 0)
+            if made != (record.changes[-1][1] if record.changes else record.pod):
+                record.changes.append((now_ns, made))
+        self._note_condition(pod, now_ns)
+        job = self.jobs.setdefault(record.job, JobRecord(record.job, "", now_ns))
+        if pod.node_name and not record.bound_ns:
+            record.bound_ns, record.node, record.order = now_ns, pod.node_name, None
+        if pod.terminating and not record.terminating_ns:
+            record.terminating_ns = now_ns
+            job.pod_stops(record.uid)
+        elif pod.phase == pod_pb2.POD_PHASE_RUNNING and not record.running_ns:
+            record.running_ns, record.start_time_ns = now_ns, pod.start_time.ToNanoseconds()
+            job.pod_runs(record.uid, now_ns)
+        if pod.phase in _FINISHED and not record.finished_ns:
+            record.finished_ns, record.final_phase = now_ns, pod.phase
+            begun_ns = max(job.since_ns, record.running_ns) or now_ns
+            record.run_ns = max(now_ns - begun_ns, 0)
+            record.job_run_ns = max(now_ns - (job.since_ns or begun_ns), 0)
             job.finished_ns.append(now_ns)
 
-    def _listen(self, pod: pod_pb2.Pod, now_ns: int) -> None:
-        said = self._said.get(pod.uid)
+    def _note_condition(self, pod: pod_pb2.Pod, now_ns: int) -> None:
+        said = self._conditions.get(pod.uid)
         if said is not None and any(c.message == said[1] for c in pod.conditions):
-            self.echoes_ns[pod.uid, said[0]] = max(now_ns - said[0], 0)
-            del self._said[pod.uid]
+            self.condition_delays_ns[pod.uid, said[0]] = max(now_ns - said[0], 0)
+            del self._conditions[pod.uid]
 
-    def _pod_gone(self, life: PodLife, now_ns: int) -> None:
-        life.gone_ns = now_ns
-        if life.finished_ns:
-            self.jobs[life.job].running.discard(life.uid)
+    def _pod_gone(self, record: PodRecord, now_ns: int) -> None:
+        record.gone_ns = now_ns
+        if record.finished_ns:
+            self.jobs[record.job].running.discard(record.uid)
             return
-        self.jobs[life.job].stops(life.uid)
-        node_end = self.node_ends.get(life.node, 0)
-        if life.evicted_ns:
-            life.ended_by = BY_EVICTION
+        self.jobs[record.job].pod_stops(record.uid)
+        node_end = self.node_ends.get(record.node, 0)
+        if record.evicted_ns:
+            record.ended_by = BY_EVICTION
         elif node_end and now_ns - node_end <= SOON_NS:
-            life.ended_by = BY_NODE
-        elif now_ns - max(self.jobs[life.job].finished_ns, default=-SOON_NS) <= SOON_NS:
-            life.ended_by = BY_CLEANUP
+            record.ended_by = BY_NODE
+        elif now_ns - max(self.jobs[record.job].finished_ns, default=-SOON_NS) <= SOON_NS:
+            record.ended_by = BY_CLEANUP
         else:
-            life.ended_by = BY_USER
+            record.ended_by = BY_USER
 
-    def _decided(self, decisions: Iterable[decision_pb2.Decision]) -> None:
+    def _note_decisions(self, decisions: Iterable[decision_pb2.Decision]) -> None:
         now_ns = self.ticks[-1] if self.ticks else 0
         for decision in decisions:
             bind, evict = decision.bind, decision.evict
-            life = self.pods.get(bind.uid or evict.uid)
-            if life is None:
+            record = self.pods.get(bind.uid or evict.uid)
+            if record is None:
                 continue
             if bind.uid:
-                life.decided_ns = life.decided_ns or now_ns
-                life.order = None if life.bound_ns else decision
-                self._orders[decision.id] = life.uid
+                record.decided_ns = record.decided_ns or now_ns
+                record.order = None if record.bound_ns else decision
+                self._orders[decision.id] = record.uid
             else:
-                life.evicted_ns = life.evicted_ns or now_ns
-                self.evictions.append((now_ns, life.uid))
+                record.evicted_ns = record.evicted_ns or now_ns
+                self.evictions.append((now_ns, record.uid))
 
-    def _wrote(self, changes: Iterable[status_pb2.StatusChange], now_ns: int) -> None:
+    def _note_statuses(self, changes: Iterable[status_pb2.StatusChange], now_ns: int) -> None:
         said_ns = self.ticks[-1] if self.ticks else now_ns
         for change in changes:
             if change.HasField("pod"):
-                self._said[change.pod.uid] = (said_ns, change.pod.message)
+                self._conditions[change.pod.uid] = (said_ns, change.pod.message)
             elif change.HasField("pod_group"):
                 self.statuses[change.pod_group.uid] = change.pod_group.status
 
     def _find_stopped_jobs(self) -> None:
-        """Pods that were deleted with their PodGroup while they ran: somebody stopped the job.
+        """Finds pods that a user deleted with their PodGroup while they ran.
 
-        Where the PodGroup stays, the job's end took them with it.
+        Where the PodGroup stays, pods were deleted because their job had ended.
         """
-        for life in self.pods.values():
-            if life.ended_by != BY_CLEANUP:
+        for record in self.pods.values():
+            if record.ended_by != BY_CLEANUP:
                 continue
-            job, end_ns = self.jobs[life.job], life.terminating_ns or life.gone_ns
-            if life.running_ns and 0 < job.group_end_ns <= end_ns + AT_ONCE_NS:
-                life.ended_by = BY_USER
+            job, end_ns = self.jobs[record.job], record.terminating_ns or record.gone_ns
+            if record.running_ns and 0 < job.group_end_ns <= end_ns + AT_ONCE_NS:
+                record.ended_by = BY_USER
                 continue
-            finished = [time for time in job.finished_ns if time <= life.gone_ns]
+            finished = [time for time in job.finished_ns if time <= record.gone_ns]
             if finished and (not job.cleaned_after or len(finished) < job.cleaned_after):
                 job.cleaned_after = len(finished)
-                job.cleanup_ns = life.gone_ns - max(finished)
+                job.cleanup_ns = record.gone_ns - max(finished)
 
     def _find_replacements(self) -> None:
-        """Pods that were made because another one was lost: by name, or else by job and role."""
+        """Finds pods that replace lost ones: by name, or else by job and role."""
         lost = sorted(
-            (life for life in self.pods.values() if life.ended_by in (BY_EVICTION, BY_NODE)),
-            key=lambda life: (life.gone_ns, life.uid),
+            (record for record in self.pods.values() if record.ended_by in (BY_EVICTION, BY_NODE)),
+            key=lambda record: (record.gone_ns, record.uid),
         )
-        new: dict[str, list[PodLife]] = {}
-        for life in sorted(self.pods.values(), key=lambda life: (life.created_ns, life.uid)):
-            if not life.is_old:
-                new.setdefault(life.job, []).append(life)
-        for life in lost:
-            for other in new.get(life.job, ()):
-                if not other.replaces and other is not life and _replaces(life, other):
-                    life.replaced_by, other.replaces = other.uid, life.uid
+        new: dict[str, list[PodRecord]] = {}
+        for record in sorted(
+            self.pods.values(), key=lambda record: (record.created_ns, record.uid)
+        ):
+            if not record.is_old:
+                new.setdefault(record.job, []).append(record)
+        for record in lost:
+            for other in new.get(record.job, ()):
+                if not other.replaces and other is not record and _replaces(record, other):
+                    record.replaced_by, other.replaces = other.uid, record.uid
                     break
 
     def _find_whole_runs(self) -> None:
-        """Jobs that end as a whole: a pod that joined late ended with the others."""
-        members: dict[str, list[PodLife]] = {}
-        for life in self.pods.values():
-            if life.finished_ns:
-                members.setdefault(life.job, []).append(life)
-        for name, lives in members.items():
-            times = [life.finished_ns for life in lives]
+        """Finds jobs whose pods finish together, also those that started late."""
+        members: dict[str, list[PodRecord]] = {}
+        for record in self.pods.values():
+            if record.finished_ns:
+                members.setdefault(record.job, []).append(record)
+        for name, records in members.items():
+            times = [record.finished_ns for record in records]
             if len(times) > 1 and max(times) - min(times) <= TOGETHER_NS:
-                self.jobs[name].run_ns = min(life.job_run_ns for life in lives)
+                self.jobs[name].run_ns = min(record.job_run_ns for record in records)
 
 
-def _replaces(life: PodLife, other: PodLife) -> bool:
-    since = life.terminating_ns or life.evicted_ns or life.gone_ns
-    if not since <= other.created_ns <= life.gone_ns + SOON_NS:
+def _replaces(record: PodRecord, other: PodRecord) -> bool:
+    since = record.terminating_ns or record.evicted_ns or record.gone_ns
+    if not since <= other.created_ns <= record.gone_ns + SOON_NS:
         return False
-    return life.pod.name == other.pod.name or (
-        life.pod.role == other.pod.role and bool(life.pod.group_name)
+    return record.pod.name == other.pod.name or (
+        record.pod.role == other.pod.role and bool(record.pod.group_name)
     )
 
 
 def _without_status(held: object_pb2.ClusterObject) -> object_pb2.ClusterObject:
-    """Without what a scheduler writes: its echo is not the outside's doing."""
+    """The object without the fields that the scheduler writes."""
     if held.HasField("pod_group") or held.HasField("queue"):
         copied = object_pb2.ClusterObject()
         copied.CopyFrom(held)

@@ -20,7 +20,7 @@ from pumice.recordings import Recording
 from pumice.recordings.closed_loop import ClosedLoop
 from pumice.recordings.figures import ALL, Figures, JobFigures, QueueFigures, figures
 from pumice.recordings.history import History
-from pumice.recordings.pace import Pace, pacing
+from pumice.recordings.session_times import SessionTimes, period_and_eagerness
 from pumice.server.local import ConfigurationRefusedError, Left, LocalCore, leave_recording
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.recording_pb2 import RecordingEntry
@@ -32,15 +32,15 @@ _MOST_JOBS = 10
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What shall be otherwise than recorded; None: nothing."""
+    """Settings that replace the recorded ones; None: as recorded."""
 
     scheduler_conf: str | None = None
     period_seconds: float | None = None
     eager: bool | None = None
 
     @property
-    def paces(self) -> bool:
-        """Sessions shall run at other times than recorded."""
+    def change_times(self) -> bool:
+        """Sessions run at other times than recorded."""
         return self.period_seconds is not None or self.eager is not None
 
     def applied_to(self, recorded: Configuration) -> Configuration:
@@ -55,19 +55,19 @@ class Changes:
         return changed
 
 
-def pace_of(
+def session_times_of(
     history: History, recorded: Configuration, configuration: Configuration, before: int = 0
-) -> tuple[Pace, bool]:
-    """The pace of a configuration from a session on, and whether it is the recorded one."""
-    period_ns, eager = pacing(configuration)
-    same = (period_ns, eager) == pacing(recorded)
+) -> tuple[SessionTimes, bool]:
+    """The times of sessions with a configuration, and whether they are the recorded ones."""
+    period_ns, eager = period_and_eagerness(configuration)
+    same = (period_ns, eager) == period_and_eagerness(recorded)
     ticks = history.ticks[before:]
-    return Pace(ticks, period_ns, eager=eager, as_recorded=same), same
+    return SessionTimes(ticks, period_ns, eager=eager, as_recorded=same), same
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The recorded way and the other way, and what had to be assumed to compare them."""
+    """The figures of the recording and of the what-if run, with the assumptions of the run."""
 
     old: Figures
     new: Figures
@@ -83,33 +83,35 @@ def what_if(
     until_ns: int | None,
     progress: Callable[[int], None] | None = None,
 ) -> WhatIf:
-    """Closed loop, over recordings that follow each other. What is not changed is as recorded."""
+    """A what-if run over recordings that follow each other."""
     history = History.read(_entries(recordings), until_ns)
     if not history.ticks:
-        then = "" if until_ns is None else " until then"
+        then = "" if until_ns is None else " before --until"
         path = recordings[0].path
-        raise InputProblem(f"{path}: no session is in it{then}; nothing can be replayed")
+        raise InputProblem(f"{path}: contains no session{then}, so nothing can be replayed")
     _check(changes.applied_to(history.configuration))
     left = leave_recording(
         _until(_entries(recordings), until_ns),
         scheduler_conf=changes.scheduler_conf,
-        # At other times nothing can come as it came.
-        at=0 if changes.paces else None,
+        # With other session times the run differs from the first session on.
+        at=0 if changes.change_times else None,
         source=str(recordings[0].path),
     )
     old = figures(history, history.pods, history.evictions)
     seconds = (history.end_ns - history.start_ns) / _SECOND_NS
     ending = "; ".join(f"{held.path}: {held.ending}" for held in recordings if held.ending)
     if left is None:
-        same = ("every session decides as recorded, so all comes as it came",)
+        same = ("every session decides as recorded, so the figures are the same",)
         return WhatIf(old, old, same, seconds, len(history.ticks), ending)
     past = History.read(_entries(recordings), sessions=left.before)
     configuration = changes.applied_to(left.core.configuration)
-    pace, same_pace = pace_of(history, left.core.configuration, configuration, left.before)
-    loop = ClosedLoop(history, left.core, pace, past=past, changed=changes.applied_to)
+    times, same_times = session_times_of(
+        history, left.core.configuration, configuration, left.before
+    )
+    loop = ClosedLoop(history, left.core, times, past=past, changed=changes.applied_to)
     loop.run(progress, left.session)
-    new = figures(history, loop.lives, loop.evictions)
-    said = _assumptions(history, loop, left, same_pace=same_pace)
+    new = figures(history, loop.records, loop.evictions)
+    said = _assumptions(history, loop, left, same_times=same_times)
     return WhatIf(old, new, said, seconds, loop.sessions, ending)
 
 
@@ -145,35 +147,39 @@ def _check(configuration: Configuration) -> None:
 
 
 def _assumptions(
-    history: History, loop: ClosedLoop, left: Left, *, same_pace: bool
+    history: History, loop: ClosedLoop, left: Left, *, same_times: bool
 ) -> tuple[str, ...]:
-    guesses = loop.guesses
-    paced = "sessions run at their recorded times, and besides whenever the core would run one"
-    if not same_pace:
-        paced = "sessions run when the core would run them, and not at their recorded times"
+    estimates = loop.estimates
+    paced = "sessions run at their recorded times, and at further times when a core would run one"
+    if not same_times:
+        paced = "sessions run when a core would run them, not at their recorded times"
     said = [
-        "nodes, queues, quotas, creations and people's deletions come at their recorded times",
-        "binds and evictions succeed, and take as long as recorded, or as the median of all",
-        "a gang works while enough of its pods run, as long as recorded; interrupted, it begins "
-        "anew",
-        "pods that are evicted or lose their node are made again, as recorded or after the median",
+        "nodes, queues, quotas, creations and deletions by users come at their recorded times",
+        "binds and evictions succeed, and take as long as recorded, or the median of all",
+        "a gang runs while its minimum of pods runs, as long as recorded; after an interruption it "
+        "starts again",
+        "pods that are evicted or lose their node are replaced, as recorded or after the median time",
         f"{paced}; they take no time",
     ]
     if left.before:
         time = clock(history.ticks[left.before])
-        said.insert(0, f"until {time} every session decides as recorded, so all comes as it came")
-    if guesses.guessed_runs:
-        count = len(guesses.guessed_runs)
-        said.append(f"{count} pods never ran in the recording: they run as long as their like do")
-    if guesses.endless_runs:
-        count = len(guesses.endless_runs)
-        said.append(f"{count} pods were still running at the recording's end: they never end here")
-    if any(e.object is not None and e.object.HasField(_CLAIM) for e in history.outside):
-        said.append("volumes are bound to claims as recorded, whatever is decided now")
+        said.insert(0, f"until {time} every session decides as recorded")
+    if estimates.estimated_runs:
+        count = len(estimates.estimated_runs)
+        said.append(
+            f"{count} pods never ran in the recording: their run time is the median of similar pods"
+        )
+    if estimates.endless_runs:
+        count = len(estimates.endless_runs)
+        said.append(
+            f"{count} pods were still running at the end of the recording: they do not end in this run"
+        )
+    if any(e.object is not None and e.object.HasField(_CLAIM) for e in history.external):
+        said.append("volumes are bound to claims as recorded")
     if len(history.configured) > 1:
         said.append(
-            "the configuration changed while it was recorded: so it does here, but for what "
-            "is asked for"
+            "the configuration changed during the recording; it changes in this run too, except "
+            "for the replaced settings"
         )
     return tuple(said)
 

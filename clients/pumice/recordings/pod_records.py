@@ -1,4 +1,4 @@
-"""What became of pods and jobs in a recording: when they came, were placed, ran and went."""
+"""Pods and jobs of a recording, with the times of their creation, placement, run and end."""
 
 from __future__ import annotations
 
@@ -7,49 +7,48 @@ from dataclasses import dataclass, field
 from pumice.v1.decision_pb2 import Decision
 from pumice.v1.pod_pb2 import POD_PHASE_PENDING, Pod
 
-# Who ended a pod that did not end by itself.
+# Causes of the end of a pod that did not finish.
 BY_USER, BY_EVICTION, BY_NODE = "user", "eviction", "node"
-# It was not needed any more: others of its job had finished.
+# Deleted because other pods of its job had finished.
 BY_CLEANUP = "cleanup"
-# Pods that finish within such a time finish together: their job is what ends.
+# Pods of a job that finish within this time finish together.
 TOGETHER_NS = 1_000_000_000
-# A pod that is gone so soon after its node went with it, or comes so soon after one like it went
-# instead of that one.
+# Longest time between the end of a node and of its pods, and between a pod and its replacement.
 SOON_NS = 60 * 1_000_000_000
-# What is deleted within such a time is deleted with one command.
+# Objects that are deleted within this time are deleted by one command.
 AT_ONCE_NS = 2 * 1_000_000_000
 
 
 @dataclass(slots=True)
-class PodLife:
-    """One pod, from the first word of it to the last. Times are 0 where it was not seen."""
+class PodRecord:
+    """A pod of a recording. A time is 0 where its event was not recorded."""
 
     uid: str
-    # As it was created: on no node, and not started.
+    # As it was created, without a node.
     pod: Pod
     created_ns: int
-    # It was there when the recording began.
+    # It existed when the recording began.
     is_old: bool = False
-    # What its owner made of it while it waited, and when: gates, labels.
+    # Changes of its specification while it waited, with their times.
     changes: list[tuple[int, Pod]] = field(default_factory=list)
     decided_ns: int = 0
-    # The decision to bind it, while it is on its way.
+    # The decision to bind it, until it is bound.
     order: Decision | None = None
     bound_ns: int = 0
     node: str = ""
     running_ns: int = 0
-    # What the cluster says to that, by its own clock.
+    # The start time that the cluster reports, by its own clock.
     start_time_ns: int = 0
     finished_ns: int = 0
     final_phase: int = 0
-    # How long it ran once enough of its job did; and how long enough of its job had run by then.
+    # Length of its run while the job's minimum of pods ran; and of the job's run up to its end.
     run_ns: int = 0
     job_run_ns: int = 0
     evicted_ns: int = 0
     terminating_ns: int = 0
     gone_ns: int = 0
     ended_by: str = ""
-    # The uid of the pod that was made in its place, if any.
+    # The uid of its replacement; empty: none.
     replaced_by: str = ""
     replaces: str = ""
 
@@ -67,39 +66,39 @@ class PodLife:
 
 
 @dataclass(slots=True)
-class JobLife:
-    """The pods of a PodGroup; a pod without one is a job of its own."""
+class JobRecord:
+    """A PodGroup of a recording; a pod without a PodGroup is a job of its own."""
 
     job: str
     queue: str
     created_ns: int
     min_member: int = 1
-    # Pods that run now; since when there are enough of them.
+    # Running pods, and since when they are the minimum.
     running: set[str] = field(default_factory=set)
     since_ns: int = 0
     finished_ns: list[int] = field(default_factory=list)
-    # Of a job whose pods finish together: how long it runs as a whole. 0: they do not.
+    # Length of the run of a job whose pods finish together; 0: they do not.
     run_ns: int = 0
-    # Of a job whose other pods are deleted when some have finished: how many, and how long after.
+    # The number of finished pods after which the others are deleted, and the delay.
     cleaned_after: int = 0
     cleanup_ns: int = 0
     # When its PodGroup was deleted.
     group_end_ns: int = 0
 
-    def runs(self, uid: str, now_ns: int) -> None:
+    def pod_runs(self, uid: str, now_ns: int) -> None:
         self.running.add(uid)
         if not self.since_ns and len(self.running) >= max(self.min_member, 1):
             self.since_ns = now_ns
 
-    def stops(self, uid: str) -> None:
-        """An interruption: what is left begins anew when there are enough again."""
+    def pod_stops(self, uid: str) -> None:
+        """The job's run is interrupted when fewer than the minimum of pods run."""
         self.running.discard(uid)
         if len(self.running) < max(self.min_member, 1):
             self.since_ns = 0
 
 
 def as_created(pod: Pod) -> Pod:
-    """The pod before anybody did anything to it."""
+    """The pod as it was created, without a node and a status."""
     made = Pod()
     made.CopyFrom(pod)
     made.node_name = made.nominated_node_name = ""

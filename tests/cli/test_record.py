@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.server import CoreServer, ServerOptions
-from pumice.server.surroundings import Surroundings
 from pumice.testing import assert_replay_identical
 from tests.cli.commands import Ended, process
 from tests.server.conftest import core, socket_folder
@@ -81,13 +81,11 @@ async def guarded(socket_folder: Path) -> AsyncIterator[RunningCore]:
     token = {"sha256": hashlib.sha256(b"secret").hexdigest(), "name": "night", "roles": ["admin"]}
     access = socket_folder / "access.yaml"
     access.write_text(yaml.safe_dump({"tokens": [token]}))
-    around = Surroundings(clock=ManualClock())
-    server = CoreServer(
-        ServerOptions(f"unix:{socket_folder}/core.sock", around=around, access=access)
-    )
+    env = CoreEnvironment(clock=ManualClock())
+    server = CoreServer(ServerOptions(f"unix:{socket_folder}/core.sock", env=env, access=access))
     await server.start()
-    clock: Any = around.clock
-    yield RunningCore(server, around, clock)
+    clock: Any = env.clock
+    yield RunningCore(server, env, clock)
     await server.stop()
 
 

@@ -34,16 +34,23 @@ def parts(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Parts:
 def test_arguments_go_to_whom_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for_core, for_adapter, listen = parts(
         monkeypatch,
-        *("--kubeconfig", "here", "--record", "some where", "--enable-metrics", "--follow-at-once"),
+        *(
+            "--kubeconfig",
+            "here",
+            "--record",
+            "some where",
+            "--enable-metrics",
+            "--replica-at-start",
+        ),
         *("--scheduler-name=a", "--record-keep=3", "--scheduler-name", "b", "-v", "3"),
         *("--listen", "127.0.0.1:7461", "--shadow", "--metrics-address=:9", "-v=4"),
-        *("--follower-idle-minutes", "0.5", "--leader-elect=false"),
+        *("--replica-idle-minutes", "0.5", "--leader-elect=false"),
     )
     assert for_core == (
         "--record=some where",
         "--record-keep=3",
-        "--follow-at-once",
-        "--follower-idle-minutes=0.5",
+        "--replica-at-start",
+        "--replica-idle-minutes=0.5",
         "--metrics-address=:9",
     )
     assert for_adapter == (
@@ -115,6 +122,6 @@ async def test_a_token_in_the_environment_is_not_for_this_core(
     monkeypatch.setattr(supervision, "PROGRAM", (sys.executable, str(script)))
     for name in ("PUMICE_TOKEN", "PUMICE_TOKEN_FILE", "PUMICE_OTHER"):
         monkeypatch.setenv(name, "x")
-    assert await supervise("unix:/here", ("--follow-at-once",), ("-v=3",), SystemClock(), 5) == 2
+    assert await supervise("unix:/here", ("--replica-at-start",), ("-v=3",), SystemClock(), 5) == 2
     told = (tmp_path / "told").read_text()
     assert told == "adapter kubernetes --core unix:/here -v=3 PUMICE_OTHER"

@@ -37,7 +37,7 @@ async def test_its_core_can_be_asked_and_records(cluster: Cluster) -> None:
     # Paths of sockets are short.
     with TemporaryDirectory(prefix="pumice") as folder:
         address, recordings = f"unix:{folder}/core.sock", Path(folder, "recordings")
-        options = (f"--listen={address}", "--record", str(recordings), "--follow-at-once")
+        options = (f"--listen={address}", "--record", str(recordings), "--replica-at-start")
         run = cluster.scheduler.start_both(cluster.kubeconfig(), *options)
         await cluster.until_placed({"train": 2})
         async with AsyncClient(address=address) as core:

@@ -11,9 +11,9 @@ from pumice.adapters.runtime.connect import channel_factory
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.runner import AdapterRuntime
 from pumice.adapters.runtime.world import World
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.limits import Limits
 from pumice.server.server import CoreServer, ServerOptions
-from pumice.server.surroundings import Surroundings
 from pumice.v1.delta_pb2 import KindDigest
 from tests.loop.proxy import ServedWire, Wire
 
@@ -47,8 +47,8 @@ class LiveCore:
     """One life of a core."""
 
     def __init__(self, address: str, limits: Limits) -> None:
-        self.around = Surroundings(limits=limits)
-        self._server = CoreServer(ServerOptions(address, around=self.around))
+        self.env = CoreEnvironment(limits=limits)
+        self._server = CoreServer(ServerOptions(address, env=self.env))
 
     async def start(self) -> None:
         await self._server.start()
@@ -61,7 +61,7 @@ class LiveCore:
         await self._server._clusters.stop()
 
     def metric(self, name: str) -> float:
-        value = self.around.metrics.registry.get_sample_value(name, {"cluster": CLUSTER})
+        value = self.env.metrics.registry.get_sample_value(name, {"cluster": CLUSTER})
         return value or 0.0
 
     async def digests(self) -> list[KindDigest]:

@@ -18,8 +18,8 @@ from pumice.adapters.runtime.runner import AdapterRuntime
 from pumice.adapters.simulated.commands import simulated_command
 from pumice.client.settings import ClientSettings
 from pumice.server import tls
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.server import CoreServer, ServerOptions
-from pumice.server.surroundings import Surroundings
 from tests.adapters.fake_world import FakeWorld
 from tests.loop.stage import CLUSTER, quick, until
 from tests.server.certificates import Authority
@@ -46,8 +46,8 @@ class Guarded:
             authority = Authority(folder)
             server_tls = tls.TlsFiles(*authority.issue("core", "core", "core"))
             address, self._files = "localhost:0", TlsFiles(authority.path, server_name="core")
-        around = Surroundings(clock=self.clock)
-        options = ServerOptions(address, server_tls, around=around, access=self._roles)
+        env = CoreEnvironment(clock=self.clock)
+        options = ServerOptions(address, server_tls, env=env, access=self._roles)
         self.server = CoreServer(options)
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -16,7 +16,7 @@ from pumice.recordings.closed_loop import ClosedLoop
 from pumice.recordings.figures import ALL, Figures, figures
 from pumice.recordings.history import ExternalEvent, History
 from pumice.recordings.session_times import SessionTimes, period_and_eagerness
-from pumice.server import pacing as server_pacing
+from pumice.server import session_timer as server_pacing
 from pumice.server.local import LocalSession, leave_recording
 from pumice.testing import recordings_in
 from pumice.v1 import delta_pb2, object_pb2

@@ -25,7 +25,7 @@ from tests.server.running import group as pod_group
 SPREADING = PACKING.replace("binpack", "nodeorder")
 
 
-class Story(Walk):
+class JobHistory(Walk):
     """A cluster to which exactly what is told happens; decisions come true at once."""
 
     def __init__(self, path: Path, conf: str = PACKING) -> None:
@@ -100,7 +100,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_launcher_that_is_done_takes_its_workers_with_it_here_too(path: Path) -> None:
-    story = Story(path)
+    story = JobHistory(path)
     story.passes(2, *story.job("first", 1))
     story.passes(2, *story.job("mpi", 4))
     story.passes(5)
@@ -117,7 +117,7 @@ def test_a_launcher_that_is_done_takes_its_workers_with_it_here_too(path: Path) 
 
 
 def test_people_who_stop_a_running_job_do_so_at_the_recorded_time(path: Path) -> None:
-    story = Story(path)
+    story = JobHistory(path)
     story.passes(2, *story.job("first", 1))
     story.passes(3, *story.job("array", 4, minimum=1))
     story.passes(2, *story.finishes("pod-array-0"))
@@ -133,7 +133,7 @@ def test_people_who_stop_a_running_job_do_so_at_the_recorded_time(path: Path) ->
 
 
 def test_a_pod_behind_a_gate_waits_for_it_here_too(path: Path) -> None:
-    story = Story(path)
+    story = JobHistory(path)
     story.passes(2, *story.job("plain", 2))
     made = story.job("gated", 1)
     held = story._pods["pod-gated-0"]
@@ -149,7 +149,7 @@ def test_a_pod_behind_a_gate_waits_for_it_here_too(path: Path) -> None:
 
 
 def test_a_configuration_that_changed_inside_changes_here_too(path: Path) -> None:
-    story = Story(path, EVICTING)
+    story = JobHistory(path, EVICTING)
     story.passes(3, *story.job("one", 2))
     story.passes(3, configuration(PACKING), *story.job("two", 2))
     story.passes(3, configuration("actions: fly"), *story.job("three", 2))
@@ -163,7 +163,7 @@ def test_a_configuration_that_changed_inside_changes_here_too(path: Path) -> Non
 
 def test_files_that_follow_each_other_are_one_night(tmp_path: Path) -> None:
     whole = tmp_path / "whole.pumice"
-    story = Story(whole)
+    story = JobHistory(whole)
     rotating = tmp_path / "files"
     recorder = story.record(rotating, longest_ns=3 * SECOND)
     for number in range(12):

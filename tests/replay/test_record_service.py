@@ -10,9 +10,9 @@ import grpc
 import pytest
 
 from pumice.recordings import RecordingWriter
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.recording.files import RecordingOptions
 from pumice.server.server import CoreServer, ServerOptions
-from pumice.server.surroundings import Surroundings
 from pumice.testing import assert_replay_identical, recordings_in
 from pumice.v1.recording_pb2 import RecordingEntry
 from pumice.v1.recording_service_pb2 import RecordRequest
@@ -133,11 +133,11 @@ async def test_a_recording_ends_after_its_duration(tmp_path: Path) -> None:
 async def test_a_core_that_records_leaves_files_that_replay_also_over_a_reconnection(
     tmp_path: Path,
 ) -> None:
-    around = Surroundings(clock=ManualClock(), recording=RecordingOptions(tmp_path / "held"))
-    server = CoreServer(ServerOptions(f"unix:{tmp_path}/core.sock", around=around))
+    env = CoreEnvironment(clock=ManualClock(), recording=RecordingOptions(tmp_path / "held"))
+    server = CoreServer(ServerOptions(f"unix:{tmp_path}/core.sock", env=env))
     await server.start()
-    assert isinstance(around.clock, ManualClock)
-    core = RunningCore(server, around, around.clock)
+    assert isinstance(env.clock, ManualClock)
+    core = RunningCore(server, env, env.clock)
     adapter = await core.served(OBJECTS)
     await core.session(1)
     adapter.cut()

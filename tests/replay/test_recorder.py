@@ -167,7 +167,7 @@ def test_a_disk_that_fails_ends_the_recording_and_nothing_else(
 def test_what_cannot_keep_up_begins_another_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(recorder_module, "_MOST_NOTES", 0)
+    monkeypatch.setattr(recorder_module, "MAX_QUEUED_ENTRIES", 0)
     walk = Walk(4)
     recorder = walk.record(tmp_path)
     recorder._notes.put(lambda: None)

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.server.recording.files import FileSink, RecordingOptions, file_name_of
+from pumice.server.recording.files import RecordingFiles, RecordingOptions, file_name_of
 
 NOW = 1_800_000_000 * 1_000_000_000
 
@@ -25,7 +25,7 @@ def test_names_that_differ_in_one_character_stay_apart() -> None:
 
 def test_a_cluster_deletes_its_own_files_only(tmp_path: Path) -> None:
     options = RecordingOptions(tmp_path / "kept", kept_files=1)
-    sinks = [FileSink(options, name) for name in ("a/b", "a_b")]
+    sinks = [RecordingFiles(options, name) for name in ("a/b", "a_b")]
     for number in range(2):
         for sink in sinks:
             sink.begin(number + 1, NOW + number)
@@ -36,7 +36,7 @@ def test_a_cluster_deletes_its_own_files_only(tmp_path: Path) -> None:
 
 
 def test_the_longest_name_is_recorded(tmp_path: Path) -> None:
-    sink = FileSink(RecordingOptions(tmp_path), "\u00e4" * 253)
+    sink = RecordingFiles(RecordingOptions(tmp_path), "\u00e4" * 253)
     sink.begin(1, NOW)
     sink.close()
     assert len(list(tmp_path.iterdir())) == 1
@@ -44,7 +44,7 @@ def test_the_longest_name_is_recorded(tmp_path: Path) -> None:
 
 def test_files_and_folders_are_for_their_owner_only(tmp_path: Path) -> None:
     options = RecordingOptions(tmp_path / "recordings")
-    sink = FileSink(options, "c1")
+    sink = RecordingFiles(options, "c1")
     sink.begin(1, NOW)
     sink.close()
     (file,) = options.path.iterdir()

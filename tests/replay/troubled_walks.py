@@ -131,7 +131,7 @@ class TroubledWalk(Walk):
         welcome = cluster_service_pb2.Welcome(mode=mode)
         self.state.set_capabilities(capabilities)
         for recorder in self.recorders:
-            recorder.connected(said, welcome, self.now_ns)
+            recorder.on_connection(said, welcome, self.now_ns)
 
     def _relist(self) -> None:
         """Another adapter: everything is told anew, and no decision is on its way."""
@@ -141,7 +141,7 @@ class TroubledWalk(Walk):
         self._held, self._unseen = None, []
         Walk.take(self, self._again(lambda kind: True))
         for recorder in self.recorders:
-            recorder.ended(self._seq, [], self.now_ns)
+            recorder.on_snapshot_end(self._seq, [], self.now_ns)
 
     def _resume(self) -> None:
         """The same adapter, which has lost some decisions on the way."""
@@ -160,12 +160,12 @@ class TroubledWalk(Walk):
         resynced = self.state.resynced(frozenset(kinds), numbered, self.now_ns)
         rejected, _ = self.state.apply(resynced, self.now_ns)
         for recorder in self.recorders:
-            recorder.took(batch, [], self.now_ns)
-            recorder.ended(self._seq, rejected, self.now_ns)
+            recorder.on_batch(batch, [], self.now_ns)
+            recorder.on_snapshot_end(self._seq, rejected, self.now_ns)
 
     def _begun(self, kinds: list[_Kind.ValueType]) -> None:
         for recorder in self.recorders:
-            recorder.began(self._seq + 1, kinds, self.now_ns)
+            recorder.on_snapshot_begin(self._seq + 1, kinds, self.now_ns)
 
     def _again(self, wanted: Callable[[int], bool]) -> list[delta_pb2.Op]:
         return [

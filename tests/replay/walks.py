@@ -11,7 +11,7 @@ from pumice.core.decisions import SessionResult
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.recording.entries import origin
-from pumice.server.recording.files import FileSink, RecordingOptions
+from pumice.server.recording.files import RecordingFiles, RecordingOptions
 from pumice.server.recording.recorder import Recorder
 from pumice.server.state import ClusterState
 from pumice.server.wire import decision_batches, status_batches, write_upsert
@@ -75,7 +75,7 @@ class Walk:
 
     def record(self, path: Path, **options: int) -> Recorder:
         """From now on, into a folder or file."""
-        files = FileSink(RecordingOptions(path, **options), "walk")
+        files = RecordingFiles(RecordingOptions(path, **options), "walk")
         recorder = Recorder(self.origin, files)
         recorder.start(self.state, self.now_ns)
         self.recorders.append(recorder)
@@ -103,7 +103,7 @@ class Walk:
         rejected, _ = self.state.apply(numbered, self.now_ns)
         for recorder in self.recorders:
             batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)
-            recorder.took(batch, rejected, self.now_ns)
+            recorder.on_batch(batch, rejected, self.now_ns)
 
     def session(self) -> None:
         self.now_ns += 1
@@ -114,7 +114,7 @@ class Walk:
         responses = [_Response(decision_batch=batch) for batch in batches]
         responses += [_Response(status_batch=b) for b in status_batches(result, epoch=1)]
         for recorder in self.recorders:
-            recorder.ran(self.state, result, responses, 1)
+            recorder.on_session(self.state, result, responses, 1)
         for response in responses:
             self._unseen += response.decision_batch.decisions
 

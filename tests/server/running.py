@@ -10,10 +10,10 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.digests import KindSums
 from pumice.server.limits import Limits
 from pumice.server.server import CoreServer, ServerOptions
-from pumice.server.surroundings import Surroundings
 from pumice.server.wire import object_ref, write_upsert
 from pumice.v1 import (
     cluster_service_pb2,
@@ -251,9 +251,9 @@ class ScriptedAdapter:
 class RunningCore:
     """A core, its clock and channels to it."""
 
-    def __init__(self, server: CoreServer, around: Surroundings, clock: ManualClock) -> None:
+    def __init__(self, server: CoreServer, env: CoreEnvironment, clock: ManualClock) -> None:
         self.server = server
-        self.around = around
+        self.env = env
         self.clock = clock
         self._channels: list[grpc.aio.Channel] = []
 
@@ -278,7 +278,7 @@ class RunningCore:
 
     def metric(self, name: str, cluster: str = "c1") -> float:
         """The value of a series that has no other label."""
-        registry = self.around.metrics.registry
+        registry = self.env.metrics.registry
         for family in registry.restricted_registry([name]).collect():
             for sample in family.samples:
                 if sample.name == name and sample.labels == {"cluster": cluster}:
@@ -315,10 +315,10 @@ async def running_core(
     folder: Path, limits: Limits | None = None, **fields: Any
 ) -> AsyncIterator[RunningCore]:
     clock = ManualClock()
-    around = Surroundings(clock=clock, limits=limits or Limits(), **fields)
-    server = CoreServer(ServerOptions(f"unix:{folder}/core.sock", around=around))
+    env = CoreEnvironment(clock=clock, limits=limits or Limits(), **fields)
+    server = CoreServer(ServerOptions(f"unix:{folder}/core.sock", env=env))
     await server.start()
-    running = RunningCore(server, around, clock)
+    running = RunningCore(server, env, clock)
     try:
         yield running
     finally:

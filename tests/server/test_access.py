@@ -16,10 +16,10 @@ from pumice.server import errors
 from pumice.server.access import AccessFile, AccessFileError, Caller, Role, roles_for
 from pumice.server.audit import MAX_LINES_PER_SECOND, AuditLog
 from pumice.server.authorization import cluster_field
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.metrics import Metrics
 from pumice.server.peers import Certificate
 from pumice.server.server import SERVICES, CoreServer, ServerOptions
-from pumice.server.surroundings import Surroundings
 from pumice.v1 import (
     administration_service_pb2,
     cluster_service_pb2,
@@ -59,9 +59,9 @@ class Guarded:
             )
         )
         self.clock = ManualClock()
-        around = self.around = Surroundings(clock=self.clock)
+        env = self.env = CoreEnvironment(clock=self.clock)
         address = f"unix:{folder}/core.sock"
-        self.server = CoreServer(ServerOptions(address, around=around, access=self.file))
+        self.server = CoreServer(ServerOptions(address, env=env, access=self.file))
 
     def client(self, token: str = "") -> AsyncClient:
         return AsyncClient(
@@ -281,7 +281,7 @@ async def test_refusals_are_counted_and_written_into_the_audit_log(
         "refused /pumice.v1.SchedulingService/Schedule to observer",
         "refused /pumice.v1.ClusterService/Connect to adapter",
     ]
-    registry = guarded.around.metrics.registry
+    registry = guarded.env.metrics.registry
 
     def count(method: str, code: str) -> float | None:
         labels = {"method": f"/pumice.v1.{method}", "code": code}

@@ -15,14 +15,14 @@ from pumice.core.model.selectors import (
     TaintEffect,
     Toleration,
 )
-from pumice.server.explaining.book import Story
+from pumice.server.core_environment import CoreEnvironment
+from pumice.server.explaining.facts import Facts, Subject, gather_facts
+from pumice.server.explaining.formatting import counted, of_one_node
+from pumice.server.explaining.job_history import JobHistory
 from pumice.server.explaining.names import nearest_names
-from pumice.server.explaining.particulars import with_particulars
-from pumice.server.explaining.sight import Sight, Subject, see
-from pumice.server.explaining.words import counted, of_one_node
+from pumice.server.explaining.node_details import with_details
 from pumice.server.ops import OpReader
 from pumice.server.state import ClusterState
-from pumice.server.surroundings import Surroundings
 from pumice.server.wire import write_upsert
 from pumice.v1 import (
     delta_pb2,
@@ -109,18 +109,18 @@ async def test_what_nodes_lack_is_what_is_left_by_those_of_the_gang_that_fit(
 
 
 def test_a_gang_too_large_to_be_imagined_in_passing_has_no_nearest_nodes() -> None:
-    state = ClusterState(Surroundings().registry)
+    state = ClusterState(CoreEnvironment().registry)
     state.configure(Configuration())
     upserts = [delta_pb2.Op(upsert=write_upsert(held, 1)) for held in SHORT]
     state.apply(OpReader().number(1, upserts), START)
     state.engine.schedule(START)
 
-    def seen(most: int) -> Sight:
-        subject = Subject("team", "job", False, 5, blocking="job-3", waits=True, most_ahead=most)
-        return see(state, subject, START)
+    def seen(most: int) -> Facts:
+        subject = Subject("team", "job", False, 5, blocking="job-3", waits=True, max_earlier=most)
+        return gather_facts(state, subject, START)
 
     crowded, looked_at = seen(2), seen(3)
-    assert (crowded.is_crowded, crowded.nearest) == (True, [])
+    assert (crowded.is_too_large_gang, crowded.nearest) == (True, [])
     assert (looked_at.ahead, len(looked_at.nearest)) == (3, 3)
 
 
@@ -278,16 +278,16 @@ async def test_a_pod_asks_for_what_it_asks_for_where_less_is_enough(core: Runnin
 
 
 def test_what_holds_for_many_pods_is_one_period() -> None:
-    story = Story()
+    history = JobHistory()
     limits = [Reason("allocate", ReasonCode.QUEUE_QUOTA, task=f"job-{i}") for i in range(300)]
     short = Reason("gang", ReasonCode.GANG_SHORT, have=1, need=301)
-    story.waits((*limits, short), 1)
-    story.waits((*limits[1:], short), 2)
-    told = {(period.reason.code, period.reason.task) for period in story.periods}
+    history.waits((*limits, short), 1)
+    history.waits((*limits[1:], short), 2)
+    told = {(period.reason.code, period.reason.task) for period in history.periods}
     assert told == {(ReasonCode.QUEUE_QUOTA, "job-1"), (ReasonCode.GANG_SHORT, "")}
-    assert [period.sessions for period in story.periods] == [2, 2]
-    story.waits((short,), 3)
-    assert {period.reason.code for period in story.periods if period.current} == {
+    assert [period.sessions for period in history.periods] == [2, 2]
+    history.waits((short,), 3)
+    assert {period.reason.code for period in history.periods if period.current} == {
         ReasonCode.GANG_SHORT
     }
 
@@ -325,8 +325,8 @@ def test_only_what_is_missing_is_named() -> None:
         tolerations=(Toleration("known", "x"),),
         required_node_terms=terms,
     )
-    assert with_particulars(TAINTED, spec, there) == f"{TAINTED}: gpu:NoSchedule"
-    assert with_particulars(UNLIKE, spec, there) == f"{UNLIKE}: zone=b"
+    assert with_details(TAINTED, spec, there) == f"{TAINTED}: gpu:NoSchedule"
+    assert with_details(UNLIKE, spec, there) == f"{UNLIKE}: zone=b"
     lacking = PodSpec(required_node_terms=terms[1:])
-    assert with_particulars(UNLIKE, lacking, there) == f"{UNLIKE}: cores > 8"
-    assert with_particulars(UNLIKE, lacking, None) == UNLIKE
+    assert with_details(UNLIKE, lacking, there) == f"{UNLIKE}: cores > 8"
+    assert with_details(UNLIKE, lacking, None) == UNLIKE

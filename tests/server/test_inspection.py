@@ -11,7 +11,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from pumice.client.details import read_status_details
 from pumice.server.built_in import written
 from pumice.server.configuration import read
-from pumice.server.surroundings import Surroundings
+from pumice.server.core_environment import CoreEnvironment
 from pumice.v1 import (
     configuration_pb2,
     group_pb2,
@@ -173,7 +173,7 @@ async def test_a_watcher_that_knew_an_earlier_core_gets_what_comes(core: Running
 
 @pytest.mark.parametrize("compat", [[], ["kube-batch"]])
 def test_the_built_in_configuration_is_written_as_it_is_read(compat: list[str]) -> None:
-    registry = Surroundings().registry
+    registry = CoreEnvironment().registry
     built_in = read(Configuration(compat=compat), registry).scheduler
     text = written(built_in)
     assert read(Configuration(scheduler_conf=text, compat=compat), registry).scheduler == built_in

@@ -74,7 +74,7 @@ async def test_clusters_are_listed_with_their_adapter_and_why_they_stand_still(
     assert unconfigured.pause.message == "no valid configuration: nothing is scheduled"
     assert away.pause.reason == core_pb2.PAUSE_REASON_NO_ADAPTER
     assert answer.core.version
-    assert answer.core.core_id == core.around.core_id
+    assert answer.core.core_id == core.env.core_id
     jobs = await stub.ListJobs(pb.ListJobsRequest(cluster="b"))
     assert jobs.pause == unconfigured.pause
     config = await stub.GetConfig(pb.GetConfigRequest(cluster="b"))

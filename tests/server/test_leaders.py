@@ -65,7 +65,7 @@ async def test_the_newer_stream_of_an_adapter_replaces_the_older(core: RunningCo
 
 async def test_a_stream_resumes_where_it_was_cut(core: RunningCore) -> None:
     adapter = await core.served(EMPTY)
-    # Taken in, but the answer is lost.
+    # StateCheckpoint in, but the answer is lost.
     await adapter.post(*gang("job", 2))
     await adapter.acknowledged()
     adapter.cut()

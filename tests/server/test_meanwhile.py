@@ -22,7 +22,7 @@ from tests.server.running import (
     queue,
     tombstone,
 )
-from tests.server.test_followers import followers
+from tests.server.test_replicas import followers
 from tests.server.trials import live, schedule
 
 

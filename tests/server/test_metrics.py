@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pumice.core import kernel
 from pumice.server.cluster_figures import FAMILIES
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.metrics import MAX_JOB_SERIES, BindTimes, BulkHistogram, Metrics
 from pumice.server.server import CoreServer, ServerOptions
-from pumice.server.surroundings import Surroundings
 from tests.server.running import (
     ManualClock,
     RunningCore,
@@ -112,7 +112,7 @@ def test_every_series_of_volcano_is_served_or_named_as_absent() -> None:
 async def scraped(core: RunningCore) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     from prometheus_client import generate_latest
 
-    text = await asyncio.to_thread(generate_latest, core.around.metrics.registry)
+    text = await asyncio.to_thread(generate_latest, core.env.metrics.registry)
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text.decode())
@@ -211,9 +211,9 @@ async def test_jobs_beyond_the_limit_are_counted(
 
 
 async def test_probes_and_metrics_are_pages(socket_folder: Path) -> None:
-    around = Surroundings(clock=ManualClock())
+    env = CoreEnvironment(clock=ManualClock())
     server = CoreServer(
-        ServerOptions(f"unix:{socket_folder}/s", http_address="127.0.0.1:0", around=around)
+        ServerOptions(f"unix:{socket_folder}/s", http_address="127.0.0.1:0", env=env)
     )
     await server.start()
 

@@ -35,7 +35,7 @@ def reason(core: RunningCore) -> PauseReason | None:
 
 def gauge(core: RunningCore, why: PauseReason) -> float:
     labels = {"cluster": "c1", "reason": why.value}
-    found = core.around.metrics.paused.labels(why.value, "c1")
+    found = core.env.metrics.paused.labels(why.value, "c1")
     assert labels
     return float(found._value.get())
 

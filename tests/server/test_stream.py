@@ -47,7 +47,7 @@ async def test_a_snapshot_is_decided_on_at_once(core: RunningCore) -> None:
     assert [d.bind.name for d in decided.decisions] == ["job-0", "job-1"]
     assert [g.size for g in decided.gangs] == [2]
     assert (decided.epoch, decided.based_on_seq) == (1, adapter.seq)
-    assert decided.decisions[0].id.startswith(core.around.core_id)
+    assert decided.decisions[0].id.startswith(core.env.core_id)
 
 
 # The beginning.
@@ -102,7 +102,7 @@ async def test_an_adapter_of_another_protocol_is_told_so(core: RunningCore) -> N
 async def test_welcome_names_the_limits(core: RunningCore) -> None:
     welcome = await core.adapter().connect()
     assert welcome.mode == cluster_service_pb2.WELCOME_MODE_SNAPSHOT
-    assert welcome.limits.credit == core.around.limits.credit
+    assert welcome.limits.credit == core.env.limits.credit
     assert welcome.limits.max_message_bytes == 4 * 1024 * 1024
     assert welcome.effective_config_hash == ""
 
@@ -175,7 +175,7 @@ async def test_a_message_over_the_limit_is_refused(core: RunningCore) -> None:
     assert detail.given > 5 * 1024 * 1024
     # The cluster is unharmed.
     again = core.adapter(incarnation="i2")
-    assert (await again.connect()).core_id == core.around.core_id
+    assert (await again.connect()).core_id == core.env.core_id
 
 
 async def test_so_is_a_first_message_over_the_limit(core: RunningCore) -> None:

@@ -20,7 +20,7 @@ from pumice.server.local import compare_recording
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.recording.entries import origin
-from pumice.server.recording.files import FileSink, RecordingOptions
+from pumice.server.recording.files import RecordingFiles, RecordingOptions
 from pumice.server.recording.recorder import Recorder
 from pumice.server.state import ClusterState
 from pumice.server.wire import decision_batches, status_batches
@@ -71,7 +71,7 @@ class _Life:
         self._size = size
         self._state = ClusterState(registry, f"{_CORE}-")
         self._recorder = Recorder(
-            origin("bench", _CORE, registry), FileSink(RecordingOptions(path), "bench")
+            origin("bench", _CORE, registry), RecordingFiles(RecordingOptions(path), "bench")
         )
         self._reader = OpReader()
         self._now_ns, self._seq, self._jobs = _START_NS, 0, 0
@@ -96,7 +96,7 @@ class _Life:
         numbered = list(self._reader.number(first_seq, ops))
         rejected, _ = self._state.apply(numbered, self._now_ns)
         batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=ops)
-        self._recorder.took(batch, rejected, self._now_ns)
+        self._recorder.on_batch(batch, rejected, self._now_ns)
 
     def _arrived(self) -> Iterator[delta_pb2.Op]:
         for _ in range(_GANGS_A_PERIOD):
@@ -117,7 +117,7 @@ class _Life:
         decided = list(decision_batches(result, epoch=1, based_on_seq=self._seq))
         said = [ConnectResponse(decision_batch=batch) for batch in decided]
         said += [ConnectResponse(status_batch=b) for b in status_batches(result, epoch=1)]
-        self._recorder.ran(self._state, result, said, 1)
+        self._recorder.on_session(self._state, result, said, 1)
         applied = decision_pb2.OUTCOME_CODE_APPLIED
         for decision in (decision for batch in decided for decision in batch.decisions):
             pod = self._pending.pop(decision.bind.uid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pumice.core.registry import Registry
 from pumice.server.configuration import ConfigurationRefusedError, read
-from pumice.server.notes import notes_of
+from pumice.server.configuration_notes import notes_of
 from pumice.v1 import configuration_pb2, inspection_service_pb2
 
 

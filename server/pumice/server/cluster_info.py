@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pumice.core.kernel import rows
 from pumice.server.clusters import Cluster
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.pause import Pause
-from pumice.server.surroundings import Surroundings
 from pumice.server.versions import own_version
 from pumice.server.wire.times import timestamp
 from pumice.v1 import core_pb2, object_pb2
@@ -14,11 +14,11 @@ from pumice.v1.inspection_service_pb2 import ClusterInfo
 _kind = object_pb2.Kind.ValueType
 
 
-def core_info(around: Surroundings) -> core_pb2.CoreInfo:
+def core_info(env: CoreEnvironment) -> core_pb2.CoreInfo:
     return core_pb2.CoreInfo(
-        core_id=around.core_id,
+        core_id=env.core_id,
         version=own_version(),
-        start_time=timestamp(around.started_ns),
+        start_time=timestamp(env.started_ns),
         compiled_kernel=rows is not None,
     )
 

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from pumice.server import errors
-from pumice.server.board import View
-from pumice.server.explaining.book import Book
+from pumice.server.cluster_view import ClusterView
+from pumice.server.core_environment import CoreEnvironment
+from pumice.server.explaining.job_history import JobHistories
 from pumice.server.owner import Owner
 from pumice.server.recording.entries import origin
-from pumice.server.recording.files import FileSink
+from pumice.server.recording.files import RecordingFiles
 from pumice.server.recording.recorder import Recorder
 from pumice.server.records import History, SessionRecord
 from pumice.server.served import ServedCluster
 from pumice.server.stream import AdapterStream
-from pumice.server.surroundings import Surroundings
 from pumice.server.watchers import Watchers
 from pumice.v1 import cluster_service_pb2
 
@@ -31,24 +31,24 @@ class Cluster:
     def __init__(
         self,
         name: str,
-        around: Surroundings,
+        env: CoreEnvironment,
         on_session: Callable[[Cluster], None],
         on_pause: Callable[[Cluster], None],
         on_abandoned: Callable[[Cluster], None],
     ) -> None:
         self.name = name
         self._on_session = on_session
-        self.history = History(around.limits.kept_sessions)
-        self.watchers = Watchers(around.limits)
-        self.book = Book()
-        self.served = ServedCluster(name, around)
-        self.recorder = _recorder(name, around)
-        self.recorder.start(self.served.state, around.clock.now_ns())
-        self.served.tap = self.recorder
+        self.history = History(env.limits.kept_sessions)
+        self.watchers = Watchers(env.limits)
+        self.job_histories = JobHistories()
+        self.served = ServedCluster(name, env)
+        self.recorder = _recorder(name, env)
+        self.recorder.start(self.served.state, env.clock.now_ns())
+        self.served.observers.add(self.recorder)
         loop = asyncio.get_running_loop()
         self.owner = Owner(
             self.served,
-            around,
+            env,
             loop,
             self._publish,
             lambda: on_pause(self),
@@ -61,13 +61,13 @@ class Cluster:
     def _publish(self, record: SessionRecord) -> None:
         self.history.add(record)
         self.watchers.publish(record)
-        if record.result is not None and self.book.take_note(record.result):
-            asyncio.get_running_loop().run_in_executor(None, self.book.catch_up)
+        if record.result is not None and self.job_histories.add(record.result):
+            asyncio.get_running_loop().run_in_executor(None, self.job_histories.update)
         self._on_session(self)
 
-    async def seen(self) -> View:
+    async def seen(self) -> ClusterView:
         """The cluster between two sessions, without waiting for one."""
-        looking = self.served.board.wait()
+        looking = self.served.views.wait()
         if not looking.done():
             self.owner.post(self.served.show)
         view = await looking
@@ -99,20 +99,20 @@ class Cluster:
     async def stop(self) -> None:
         self.watchers.close()
         await self.owner.stop()
-        self.served.board.clear()
+        self.served.views.clear()
         await asyncio.to_thread(self.recorder.close)
 
 
-def _recorder(name: str, around: Surroundings) -> Recorder:
-    files = None if around.recording is None else FileSink(around.recording, name)
-    return Recorder(origin(name, around.core_id, around.registry), files)
+def _recorder(name: str, env: CoreEnvironment) -> Recorder:
+    files = None if env.recording is None else RecordingFiles(env.recording, name)
+    return Recorder(origin(name, env.core_id, env.registry), files)
 
 
 class Clusters:
     """By name; made when an adapter first says Hello."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, env: CoreEnvironment) -> None:
+        self._env = env
         self._by_name: dict[str, Cluster] = {}
         self._dropping: set[asyncio.Task[None]] = set()
         # Told on the loop when a cluster is gone.
@@ -143,7 +143,7 @@ class Clusters:
         del self._by_name[cluster.name]
         await cluster.stop()
         if cluster.name not in self._by_name:
-            self._around.metrics.forget(cluster.name)
+            self._env.metrics.forget(cluster.name)
             if self.on_forgotten is not None:
                 self.on_forgotten(cluster)
 
@@ -151,11 +151,11 @@ class Clusters:
         """The cluster of that name, made if there is none."""
         cluster = self._by_name.get(name)
         if cluster is None:
-            limit = self._around.limits.max_clusters
+            limit = self._env.limits.max_clusters
             if len(self._by_name) >= limit:
                 raise errors.LimitError("clusters", limit, len(self._by_name) + 1)
             cluster = self._by_name[name] = Cluster(
-                name, self._around, self._session_ended, self._pause_changed, self._abandoned
+                name, self._env, self._session_ended, self._pause_changed, self._abandoned
             )
         return cluster
 

@@ -17,7 +17,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class CoreProblem(click.ClickException):
-    """Why a core cannot be started, in a line."""
+    """A core cannot be started."""
 
     exit_code = _BAD_INPUT
 
@@ -50,17 +50,17 @@ _KEEPING = (
         help="Number of recordings of a cluster to keep; 0: all.",
     ),
     click.option(
-        "--follow-at-once",
+        "--replica-at-start",
         is_flag=True,
-        help="Start of the follower process, which answers Schedule and Explain, with the cluster; "
+        help="Start of the replica process, which answers Schedule and Explain, with the cluster; "
         "default: with the first request.",
     ),
     click.option(
-        "--follower-idle-minutes",
+        "--replica-idle-minutes",
         default=10.0,
         show_default=True,
         type=click.FloatRange(0),
-        help="Time without requests after which a follower process ends; 0: never.",
+        help="Time without requests after which a replica process ends; 0: never.",
     ),
     click.option(
         "--metrics-address",
@@ -72,7 +72,7 @@ _KEEPING = (
 
 
 def keeping_options(command: F) -> F:
-    """What a core keeps beside its clusters, wherever it listens and whoever started it."""
+    """Options of recordings, replicas and metrics, for all commands that start a core."""
     for option in reversed(_KEEPING):
         command = option(command)
     return command
@@ -111,7 +111,7 @@ def core_command(log_level: str, **asked: Any) -> None:
     It keeps nothing on disk but recordings, and can be restarted at any moment. SIGTERM ends it
     cleanly.
     """
-    # Only here: others take the declarations above, and need not wait for an engine to be loaded.
+    # Imported here: commands that only need the options above do not load the engine.
     from pumice.core.errors import InputError  # noqa: PLC0415
     from pumice.recordings import RecordingError  # noqa: PLC0415
     from pumice.server.process import run_core  # noqa: PLC0415

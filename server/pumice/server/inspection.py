@@ -12,24 +12,24 @@ from typing import Any, TypeVar
 
 from pumice.server import errors
 from pumice.server.authorization import current_caller
-from pumice.server.board import JobRow
 from pumice.server.built_in import written
 from pumice.server.checking import check
 from pumice.server.cluster_info import cluster_info, core_info, write_pause
+from pumice.server.cluster_view import JobRow
 from pumice.server.clusters import Cluster, Clusters
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.overview import jobs_of, node_names, nodes_of, phase_of, queues_of
 from pumice.server.plain_yaml import MAX_TEXT_BYTES
 from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
 from pumice.server.service import abort
-from pumice.server.surroundings import Surroundings
 from pumice.server.wire.times import timestamp
 from pumice.v1 import inspection_service_pb2 as pb
 from pumice.v1 import inspection_service_pb2_grpc
 
 T = TypeVar("T")
 Method = Callable[[Any, Any, Any], Awaitable[T]]
-_DEFAULT_PAGE, _LARGEST_PAGE = 500, 5000
+_DEFAULT_PAGE, MAX_PAGE_SIZE = 500, 5000
 _TOKEN_MARK = ">"
 _LAST_SESSION = 2**63 - 1
 
@@ -67,7 +67,7 @@ def _page_size(asked: int) -> int:
     """A page that is too large becomes the largest one."""
     if asked < 0:
         raise errors.PageError("page_size", f"{asked} is negative")
-    return min(asked or _DEFAULT_PAGE, _LARGEST_PAGE)
+    return min(asked or _DEFAULT_PAGE, MAX_PAGE_SIZE)
 
 
 def _write_token(text: str) -> str:
@@ -95,10 +95,10 @@ def _read_place(token: str, session: int) -> tuple[int, int]:
 class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
     """Answers from boards and from what owners publish; never from an engine."""
 
-    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+    def __init__(self, clusters: Clusters, env: CoreEnvironment) -> None:
         self._clusters = clusters
-        self._around = around
-        self._check_turns = asyncio.Semaphore(around.limits.checks_at_once)
+        self._env = env
+        self._check_turns = asyncio.Semaphore(env.limits.checks_at_once)
         self._checks = 0
 
     @answers
@@ -112,7 +112,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         return pb.ListClustersResponse(
             clusters=[cluster_info(self._clusters.find(name)) for name in page],
             next_page_token=following,
-            core=core_info(self._around),
+            core=core_info(self._env),
         )
 
     @answers
@@ -221,7 +221,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         self, request: pb.GetConfigRequest, context: Any
     ) -> pb.GetConfigResponse:
         response = _config(self._clusters.find(request.cluster).served)
-        response.core.CopyFrom(core_info(self._around))
+        response.core.CopyFrom(core_info(self._env))
         return response
 
     @answers
@@ -231,7 +231,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         size = len(request.configuration.scheduler_conf.encode())
         if size > MAX_TEXT_BYTES:
             raise errors.ConfTooLargeError(MAX_TEXT_BYTES, size)
-        limits = self._around.limits
+        limits = self._env.limits
         if self._checks >= limits.checks_at_once + limits.checks_waiting:
             most = limits.checks_at_once + limits.checks_waiting
             raise errors.BusyError("configurations being checked", most, self._checks + 1)
@@ -239,7 +239,7 @@ class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
         try:
             # A caller who goes away while waiting for a turn leaves; a turn takes less than a second.
             async with self._check_turns:
-                return await asyncio.to_thread(check, request.configuration, self._around.registry)
+                return await asyncio.to_thread(check, request.configuration, self._env.registry)
         finally:
             self._checks -= 1
 

@@ -12,7 +12,7 @@ from pumice.recordings import Recording
 from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError
 from pumice.server.errors import ObjectsRejectedError
-from pumice.server.explaining.limits import with_limits
+from pumice.server.explaining.reached_limits import with_limits
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.replaying.comparison import Comparison, compare

@@ -13,7 +13,7 @@ from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
-from pumice.server.board import JobRow, View
+from pumice.server.cluster_view import ClusterView, JobRow
 from pumice.server.wire import write_reason
 from pumice.server.wire.groups import write_pod_group_status, write_queue
 from pumice.server.wire.times import timestamp
@@ -32,7 +32,7 @@ def _amounts(held: Resources) -> dict[str, int]:
     }
 
 
-def queues_of(view: View, names: Iterable[str]) -> list[inspection_service_pb2.QueueInfo]:
+def queues_of(view: ClusterView, names: Iterable[str]) -> list[inspection_service_pb2.QueueInfo]:
     """Some of the queues, in the order given."""
     queues = {queue.name: queue for queue in view.queues}
     phases: dict[str, Counter[PodGroupPhase]] = {}
@@ -97,7 +97,7 @@ def _queue(
     return info
 
 
-def jobs_of(view: View, ids: Iterable[str]) -> list[inspection_service_pb2.JobInfo]:
+def jobs_of(view: ClusterView, ids: Iterable[str]) -> list[inspection_service_pb2.JobInfo]:
     """Some of the jobs, in the order given."""
     reasons = {wait.job: wait.reasons for wait in view.waits}
     return [_job(view.jobs[id_], reasons.get(id_, ())) for id_ in ids]
@@ -129,13 +129,13 @@ def phase_of(row: JobRow) -> group_pb2.PodGroupPhase.ValueType:
     return write_pod_group_status(row.group.status).phase
 
 
-def node_names(view: View) -> list[str]:
+def node_names(view: ClusterView) -> list[str]:
     """Those that are there and those that pods name, in order."""
     nodes = view.nodes
     return sorted([*nodes.names, *nodes.missing]) if nodes.missing else nodes.names
 
 
-def nodes_of(view: View, names: Iterable[str]) -> list[inspection_service_pb2.NodeInfo]:
+def nodes_of(view: ClusterView, names: Iterable[str]) -> list[inspection_service_pb2.NodeInfo]:
     """Some of the nodes, in the order given."""
     nodes = view.nodes
     rows = {name: row for row, name in enumerate(nodes.names)}
@@ -149,7 +149,7 @@ def nodes_of(view: View, names: Iterable[str]) -> list[inspection_service_pb2.No
     ]
 
 
-def _node(view: View, name: str, row: int) -> inspection_service_pb2.NodeInfo:
+def _node(view: ClusterView, name: str, row: int) -> inspection_service_pb2.NodeInfo:
     nodes = view.nodes
     info = inspection_service_pb2.NodeInfo(
         name=name, unschedulable=nodes.unschedulable[row], pod_count=int(nodes.pods[row])

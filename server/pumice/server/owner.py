@@ -1,4 +1,4 @@
-"""The one thread that touches a cluster's engine: it takes what comes, in order, and decides."""
+"""The owner of a cluster: the one thread that uses its engine."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from pumice.server.arrivals import Arrival
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.errors import NotReadyError, StateLostError
+from pumice.server.received_batches import ReceivedBatch
 from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
-from pumice.server.surroundings import Surroundings
 
 log = logging.getLogger("pumice.server")
 T = TypeVar("T")
 _SECOND_NS = 1_000_000_000
-# A session that is due waits so long at most for what has come by then to be taken in.
-_LONGEST_PUT_OFF_NS = 100_000_000
+# How long calls that wait may delay a session that is due.
+_MAX_DELAY_NS = 100_000_000
 
 
 class Owner:
-    """Alternates between calls from the loop and sessions that are due."""
+    """Runs calls from the loop in order, and sessions when they are due."""
 
     def __init__(
         self,
         served: ServedCluster,
-        around: Surroundings,
+        env: CoreEnvironment,
         loop: asyncio.AbstractEventLoop,
         publish: Callable[[SessionRecord], None],
         on_pause: Callable[[], None],
         on_abandoned: Callable[[], None],
     ) -> None:
         self._served = served
-        self._around = around
+        self._env = env
         self._loop = loop
         self._publish = publish
         self._on_pause = on_pause
@@ -45,7 +45,7 @@ class Owner:
         self._condition = threading.Condition()
         self._stopping = False
         self._questions: set[asyncio.Future[Any]] = set()
-        self._put_off_ns: int | None = None
+        self._delayed_since_ns: int | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"owner of {served.name}", daemon=True
         )
@@ -56,13 +56,13 @@ class Owner:
         self._thread.start()
 
     def post(self, call: Callable[[], None]) -> None:
-        """Runs something on the owner's thread, after all that was posted before."""
+        """Runs a call on the owner's thread, after those that were posted before."""
         with self._condition:
             self._calls.append(call)
             self._condition.notify()
 
     async def ask(self, question: Callable[[ServedCluster], T]) -> T:
-        """The answer to a question that only the owner may ask its cluster."""
+        """Runs a function on the owner's thread and returns its result."""
         if self._stopping:
             raise NotReadyError(self._served.name)
         future: asyncio.Future[T] = self._loop.create_future()
@@ -71,7 +71,7 @@ class Owner:
 
         def call() -> None:
             if future.cancelled():
-                # Whoever asked is gone.
+                # The caller is gone.
                 return
             try:
                 answer = question(self._served)
@@ -89,7 +89,7 @@ class Owner:
             self._stopping = True
             self._condition.notify()
         if self._thread.is_alive():
-            seconds = self._around.limits.stop_ns / _SECOND_NS
+            seconds = self._env.limits.stop_ns / _SECOND_NS
             await asyncio.to_thread(self._thread.join, seconds)
         for question in list(self._questions):
             _fail(question, NotReadyError(self._served.name))
@@ -107,31 +107,31 @@ class Owner:
         while True:
             with self._condition:
                 while not (self._stopping or self._calls or self._is_due()):
-                    self._around.clock.wait(self._condition, self._served.next_due_ns())
+                    self._env.clock.wait(self._condition, self._served.next_due_ns())
                 if self._stopping:
                     return
                 call = None
                 if self._calls and not self._has_waited():
                     call = self._calls.popleft()
-                    if isinstance(call, Arrival):
+                    if isinstance(call, ReceivedBatch):
                         call.join(self._calls)
             self._guarded(self._decide if call is None else call)
 
     def _is_due(self) -> bool:
         due_ns = self._served.next_due_ns()
-        return due_ns is not None and due_ns <= self._around.clock.ticks_ns()
+        return due_ns is not None and due_ns <= self._env.clock.ticks_ns()
 
     def _has_waited(self) -> bool:
-        """Whether what is due was put off for long enough, counted from when that was noticed."""
+        """Whether a due session was delayed for long enough."""
         if not self._is_due():
-            self._put_off_ns = None
+            self._delayed_since_ns = None
             return False
-        now_ns = self._around.clock.ticks_ns()
-        if self._put_off_ns is None:
-            self._put_off_ns = now_ns
-        return now_ns - self._put_off_ns >= _LONGEST_PUT_OFF_NS
+        now_ns = self._env.clock.ticks_ns()
+        if self._delayed_since_ns is None:
+            self._delayed_since_ns = now_ns
+        return now_ns - self._delayed_since_ns >= _MAX_DELAY_NS
 
-    def _say(self, made: SessionRecord) -> None:
+    def _log(self, made: SessionRecord) -> None:
         summary = made.summary
         if made.decided:
             log.info(
@@ -141,10 +141,10 @@ class Owner:
             )
 
     def _decide(self) -> None:
-        self._put_off_ns = None
+        self._delayed_since_ns = None
         made = self._served.wake()
         if made is not None:
-            self._say(made)
+            self._log(made)
             self._on_loop(self._publish, made)
         if self._served.is_abandoned:
             self._on_loop(self._on_abandoned)
@@ -155,9 +155,9 @@ class Owner:
             if self._served.update_pause():
                 self._on_loop(self._on_pause)
         except Exception:
-            # The engine may be in any state: a new snapshot is the only way back.
+            # The engine may be in any state: only a new snapshot helps.
             log.exception("%s: state dropped after an error", self._served.name)
-            self._around.metrics.crashes.labels(self._served.name).inc()
+            self._env.metrics.crashes.labels(self._served.name).inc()
             stream = self._served.reset()
             if stream is not None:
                 stream.fail(StateLostError(self._served.name))

@@ -148,29 +148,29 @@ class _Builder:
             self.data = value
             self.lines[()] = line
             return ()
-        around = self._open[-1]
-        if isinstance(around.value, list):
-            path: Path = (*around.path, len(around.value))
-            around.value.append(value)
+        env = self._open[-1]
+        if isinstance(env.value, list):
+            path: Path = (*env.path, len(env.value))
+            env.value.append(value)
             self.lines[path] = line
             return path
-        if around.has_key:
-            around.value[around.key] = value
-            around.has_key = False
-            return (*around.path, str(around.key))
-        return self._place_key(around, value, line)
+        if env.has_key:
+            env.value[env.key] = value
+            env.has_key = False
+            return (*env.path, str(env.key))
+        return self._place_key(env, value, line)
 
-    def _place_key(self, around: _Open, key: object, line: int) -> Path:
+    def _place_key(self, env: _Open, key: object, line: int) -> Path:
         if isinstance(key, list | dict):
             raise YamlTextError(line, "a key must be a plain value, not a list or mapping")
         # 1 and True are equal in Python, and different keys here.
         known = (type(key), key)
-        if known in around.key_lines:
-            first = around.key_lines[known]
+        if known in env.key_lines:
+            first = env.key_lines[known]
             raise YamlTextError(line, f"has {key!r} twice, first on line {first}; keep one")
-        around.key_lines[known] = line
-        around.key, around.has_key = key, True
-        path = (*around.path, str(key))
+        env.key_lines[known] = line
+        env.key, env.has_key = key, True
+        path = (*env.path, str(key))
         # The key is what people look for, also when its value begins a line below.
         self.lines[path] = line
         return path

@@ -1,4 +1,4 @@
-"""A core as a process: put together from what was asked for, and run until it is told to end."""
+"""A core as a process: built from the options of the command, run until a signal ends it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from pumice.server.core_environment import CoreEnvironment, ReplicaOptions
 from pumice.server.recording.files import RecordingOptions
 from pumice.server.server import CoreServer, ServerOptions
-from pumice.server.surroundings import FollowerOptions, Surroundings
 from pumice.server.tls import TlsFiles
 
 _IDLE_SECONDS = 30.0
@@ -33,23 +33,23 @@ def run_core(
     record_mib: int,
     record_minutes: float,
     record_keep: int,
-    follow_at_once: bool,
-    follower_idle_minutes: float,
+    replica_at_start: bool,
+    replica_idle_minutes: float,
     metrics_address: str,
 ) -> None:
-    """Takes the options of the command, each by its name. Raises InputError and RecordingError."""
+    """Runs a core with the options of the command. Raises InputError and RecordingError."""
     recording = None
     if record is not None:
         longest_ns = int(record_minutes * _MINUTE_NS)
         recording = RecordingOptions(record, record_mib * _MIB, longest_ns, record_keep)
         recording.check()
-    followers = FollowerOptions(follow_at_once, int(follower_idle_minutes * _MINUTE_NS))
-    around = Surroundings(recording=recording, followers=followers)
-    around.garbage.take_over()
+    replicas = ReplicaOptions(replica_at_start, int(replica_idle_minutes * _MINUTE_NS))
+    env = CoreEnvironment(recording=recording, replicas=replicas)
+    env.garbage.take_over()
     tls = None
     if tls_cert is not None and tls_key is not None:
         tls = TlsFiles(tls_cert, tls_key, tls_client_ca)
-    options = ServerOptions(listen, tls, insecure, metrics_address, around, access)
+    options = ServerOptions(listen, tls, insecure, metrics_address, env, access)
     asyncio.run(_run(options, say))
 
 
@@ -60,13 +60,13 @@ async def _run(options: ServerOptions, say: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     address = await server.start()
-    # Whoever starts a core with port 0 reads the port from this line.
+    # With port 0 this line is how others learn the port.
     say(f"pumice core listens on {address}")
     if server.http_address:
         say(f"metrics and probes on http://{server.http_address}")
     while not stopping.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), _IDLE_SECONDS)
-        options.around.garbage.idle()
+        options.env.garbage.idle()
     log.info("stopping")
     await server.stop()

@@ -13,7 +13,7 @@ from pumice.v1 import session_pb2
 # A message of so many decisions and waits stays under the limit of messages.
 MOST_ITEMS = 5_000
 # Details of older sessions are dropped when together they hold more decisions.
-_KEPT_DECISIONS = 100_000
+MAX_KEPT_DECISIONS = 100_000
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class History:
         self._records.append(new)
         self._decisions += new.decided
         for old in self._records:
-            if self._decisions <= _KEPT_DECISIONS or old is new:
+            if self._decisions <= MAX_KEPT_DECISIONS or old is new:
                 break
             if old.result is not None:
                 old.result = None

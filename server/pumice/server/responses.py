@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.limits import HIGHEST_PROTOCOL
 from pumice.server.state import ClusterState
-from pumice.server.surroundings import Surroundings
 from pumice.server.versions import own_version
 from pumice.server.wire import READ_KINDS
 from pumice.v1 import cluster_service_pb2, object_pb2
@@ -18,14 +18,14 @@ _SNAPSHOT = cluster_service_pb2.WELCOME_MODE_SNAPSHOT
 
 
 def write_welcome(
-    hello: cluster_service_pb2.Hello, state: ClusterState, around: Surroundings, *, resume: bool
+    hello: cluster_service_pb2.Hello, state: ClusterState, env: CoreEnvironment, *, resume: bool
 ) -> cluster_service_pb2.Welcome:
     return cluster_service_pb2.Welcome(
-        core_id=around.core_id,
+        core_id=env.core_id,
         protocol=min(HIGHEST_PROTOCOL, hello.max_protocol),
         mode=_RESUME if resume else _SNAPSHOT,
         resume_after_seq=state.applied_seq if resume else 0,
-        limits=around.limits.write(),
+        limits=env.limits.write(),
         effective_config_hash=state.config_hash,
         core_version=own_version(),
         kinds=map(object_pb2.Kind.ValueType, sorted(READ_KINDS)),

@@ -9,7 +9,7 @@ from pumice.server import errors
 from pumice.server.limits import HIGHEST_PROTOCOL, LOWEST_PROTOCOL, Limits
 from pumice.v1 import cluster_service_pb2, delta_pb2
 
-_LONGEST_NAME = 253
+MAX_NAME_LENGTH = 253
 
 
 def check_hello(
@@ -23,8 +23,8 @@ def check_hello(
         value = getattr(hello, field)
         if not value:
             raise errors.HelloFieldError(field, "is empty")
-        if len(value) > _LONGEST_NAME:
-            raise errors.HelloFieldError(field, f"is longer than {_LONGEST_NAME} characters")
+        if len(value) > MAX_NAME_LENGTH:
+            raise errors.HelloFieldError(field, f"is longer than {MAX_NAME_LENGTH} characters")
     if hello.epoch < 1:
         raise errors.HelloFieldError("epoch", "must be 1 or more")
     if not 1 <= hello.min_protocol <= hello.max_protocol:

@@ -1,4 +1,4 @@
-"""SchedulingService: what would be decided, and why something is as it is."""
+"""SchedulingService: Schedule (what would be decided) and Explain (why something waits)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.explaining.explain import Explainer
 from pumice.server.inspection import answers
 from pumice.server.limits import Limits
 from pumice.server.peers import peer_of
-from pumice.server.surroundings import Surroundings
 from pumice.server.whatif.answers import Answers
-from pumice.server.whatif.followers import Followers
+from pumice.server.whatif.replica_pool import ReplicaPool
 from pumice.v1 import scheduling_service_pb2 as pb
 from pumice.v1 import scheduling_service_pb2_grpc
 
 _SECOND_NS = 1_000_000_000
-_LONGEST_ID = 200
+MAX_REQUEST_ID_LENGTH = 200
 
 
 def check_node_table(held: pb.ObjectSet, limits: Limits) -> None:
@@ -35,16 +35,16 @@ def check_node_table(held: pb.ObjectSet, limits: Limits) -> None:
 
 
 class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
-    """Trials run in other processes; explanations come from what sessions left."""
+    """Serves Schedule by trials in replica processes, and Explain from what sessions left."""
 
-    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+    def __init__(self, clusters: Clusters, env: CoreEnvironment) -> None:
         self._clusters = clusters
-        self._around = around
-        self._followers = Followers(around.followers)
-        clusters.on_session = self._followers.keep
-        self._answers = Answers(around.clock)
-        self._explainer = Explainer(clusters, around, self._followers)
-        self._turns = asyncio.Semaphore(around.limits.trials_at_once)
+        self._env = env
+        self._replicas = ReplicaPool(env.replicas)
+        clusters.on_session = self._replicas.after_session
+        self._answers = Answers(env.clock)
+        self._explainer = Explainer(clusters, env, self._replicas)
+        self._turns = asyncio.Semaphore(env.limits.trials_at_once)
         self._trials = 0
 
     @answers
@@ -61,10 +61,11 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         )
 
     def _check(self, request: pb.ScheduleRequest) -> None:
-        limits = self._around.limits
-        if not 0 < len(request.request_id) <= _LONGEST_ID:
+        limits = self._env.limits
+        if not 0 < len(request.request_id) <= MAX_REQUEST_ID_LENGTH:
             raise errors.RequestFieldError(
-                "request_id", f"must have 1 to {_LONGEST_ID} characters, unique for every request"
+                "request_id",
+                f"must have 1 to {MAX_REQUEST_ID_LENGTH} characters, unique for every request",
             )
         source = request.WhichOneof("source")
         if source is None:
@@ -85,7 +86,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
 
     def _seconds(self, request: pb.ScheduleRequest, context: Any) -> float:
         """The shortest of what the request, the call and the core allow."""
-        most = self._around.limits.trial_timeout_ns
+        most = self._env.limits.trial_timeout_ns
         asked = request.timeout.seconds * _SECOND_NS + request.timeout.nanos
         if request.HasField("timeout") and asked <= 0:
             raise errors.RequestFieldError("timeout", "must be above zero")
@@ -96,7 +97,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
     async def _trial(
         self, request: pb.ScheduleRequest, cluster: Cluster | None, seconds: float
     ) -> pb.ScheduleResponse:
-        limits = self._around.limits
+        limits = self._env.limits
         most = limits.trials_at_once + limits.trials_waiting
         if self._trials >= most:
             raise errors.BusyError("requests at once", most, self._trials + 1)
@@ -104,11 +105,11 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         try:
             async with asyncio.timeout(seconds), self._turns:
                 if cluster is None:
-                    link = await self._followers.inline()
+                    replica = await self._replicas.inline()
                 else:
-                    link = await self._followers.of(cluster)
-                now_ns = self._around.clock.now_ns()
-                data = await link.ask(
+                    replica = await self._replicas.of(cluster)
+                now_ns = self._env.clock.now_ns()
+                data = await replica.schedule(
                     request.SerializeToString(), now_ns, seconds, limits.trial_memory_bytes
                 )
         except TimeoutError:
@@ -128,9 +129,9 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
 
     def forget(self, cluster: Cluster) -> None:
         """A cluster is gone: so is what answers questions about it."""
-        self._followers.forget(cluster)
+        self._replicas.forget(cluster)
         self._explainer.forget(cluster)
 
     async def stop(self) -> None:
         await self._answers.stop()
-        await self._followers.stop()
+        await self._replicas.stop()

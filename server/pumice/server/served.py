@@ -1,4 +1,4 @@
-"""A cluster that is being served: what its owner does with what the stream brings.
+"""A cluster that a core serves: applies what its stream brings and runs its sessions.
 
 Everything here runs on the owner's thread, one call at a time.
 """
@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pumice.core.decisions import Event, SessionResult
-from pumice.server.board import Board
+from pumice.server.cluster_view import ViewPublisher
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.drift import Drift
-from pumice.server.echoes import Unechoed
+from pumice.server.observers import Observers
 from pumice.server.ops import NumberedOp, OpReader
-from pumice.server.pacing import Pacer
 from pumice.server.pause import Pause, is_same, pause_now
 from pumice.server.records import SessionRecord, record
 from pumice.server.reporting import ClusterReporter
 from pumice.server.responses import write_ack, write_welcome
+from pumice.server.session_timer import SessionTimer
 from pumice.server.state import NO_LARGE, ClusterState
 from pumice.server.stream import AdapterStream
-from pumice.server.surroundings import Surroundings
-from pumice.server.tap import NoTap, Tap
+from pumice.server.unconfirmed_statuses import UnconfirmedStatuses
 from pumice.server.wire import decision_batches, status_batches
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
@@ -31,45 +31,45 @@ _Response = cluster_service_pb2.ConnectResponse
 
 @dataclass(slots=True)
 class _Snapshot:
-    """One that has begun and not ended."""
+    """A snapshot that is being received."""
 
     kinds: frozenset[int]
-    # Of some kinds: kept until the end, so that a cut leaves nothing half done.
+    # Ops of a snapshot of some kinds; applied at its end, so a cut stream changes nothing.
     ops: list[NumberedOp] = field(default_factory=list)
     large: dict[int, int] = field(default_factory=dict)
 
 
 class ServedCluster:
-    """State, stream and pace of one cluster."""
+    """One cluster: its state, its stream and its sessions."""
 
-    def __init__(self, name: str, around: Surroundings) -> None:
+    def __init__(self, name: str, env: CoreEnvironment) -> None:
         self.name = name
-        self._around = around
-        self.state = ClusterState(around.registry, f"{around.core_id}-")
+        self._env = env
+        self.state = ClusterState(env.registry, f"{env.core_id}-")
         self.complete = False
         self._reader = OpReader()
         self._identity = ("", 0)
         self._stream: AdapterStream | None = None
         self._snapshot: _Snapshot | None = None
         self._snapshot_due_ns: int | None = None
-        # Decisions that an adapter which came back still holds; others are lost.
+        # Decisions that the adapter still has after a reconnect; the others are lost.
         self._held: frozenset[str] | None = None
-        self._unechoed = Unechoed()
+        self._unconfirmed = UnconfirmedStatuses()
         self._answers: list[cluster_service_pb2.ConfigurationResult] = []
         # When a cluster that no adapter streams is forgotten.
-        forget_ns = around.limits.forget_incomplete_ns
-        self._give_up_due_ns: int | None = around.clock.ticks_ns() + forget_ns
+        forget_ns = env.limits.forget_incomplete_ns
+        self._give_up_due_ns: int | None = env.clock.ticks_ns() + forget_ns
         self.is_abandoned = False
         # Which limit the cluster exceeded; empty: none.
         self._exceeded = ""
-        self._drift = Drift(around.limits.snapshot_timeout_ns)
-        self._pacer = Pacer()
+        self._drift = Drift(env.limits.snapshot_timeout_ns)
+        self._timer = SessionTimer()
         self._had_snapshot = False
-        self.tap: Tap = NoTap()
-        self.board = Board()
-        self.reporter = ClusterReporter(name, around.metrics)
+        self.observers = Observers()
+        self.views = ViewPublisher()
+        self.reporter = ClusterReporter(name, env.metrics)
         # None: the cluster is scheduled. Read on the loop, replaced whole.
-        self.pause: Pause | None = pause_now(now_ns=around.clock.now_ns())
+        self.pause: Pause | None = pause_now(now_ns=env.clock.now_ns())
 
     # The stream comes and goes.
 
@@ -82,21 +82,21 @@ class ServedCluster:
         self._drift.reconnected()
         self.state.engine.look_again()
         self._identity = (hello.incarnation, hello.epoch)
-        ticks = self._around.clock.ticks_ns()
-        self._snapshot_due_ns = None if resume else ticks + self._around.limits.snapshot_timeout_ns
+        ticks = self._env.clock.ticks_ns()
+        self._snapshot_due_ns = None if resume else ticks + self._env.limits.snapshot_timeout_ns
         if resume:
             self._held = frozenset(hello.held_decision_ids)
-            # Ops that were on their way come first.
-            self._pacer.ran(ticks)
+            # Ops that are on their way are applied before the next session.
+            self._timer.ran(ticks)
         else:
             self.complete = False
         self.state.set_capabilities(hello.capabilities)
-        welcome = write_welcome(hello, self.state, self._around, resume=resume)
+        welcome = write_welcome(hello, self.state, self._env, resume=resume)
         stream.send(_Response(welcome=welcome))
-        self.tap.connected(hello, welcome, self._around.clock.now_ns())
+        self.observers.on_connection(hello, welcome, self._env.clock.now_ns())
         if not resume:
             return None
-        again = SessionResult(self.state.engine.session, 0, statuses=self._unechoed.all())
+        again = SessionResult(self.state.engine.session, 0, statuses=self._unconfirmed.all())
         self._send(*self._statuses(again))
         return self.state.applied_seq
 
@@ -110,13 +110,13 @@ class ServedCluster:
 
     def detach(self, stream: AdapterStream) -> None:
         if self._stream is stream:
-            self.tap.connected(stream.hello, None, self._around.clock.now_ns())
+            self.observers.on_connection(stream.hello, None, self._env.clock.now_ns())
             self._stream = None
             self._snapshot = None
             self._snapshot_due_ns = None
-            limits = self._around.limits
+            limits = self._env.limits
             keep_ns = limits.keep_state_ns if self.complete else limits.forget_incomplete_ns
-            self._give_up_due_ns = self._around.clock.ticks_ns() + keep_ns
+            self._give_up_due_ns = self._env.clock.ticks_ns() + keep_ns
             if not self.complete:
                 # Nobody can go on with an unfinished snapshot.
                 self._drop_state()
@@ -132,11 +132,11 @@ class ServedCluster:
     def _drop_state(self) -> None:
         self.state = self.state.successor(1)
         self.complete = False
-        self.board.clear()
+        self.views.clear()
 
     def show(self) -> None:
-        """Answers those who wait for a look at the board."""
-        self.board.renew(self.state if self.complete else None)
+        """Answers readers that wait for a view."""
+        self.views.renew(self.state if self.complete else None)
 
     # What it brings.
 
@@ -154,7 +154,7 @@ class ServedCluster:
         if stream is not self._stream:
             return
         ops = self._reader.batch(batch)
-        now_ns = self._around.clock.now_ns()
+        now_ns = self._env.clock.now_ns()
         rejected: list[object_pb2.RejectedObject] = []
         snapshot = self._snapshot
         if snapshot is not None and snapshot.kinds:
@@ -166,15 +166,15 @@ class ServedCluster:
             size = (self.state.sums.total(), self.state.large_objects.bytes)
         if self._is_too_large(*size):
             return
-        self.tap.took(batch, rejected, now_ns)
-        self._tell_answers(now_ns)
+        self.observers.on_batch(batch, rejected, now_ns)
+        self._observe_configurations(now_ns)
         warnings = [warning for op in ops for warning in op.warnings]
         self.reporter.warned(warnings)
         self._acknowledge(last_seq, rejected, warnings)
 
     def _is_too_large(self, objects: int, large_bytes: int) -> bool:
         """Ends the stream and drops the state of a cluster that exceeds a limit."""
-        error = self._around.limits.why_too_large(objects, large_bytes)
+        error = self._env.limits.why_too_large(objects, large_bytes)
         if error is None:
             return False
         self._exceeded = f"{error}: nothing is scheduled"
@@ -188,26 +188,26 @@ class ServedCluster:
     ) -> list[object_pb2.RejectedObject]:
         cache = self.state.engine.cache
         before = cache.stirred
-        self._unechoed.seen((one.kind, one.uid) for op in ops for one in op.each())
+        self._unconfirmed.confirmed((one.kind, one.uid) for op in ops for one in op.each())
         rejected, results = self.state.apply(ops, now_ns, large)
         for result in results:
             self._configured(result)
         if self.state.engine.cache is not cache or cache.stirred != before:
-            self._pacer.stirred(self._around.clock.ticks_ns())
+            self._timer.changed(self._env.clock.ticks_ns())
         count = sum(op.last_seq - op.seq + 1 for op in ops)
         self.reporter.applied(count, rejected, len(self.state.quarantined))
         return rejected
 
     def _configured(self, result: cluster_service_pb2.ConfigurationResult) -> None:
-        self.reporter.configured(result, self._around.clock.now_ns())
+        self.reporter.configured(result, self._env.clock.now_ns())
         self._send(_Response(configuration_result=result))
         self._answers.append(result)
 
-    def _tell_answers(self, now_ns: int) -> None:
-        """To those who listen, after what was answered."""
+    def _observe_configurations(self, now_ns: int) -> None:
+        """Tells observers what became of configurations."""
         answers, self._answers = self._answers, []
         for result in answers:
-            self.tap.configured(result, now_ns)
+            self.observers.on_configuration(result, now_ns)
 
     def _acknowledge(
         self,
@@ -215,7 +215,7 @@ class ServedCluster:
         rejected: list[object_pb2.RejectedObject],
         warnings: Sequence[object_pb2.ObjectWarning] = (),
     ) -> None:
-        ack = write_ack(seq, rejected, warnings, self._around.limits.credit)
+        ack = write_ack(seq, rejected, warnings, self._env.limits.credit)
         self._send(_Response(ack=ack))
 
     def _send(self, *responses: _Response) -> None:
@@ -227,48 +227,48 @@ class ServedCluster:
     def begin(self, stream: AdapterStream, first_seq: int, kinds: list[int]) -> None:
         if stream is not self._stream:
             return
-        ticks = self._around.clock.ticks_ns()
+        ticks = self._env.clock.ticks_ns()
         self._snapshot = _Snapshot(frozenset(kinds))
-        self._snapshot_due_ns = ticks + self._around.limits.snapshot_timeout_ns
-        self.tap.began(first_seq, kinds, self._around.clock.now_ns())
+        self._snapshot_due_ns = ticks + self._env.limits.snapshot_timeout_ns
+        self.observers.on_snapshot_begin(first_seq, kinds, self._env.clock.now_ns())
         if not kinds:
-            # Two clusters' worth of memory at once would be too much: the old one goes first.
+            # The old state is dropped first: two would need twice the memory.
             self.state = self.state.successor(first_seq)
             self.complete = False
             self._held = None
-            self._unechoed = Unechoed()
+            self._unconfirmed = UnconfirmedStatuses()
 
     def end(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:
         if stream is not self._stream or self._snapshot is None:
             return
         snapshot, self._snapshot, self._snapshot_due_ns = self._snapshot, None, None
-        now_ns = self._around.clock.now_ns()
+        now_ns = self._env.clock.now_ns()
         rejected: list[object_pb2.RejectedObject] = []
         if snapshot.kinds:
             ops = self.state.resynced(snapshot.kinds, snapshot.ops, now_ns)
             rejected = self._apply(ops, now_ns, snapshot.large)
-        self.tap.ended(seq, rejected, now_ns)
-        self._tell_answers(now_ns)
+        self.observers.on_snapshot_end(seq, rejected, now_ns)
+        self._observe_configurations(now_ns)
         self.state.applied_seq = max(self.state.applied_seq, seq)
         differing = self.state.sums.differing(digests, snapshot.kinds)
-        ask = self._drift.snapshot_ended(snapshot.kinds, differing, self._around.clock.ticks_ns())
+        ask = self._drift.snapshot_ended(snapshot.kinds, differing, self._env.clock.ticks_ns())
         self._told_drift(differing, ask, f"after a snapshot at op {seq}")
         self._acknowledge(seq, rejected)
         if not snapshot.kinds:
             self.reporter.completed_snapshot()
-            self._around.garbage.after_snapshot(replaced=self._had_snapshot)
+            self._env.garbage.after_snapshot(replaced=self._had_snapshot)
             self._had_snapshot = True
             self.complete = True
             self._exceeded = ""
             self.state.engine.look_again()
-            self._pacer.restart()
+            self._timer.restart()
 
     def compare(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:
         if stream is not self._stream or not self.complete or self._snapshot is not None:
             return
         if seq == self.state.applied_seq:
             differing = self.state.sums.differing(digests)
-            ask = self._drift.compared(differing, self._around.clock.ticks_ns())
+            ask = self._drift.compared(differing, self._env.clock.ticks_ns())
             self._told_drift(ask, ask, f"at op {seq}")
 
     def _told_drift(self, differing: list[int], ask: list[int], where: str) -> None:
@@ -296,7 +296,7 @@ class ServedCluster:
             complete=self.complete,
             configured=self.state.effective is not None,
             drifting=self._drift.paused_kinds,
-            now_ns=self._around.clock.now_ns(),
+            now_ns=self._env.clock.now_ns(),
         )
 
     def _send_events(self, events: tuple[Event, ...]) -> None:
@@ -307,7 +307,7 @@ class ServedCluster:
     # Sessions.
 
     def next_due_ns(self) -> int | None:
-        """When the owner has to look again, in ticks; None: not before something comes."""
+        """When the owner has to act next, in ticks; None: when something arrives."""
         if self._snapshot_due_ns is not None:
             return self._snapshot_due_ns
         if self._stream is None:
@@ -315,11 +315,11 @@ class ServedCluster:
         effective = self.state.effective
         if not self._may_decide() or effective is None:
             return None
-        return self._pacer.due_ns(effective.period_ns, eager=effective.eager)
+        return self._timer.due_ns(effective.period_ns, eager=effective.eager)
 
     @property
     def is_settled(self) -> bool:
-        """Whole, and with nothing half done that is not in the state."""
+        """Complete, and no snapshot or lost decision is pending."""
         return self.complete and self._snapshot is None and self._held is None
 
     def _may_decide(self) -> bool:
@@ -327,8 +327,8 @@ class ServedCluster:
         return ready and not self._drift.paused
 
     def wake(self) -> SessionRecord | None:
-        """The time has come for whatever is due; returns the session, if one ran."""
-        clock = self._around.clock
+        """Does what is due; returns the session, if one ran."""
+        clock = self._env.clock
         if self._snapshot_due_ns is not None and self._stream is not None:
             reason = cluster_service_pb2.GO_AWAY_REASON_TOO_SLOW
             self._stream.end(reason, "the snapshot took too long")
@@ -341,19 +341,19 @@ class ServedCluster:
             return None
         now_ns, ticks_ns = clock.now_ns(), clock.ticks_ns()
         freed = [self._forget_lost(now_ns), self._expire(now_ns)]
-        self._pacer.ran(ticks_ns)
+        self._timer.ran(ticks_ns)
         if self.state.engine.can_skip(now_ns):
             if any(freed):
-                self.tap.skipped(now_ns)
+                self.observers.on_skipped_session(now_ns)
             self.reporter.skipped_session(now_ns)
             return None
-        self.board.begins(self.state)
+        self.views.session_begins(self.state)
         result = self.state.session(now_ns)
-        self.board.ended()
+        self.views.session_ended()
         return self._told_session(result, clock.ticks_ns() - ticks_ns)
 
     def _forget_lost(self, now_ns: int) -> bool:
-        """Whether an adapter that came back was heard of what it lost."""
+        """Forgets decisions that were lost with a stream; true if there was a reconnect."""
         if self._held is None:
             return False
         lost = self.state.engine.forget_lost(self._held, now_ns)
@@ -367,25 +367,25 @@ class ServedCluster:
             self.reporter.expired_decisions(len(uids))
             resync = cluster_service_pb2.Resync(
                 objects=[object_pb2.ObjectRef(kind=_POD, uid=uid) for uid in uids],
-                reason="decided on, and no outcome came in time",
+                reason="no outcome of a decision in time",
             )
             self._send(_Response(resync=resync))
         return bool(uids)
 
     def _statuses(self, result: SessionResult) -> list[_Response]:
-        epoch, size = self._identity[1], self._around.limits.batch_bytes
+        epoch, size = self._identity[1], self._env.limits.batch_bytes
         batches = status_batches(result, epoch=epoch, batch_bytes=size)
         return [_Response(status_batch=batch) for batch in batches]
 
     def _told_session(self, result: SessionResult, duration_ns: int) -> SessionRecord:
         epoch, seq = self._identity[1], self.state.applied_seq
-        size = self._around.limits.batch_bytes
+        size = self._env.limits.batch_bytes
         batches = decision_batches(result, epoch=epoch, based_on_seq=seq, batch_bytes=size)
         responses = [_Response(decision_batch=batch) for batch in batches]
         responses += self._statuses(result)
         self._send(*responses)
-        self.tap.ran(self.state, result, responses, duration_ns)
-        self._unechoed.told(result.statuses)
+        self.observers.on_session(self.state, result, responses, duration_ns)
+        self._unconfirmed.sent(result.statuses)
         made = record(
             result,
             duration_ns=duration_ns,
@@ -393,5 +393,5 @@ class ServedCluster:
             config_hash=self.state.config_hash,
         )
         self._send_events(self.reporter.ran_session(result, duration_ns, self.state.engine))
-        self._around.garbage.after_session()
+        self._env.garbage.after_session()
         return made

@@ -28,13 +28,13 @@ from pumice.server.authorization import CallInterceptor
 from pumice.server.cluster_figures import ClusterCollector
 from pumice.server.cluster_health import ClusterHealth
 from pumice.server.clusters import Cluster, Clusters
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.decoding import RequestDecoding
 from pumice.server.http_pages import HttpPages
 from pumice.server.inspection import InspectionServicer
 from pumice.server.recording.service import RecordingServicer
 from pumice.server.scheduling import SchedulingServicer
 from pumice.server.service import ClusterServicer
-from pumice.server.surroundings import Surroundings
 from pumice.server.tls import TlsFiles
 from pumice.v1 import (
     administration_service_pb2,
@@ -71,7 +71,7 @@ class ServerOptions:
     insecure: bool = False
     # HOST:PORT of the pages for Prometheus and probes; empty: none.
     http_address: str = ""
-    around: Surroundings = field(default_factory=Surroundings)
+    env: CoreEnvironment = field(default_factory=CoreEnvironment)
     # Tokens and certificates with their roles; None: certificates alone decide, or nobody does.
     access: Path | None = None
 
@@ -84,15 +84,15 @@ class CoreServer:
         guarded = mutual or (options.tls is not None and options.access is not None)
         check_address(options.address, mutual_tls=guarded, insecure=options.insecure)
         self._options = options
-        self._around = options.around
-        self._clusters = Clusters(self._around)
-        self._around.metrics.registry.register(ClusterCollector(self._clusters.all))
-        self._adapters = ClusterServicer(self._clusters, self._around)
-        self._frontends = SchedulingServicer(self._clusters, self._around)
+        self._env = options.env
+        self._clusters = Clusters(self._env)
+        self._env.metrics.registry.register(ClusterCollector(self._clusters.all))
+        self._adapters = ClusterServicer(self._clusters, self._env)
+        self._frontends = SchedulingServicer(self._clusters, self._env)
         policy: AccessPolicy | None = CertificatePolicy() if mutual else None
         if options.access is not None:
-            policy = AccessFile(options.access, self._around.clock)
-        audit = AuditLog(self._around.metrics, self._around.clock)
+            policy = AccessFile(options.access, self._env.clock)
+        audit = AuditLog(self._env.metrics, self._env.clock)
         self._interceptor = CallInterceptor(policy, audit)
         self._health = ClusterHealth()
         self._clusters.on_pause = self._health.update
@@ -106,7 +106,7 @@ class CoreServer:
         """Returns the address, with the port that was chosen where 0 was asked for."""
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._serve_pages()
-        limits = self._around.limits
+        limits = self._env.limits
         server = grpc.aio.server(
             interceptors=[self._interceptor, RequestDecoding(limits.max_message_bytes)],
             options=(
@@ -125,10 +125,10 @@ class CoreServer:
         cluster_service_pb2_grpc.add_ClusterServiceServicer_to_server(self._adapters, server)
         scheduling_service_pb2_grpc.add_SchedulingServiceServicer_to_server(self._frontends, server)
         inspection_service_pb2_grpc.add_InspectionServiceServicer_to_server(
-            InspectionServicer(self._clusters, self._around), server
+            InspectionServicer(self._clusters, self._env), server
         )
         recording_service_pb2_grpc.add_RecordingServiceServicer_to_server(
-            RecordingServicer(self._clusters, self._around), server
+            RecordingServicer(self._clusters, self._env), server
         )
         administration_service_pb2_grpc.add_AdministrationServiceServicer_to_server(
             AdministrationServicer(self._clusters), server
@@ -178,7 +178,7 @@ class CoreServer:
         if not address:
             return
         host, port = read_http_address(address)
-        registry = self._around.metrics.registry
+        registry = self._env.metrics.registry
         pages = HttpPages(registry, asyncio.get_running_loop(), self._report)
         try:
             used = pages.start(host, port)

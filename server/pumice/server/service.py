@@ -12,15 +12,15 @@ from typing import Any
 import grpc
 
 from pumice.server import errors
-from pumice.server.arrivals import Arrival
 from pumice.server.clusters import Cluster, Clusters
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.decoding import received_bytes
 from pumice.server.object_sizes import large_ops
 from pumice.server.peers import PeerCounts, peer_of
+from pumice.server.received_batches import ReceivedBatch
 from pumice.server.rules import StreamRules, check_hello
 from pumice.server.status import grpc_status
 from pumice.server.stream import AdapterStream
-from pumice.server.surroundings import Surroundings
 from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc, delta_pb2
 
 log = logging.getLogger("pumice.server")
@@ -55,11 +55,11 @@ async def first_word(requests: AsyncIterator[Any]) -> None:
 class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
     """Serves Connect."""
 
-    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+    def __init__(self, clusters: Clusters, env: CoreEnvironment) -> None:
         self._clusters = clusters
-        self._around = around
-        self._streams = PeerCounts("streams", around.limits.streams_per_peer)
-        self._snapshots = PeerCounts("unfinished snapshots", around.limits.snapshots_per_peer)
+        self._env = env
+        self._streams = PeerCounts("streams", env.limits.streams_per_peer)
+        self._snapshots = PeerCounts("unfinished snapshots", env.limits.snapshots_per_peer)
         self._open: set[AdapterStream] = set()
         # Streams that have not sent Hello, by peer, the oldest first.
         self._silent: dict[str, deque[asyncio.Timeout]] = {}
@@ -85,7 +85,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         self, requests: AsyncIterator[cluster_service_pb2.ConnectRequest], peer: str
     ) -> cluster_service_pb2.ConnectRequest:
         """Waits for Hello, up to a limit; the oldest of too many silent streams is ended."""
-        limits, silent = self._around.limits, self._silent.setdefault(peer, deque())
+        limits, silent = self._env.limits, self._silent.setdefault(peer, deque())
         if len(silent) >= limits.streams_per_peer:
             silent.popleft().reschedule(0.0)
         try:
@@ -109,13 +109,13 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         requests: AsyncIterator[cluster_service_pb2.ConnectRequest],
         context: Any,
     ) -> None:
-        limits = self._around.limits
-        hello = check_hello(first, self._around.clock.now_ns(), limits)
+        limits = self._env.limits
+        hello = check_hello(first, self._env.clock.now_ns(), limits)
         cluster = self._clusters.of(hello.cluster)
         loop = asyncio.get_running_loop()
-        stream = AdapterStream(hello, peer_of(context), limits, loop, self._around.clock.now_ns())
+        stream = AdapterStream(hello, peer_of(context), limits, loop, self._env.clock.now_ns())
         cluster.admit(stream)
-        gauge = self._around.metrics.streams.labels(cluster.name)
+        gauge = self._env.metrics.streams.labels(cluster.name)
         self._open.add(stream)
         gauge.inc()
         try:
@@ -144,7 +144,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if ending.done() and not writing.done():
                 # A slow reader gets a little time to hear the last word.
-                farewell = self._around.limits.farewell_ns / _SECOND_NS
+                farewell = self._env.limits.farewell_ns / _SECOND_NS
                 await asyncio.wait((writing,), timeout=farewell)
             if reading.done() and not reading.cancelled():
                 reading.result()
@@ -161,13 +161,13 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
     ) -> None:
         served = cluster.served
         resume_after = await cluster.owner.ask(lambda _: served.attach(stream))
-        credit = self._around.limits.credit
+        credit = self._env.limits.credit
         stream.rules = StreamRules(stream.hello.incarnation, credit, resume_after)
         holds_snapshot = False
         try:
             async for request in requests:
                 self._take(cluster, stream, stream.rules, request)
-                await stream.until_pending_below(self._around.limits.credit_bytes)
+                await stream.until_pending_below(self._env.limits.credit_bytes)
                 if stream.rules.in_snapshot != holds_snapshot:
                     holds_snapshot = not holds_snapshot
                     if holds_snapshot:
@@ -197,7 +197,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
                 last_seq = rules.received
                 if len(new) < len(batch.ops):
                     batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=new)
-                post(Arrival(served, stream, batch, last_seq, large))
+                post(ReceivedBatch(served, stream, batch, last_seq, large))
             case "snapshot_begin":
                 begin = request.snapshot_begin
                 rules.begin(begin)
@@ -222,7 +222,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         for stream in streams:
             stream.end(reason, "the core is shutting down")
         with suppress(TimeoutError):
-            async with asyncio.timeout(2 * self._around.limits.farewell_ns / _SECOND_NS):
+            async with asyncio.timeout(2 * self._env.limits.farewell_ns / _SECOND_NS):
                 for stream in streams:
                     await stream.finished.wait()
 

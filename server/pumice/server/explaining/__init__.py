@@ -1,1 +1,1 @@
-"""Why a job or pod stands where it stands: made from what sessions leave, never by a session."""
+"""Explanations of jobs and pods, made from what sessions leave behind."""

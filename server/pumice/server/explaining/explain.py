@@ -1,4 +1,4 @@
-"""Puts an explanation together: what the owner sees now, and what the book knows of before."""
+"""Explain: the facts about a job or pod now, and the history of the job."""
 
 from __future__ import annotations
 
@@ -10,110 +10,112 @@ from pumice.core.decisions import Bind
 from pumice.server import errors
 from pumice.server.cluster_info import write_pause
 from pumice.server.clusters import Cluster, Clusters
-from pumice.server.explaining.book import Evicted, Period, Story
-from pumice.server.explaining.clarity import clarified
+from pumice.server.core_environment import CoreEnvironment
+from pumice.server.explaining.completed_reasons import completed_reasons
+from pumice.server.explaining.facts import Facts, Subject, facts_from_view, gather_facts
+from pumice.server.explaining.job_history import JobHistory, PastEviction, ReasonPeriod
 from pumice.server.explaining.names import nearest_names
 from pumice.server.explaining.sentences import sentence_of
-from pumice.server.explaining.sight import Sight, Subject, glimpse, see
 from pumice.server.explaining.stages import stages_of
 from pumice.server.records import SessionRecord
 from pumice.server.served import ServedCluster
-from pumice.server.surroundings import Surroundings
-from pumice.server.whatif.followers import Followers
+from pumice.server.whatif.replica_pool import ReplicaPool
 from pumice.server.wire import write_reason
 from pumice.server.wire.times import timestamp
 from pumice.v1 import explanation_pb2 as pb
 from pumice.v1.scheduling_service_pb2 import ExplainRequest, ExplainResponse
 
-_DEFAULT_NODES, _MOST_NODES = 5, 100
-# Closer looks that may wait for one owner at once: more would hold up its sessions.
-_LOOKS_AT_ONCE = 2
-_LOOK_SECONDS = 10.0
-# Members of a gang that a follower, which nobody waits for, may imagine on their nodes.
-_MOST_AHEAD = 20_000
-# How long a look that a session keeps waiting is waited for, unless the caller says.
-_PATIENCE_SECONDS = 0.02
-_MOST_PATIENCE_SECONDS = 30
+_DEFAULT_NODES, MAX_NODES = 5, 100
+# Questions that one owner may have to answer at once: more would delay its sessions.
+MAX_OWNER_QUESTIONS = 2
+_FACTS_SECONDS = 10.0
+# Gang members that a replica may place before it looks at a pod.
+MAX_EARLIER_MEMBERS = 20_000
+# How long to wait for facts while a session runs, unless the caller says.
+_DEFAULT_WAIT_SECONDS = 0.02
+MAX_WAIT_SECONDS = 30
 
 
 class Explainer:
-    """Answers Explain: from the follower where there is one, which no session keeps waiting.
+    """Answers Explain from the replica of a cluster, which no session delays.
 
-    Without one, the owner is asked; who is kept waiting for too long by a session is answered from
-    the board and the book, which know all but the nodes.
+    Without a replica the owner is asked. When a session runs for too long, the answer comes from the
+    last view and the histories, which contain all but the nodes.
     """
 
-    def __init__(self, clusters: Clusters, around: Surroundings, followers: Followers) -> None:
+    def __init__(self, clusters: Clusters, env: CoreEnvironment, replicas: ReplicaPool) -> None:
         self._clusters = clusters
-        self._around = around
-        self._followers = followers
-        self._looks: dict[str, asyncio.Semaphore] = {}
+        self._env = env
+        self._replicas = replicas
+        self._turns: dict[str, asyncio.Semaphore] = {}
 
     async def explain(self, request: ExplainRequest) -> ExplainResponse:
         subject = _subject(request)
         cluster = self._clusters.find(request.cluster)
-        patience = _patience(request)
-        subject = await asyncio.to_thread(_with_hint, cluster, subject)
-        sight = await self._see(cluster, subject, patience)
-        by_now = await asyncio.to_thread(_with_hint, cluster, subject)
-        if by_now != subject and not sight.without_nodes:
-            # A session ended meanwhile and blames another pod: that one is to be looked at.
-            sight = await self._see(cluster, by_now, patience)
+        max_wait = _max_wait(request)
+        subject = await asyncio.to_thread(_with_history, cluster, subject)
+        facts = await self._gather(cluster, subject, max_wait)
+        updated = await asyncio.to_thread(_with_history, cluster, subject)
+        if updated != subject and not facts.without_nodes:
+            # A session ended meanwhile and names another blocking pod.
+            facts = await self._gather(cluster, updated, max_wait)
         records = cluster.history.newest_first()
-        return await asyncio.to_thread(_read, cluster, subject, sight, records)
+        return await asyncio.to_thread(_read, cluster, subject, facts, records)
 
     def forget(self, cluster: Cluster) -> None:
-        self._looks.pop(cluster.name, None)
+        self._turns.pop(cluster.name, None)
 
-    async def _see(self, cluster: Cluster, subject: Subject, patience: float) -> Sight:
-        now_ns = self._around.clock.now_ns()
-        link = self._followers.ready(cluster)
-        if link is not None:
+    async def _gather(self, cluster: Cluster, subject: Subject, max_wait: float) -> Facts:
+        now_ns = self._env.clock.now_ns()
+        replica = self._replicas.ready(cluster)
+        if replica is not None:
             with suppress(errors.TrialLostError):
-                thorough = replace(subject, most_ahead=_MOST_AHEAD)
-                return await link.see(thorough, now_ns, _LOOK_SECONDS)
-        looking = asyncio.create_task(self._look(cluster, subject, now_ns))
+                thorough = replace(subject, max_earlier=MAX_EARLIER_MEMBERS)
+                return await replica.gather_facts(thorough, now_ns, _FACTS_SECONDS)
+        asking = asyncio.create_task(self._ask_owner(cluster, subject, now_ns))
         try:
-            await asyncio.wait({looking}, timeout=patience)
-            sight = None if looking.done() else await _glimpse(cluster, subject)
-            return await looking if sight is None else sight
+            await asyncio.wait({asking}, timeout=max_wait)
+            facts = None if asking.done() else await _facts_from_view(cluster, subject)
+            return await asking if facts is None else facts
         finally:
-            looking.cancel()
+            asking.cancel()
 
-    async def _look(self, cluster: Cluster, subject: Subject, now_ns: int) -> Sight:
-        turns = self._looks.setdefault(cluster.name, asyncio.Semaphore(_LOOKS_AT_ONCE))
+    async def _ask_owner(self, cluster: Cluster, subject: Subject, now_ns: int) -> Facts:
+        turns = self._turns.setdefault(cluster.name, asyncio.Semaphore(MAX_OWNER_QUESTIONS))
         async with turns:
-            sight = await cluster.owner.ask(lambda served: _seen(served, subject, now_ns))
-        if sight is None:
+            facts = await cluster.owner.ask(lambda served: _gather(served, subject, now_ns))
+        if facts is None:
             raise errors.NotReadyError(cluster.name)
-        return sight
+        return facts
 
 
-async def _glimpse(cluster: Cluster, subject: Subject) -> Sight | None:
-    """What can be said beside a running session; None: nothing, or it has just ended."""
-    board = cluster.served.board
-    view = board.at_once()
+async def _facts_from_view(cluster: Cluster, subject: Subject) -> Facts | None:
+    """Facts from the last view while a session runs; None: no view, or the session has ended."""
+    views = cluster.served.views
+    view = views.during_session()
     if view is None:
         return None
-    sight = await asyncio.to_thread(glimpse, view, subject)
-    return sight if board.still_shows(view) else None
+    facts = await asyncio.to_thread(facts_from_view, view, subject)
+    return facts if views.is_current(view) else None
 
 
-def _seen(served: ServedCluster, subject: Subject, now_ns: int) -> Sight | None:
-    """None before the first snapshot is whole."""
-    return see(served.state, subject, now_ns) if served.complete else None
+def _gather(served: ServedCluster, subject: Subject, now_ns: int) -> Facts | None:
+    """None before the first snapshot is complete."""
+    return gather_facts(served.state, subject, now_ns) if served.complete else None
 
 
-def _with_hint(cluster: Cluster, subject: Subject) -> Subject:
-    """Adds what sessions said of the job or did to the pod, as far as that is known by its name."""
-    with cluster.book.lock:
-        cluster.book.write_all()
+def _with_history(cluster: Cluster, subject: Subject) -> Subject:
+    """Adds what the histories know by the name of the job or pod."""
+    with cluster.job_histories.lock:
+        cluster.job_histories.apply_new()
         if subject.is_pod:
-            return replace(subject, evicted=cluster.book.eviction_of(subject.key) is not None)
-        story = cluster.book.story_named(subject.key)
-    if story is None or not story.reasons:
+            return replace(
+                subject, evicted=cluster.job_histories.eviction_of(subject.key) is not None
+            )
+        history = cluster.job_histories.of_name(subject.key)
+    if history is None or not history.reasons:
         return replace(subject, waits=False, blocking="")
-    named = next((reason.task for reason in story.reasons if reason.task), "")
+    named = next((reason.task for reason in history.reasons if reason.task), "")
     return replace(subject, waits=True, blocking=named)
 
 
@@ -125,87 +127,87 @@ def _subject(request: ExplainRequest) -> Subject:
     for field in ("namespace", "name"):
         value = getattr(named, field)
         if not value or "/" in value:
-            problem = f"{value!r} is no name: it has a '/'" if value else "is missing"
+            problem = f"{value!r} is not a name: it contains '/'" if value else "is missing"
             raise errors.RequestFieldError(f"{which}.{field}", problem)
     count = request.nearest_node_count
-    if not 0 <= count <= _MOST_NODES:
-        problem = f"{count} is not between 0 and {_MOST_NODES}"
+    if not 0 <= count <= MAX_NODES:
+        problem = f"{count} is not between 0 and {MAX_NODES}"
         raise errors.RequestFieldError("nearest_node_count", problem)
     return Subject(named.namespace, named.name, which == "pod", count or _DEFAULT_NODES)
 
 
-def _patience(request: ExplainRequest) -> float:
+def _max_wait(request: ExplainRequest) -> float:
     if not request.HasField("max_wait"):
-        return _PATIENCE_SECONDS
+        return _DEFAULT_WAIT_SECONDS
     seconds = request.max_wait.seconds + request.max_wait.nanos / 1e9
-    if not 0 <= seconds <= _MOST_PATIENCE_SECONDS:
-        problem = f"{seconds:g} s is not between 0 and {_MOST_PATIENCE_SECONDS} s"
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        problem = f"{seconds:g} s is not between 0 and {MAX_WAIT_SECONDS} s"
         raise errors.RequestFieldError("max_wait", problem)
     return seconds
 
 
 def _read(
-    cluster: Cluster, subject: Subject, sight: Sight, records: list[SessionRecord]
+    cluster: Cluster, subject: Subject, facts: Facts, records: list[SessionRecord]
 ) -> ExplainResponse:
-    with cluster.book.lock:
-        cluster.book.write_all()
-        return _explained(cluster, subject, sight, records)
+    with cluster.job_histories.lock:
+        cluster.job_histories.apply_new()
+        return _explained(cluster, subject, facts, records)
 
 
 def _explained(
-    cluster: Cluster, subject: Subject, sight: Sight, records: list[SessionRecord]
+    cluster: Cluster, subject: Subject, facts: Facts, records: list[SessionRecord]
 ) -> ExplainResponse:
-    book = cluster.book
-    evicted = book.eviction_of(subject.key) if subject.is_pod else None
-    job = sight.job or (evicted.order.job if evicted is not None else "")
+    histories = cluster.job_histories
+    evicted = histories.eviction_of(subject.key) if subject.is_pod else None
+    job = facts.job or (evicted.order.job if evicted is not None else "")
     if not subject.is_pod and not job:
         job = subject.key
-    story = book.story_of(job) if job else None
-    known = bool(sight.job) or bool(sight.pod) or evicted is not None
-    if not known and (subject.is_pod or story is None):
+    history = histories.of_job(job) if job else None
+    known = bool(facts.job) or bool(facts.pod) or evicted is not None
+    if not known and (subject.is_pod or history is None):
         kind = "pod" if subject.is_pod else "job"
-        near = nearest_names(subject.key, sight.names)
+        near = nearest_names(subject.key, facts.names)
         raise errors.UnknownSubjectError(kind, subject.key, near)
-    sight.job = job
-    sight.reasons = clarified(sight, story.reasons if story is not None else ())
+    facts.job = job
+    facts.reasons = completed_reasons(facts, history.reasons if history is not None else ())
     explanation = pb.Explanation(
         job=job,
         pod=subject.name if subject.is_pod else "",
-        queue=sight.queue,
-        phase=sight.phase,
-        blocking_pod=sight.blocking,
-        nearest_nodes=sight.nearest,
-        stages=stages_of(sight, sight.reasons),
+        queue=facts.queue,
+        phase=facts.phase,
+        blocking_pod=facts.blocking,
+        nearest_nodes=facts.nearest,
+        stages=stages_of(facts, facts.reasons),
     )
-    if story is not None:
-        _tell_story(explanation, story, subject)
+    if history is not None:
+        _add_history(explanation, history, subject)
     elif evicted is not None:
         explanation.evictions.append(_eviction(evicted))
-    _tell_placements(explanation, sight, story, records)
-    explanation.sentence = sentence_of(sight, explanation)
+    _add_placements(explanation, facts, history, records)
+    explanation.sentence = sentence_of(facts, explanation)
     pause = cluster.served.pause
     if pause is not None:
         message = f"{pause.message[0].upper()}{pause.message[1:]}"
         explanation.sentence = f"{message}. {explanation.sentence}"
     return ExplainResponse(
         explanation=explanation,
-        based_on_seq=sight.based_on_seq,
-        session=sight.session,
-        without_nodes=sight.without_nodes,
+        based_on_seq=facts.based_on_seq,
+        session=facts.session,
+        without_nodes=facts.without_nodes,
         pause=write_pause(cluster.served.pause),
     )
 
 
-def _tell_story(explanation: pb.Explanation, story: Story, subject: Subject) -> None:
-    explanation.history.extend(_period(period) for period in story.periods)
+def _add_history(explanation: pb.Explanation, history: JobHistory, subject: Subject) -> None:
+    explanation.history.extend(_period(period) for period in history.periods)
     explanation.evictions.extend(
         _eviction(evicted)
-        for evicted in story.evictions
+        for evicted in history.evictions
         if not subject.is_pod or evicted.pod == subject.key
     )
 
 
-def _period(period: Period) -> pb.ReasonPeriod:
+def _period(period: ReasonPeriod) -> pb.ReasonPeriod:
     return pb.ReasonPeriod(
         reason=write_reason(period.reason),
         first_seen_time=timestamp(period.first_ns),
@@ -215,7 +217,7 @@ def _period(period: Period) -> pb.ReasonPeriod:
     )
 
 
-def _eviction(evicted: Evicted) -> pb.Eviction:
+def _eviction(evicted: PastEviction) -> pb.Eviction:
     order = evicted.order
     return pb.Eviction(
         pod=order.name,
@@ -228,21 +230,21 @@ def _eviction(evicted: Evicted) -> pb.Eviction:
     )
 
 
-def _tell_placements(
+def _add_placements(
     explanation: pb.Explanation,
-    sight: Sight,
-    story: Story | None,
+    facts: Facts,
+    history: JobHistory | None,
     records: list[SessionRecord],
 ) -> None:
-    wanted = {uid: name for name, uid in sight.placed_uids.items()}
-    sessions = set(story.bound_in) if story is not None else set()
+    wanted = {uid: name for name, uid in facts.placed_uids.items()}
+    sessions = set(history.bound_in) if history is not None else set()
     decided: dict[str, tuple[SessionRecord, Bind]] = {}
     for kept in records:
         if kept.number in sessions and kept.result is not None:
             for decision in kept.result.decisions:
                 if decision.uid in wanted and isinstance(decision, Bind):
                     decided.setdefault(wanted[decision.uid], (kept, decision))
-    for placement in sight.placements:
+    for placement in facts.placements:
         if placement.pod in decided:
             kept, bind = decided[placement.pod]
             placement.session = kept.number

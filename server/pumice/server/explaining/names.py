@@ -1,4 +1,4 @@
-"""Names that may have been meant by one that does not exist."""
+"""Names that are similar to one that does not exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FAR = 0.5
 
 
 def nearest_names(key: str, there: Sequence[str]) -> list[str]:
-    """Of ``namespace/name`` keys: alike in the namespace, or the name elsewhere, or all of it."""
+    """Similar names in the namespace, then the same name elsewhere, then similar keys."""
     namespace, _, name = key.partition("/")
     beside = {each.partition("/")[2]: each for each in there if each.startswith(f"{namespace}/")}
     found = [beside[near] for near in get_close_matches(name, beside, n=_MOST)]

@@ -1,4 +1,4 @@
-"""Nodes that come close to taking a pod, and why a pod is on the node it is on."""
+"""The nearest nodes of a pending pod, and the scores of a placed pod."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from pumice.core.cache.tasks import Task
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.session import Session
-from pumice.server.explaining.particulars import with_particulars
+from pumice.server.explaining.node_details import with_details
 from pumice.v1 import explanation_pb2
 
-# A refusal weighs more than any shortage: room can be made, a label stays.
+# A refusal weighs more than any shortage: resources are freed, labels stay.
 _REFUSAL = 1_000.0
 
 
 def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_pb2.NearestNode]:
-    """The nodes with the least against them, best first, with all that is."""
+    """The nodes with the fewest refusals and shortages, best first."""
     view, table = session.view(task), session.table
     against = np.zeros(len(table))
     for column, need in view.needs:
@@ -37,7 +37,7 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
                     resource=name, need=asked.get(name, int(need)), have=int(have)
                 )
         node = session.cache.nodes.get(nearest.node)
-        said = [with_particulars(r.reason, task.class_.spec, node) for r in refusals if r.rows[row]]
+        said = [with_details(r.reason, task.class_.spec, node) for r in refusals if r.rows[row]]
         nearest.reasons.extend(dict.fromkeys(said))
         if everywhere is not None:
             nearest.reasons.append(everywhere)
@@ -46,7 +46,7 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
 
 
 def too_large(session: Session, task: Task) -> list[explanation_pb2.ResourceShortage]:
-    """What it asks for more of than any node has, were it empty; ``have`` is the most there is."""
+    """Resources of which a pod asks for more than any empty node has; ``have`` is the most."""
     table, asked = session.table, dict(task.class_.amounts)
     found = []
     view = session.view(task)
@@ -61,7 +61,7 @@ def too_large(session: Session, task: Task) -> list[explanation_pb2.ResourceShor
 
 
 def placement_of(session: Session, task: Task, count: int) -> explanation_pb2.Placement:
-    """How the nodes compare for a pod now, it itself being imagined away from its node."""
+    """The scores of nodes for a placed pod, computed as if it were not placed."""
     placement = explanation_pb2.Placement(pod=task.name)
     placement.node.node = task.node_name
     row = session.table.row_of(task.node_name)
@@ -95,7 +95,7 @@ def _without(session: Session, task: Task, row: int) -> NodeRows:
 def _parts(
     session: Session, task: Task, rows: NDArray[np.intp], ranked: list[int]
 ) -> list[tuple[str, NDArray[np.float64]]]:
-    """What each plugin gives some of the rows; the first of them is the one that the pod is on."""
+    """The scores of each plugin for some rows; the first row is the node of the pod."""
     index = rows[ranked]
     ahead = np.zeros(len(index))
     ahead[0] = -1.0

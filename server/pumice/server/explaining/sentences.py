@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.sentences import JOB_SENTENCES, about
 from pumice.core.model.status import TaskStatus
-from pumice.server.explaining.sight import Sight
-from pumice.server.explaining.words import amount, counted, is_about_no_node, of_one_node
+from pumice.server.explaining.facts import Facts
+from pumice.server.explaining.formatting import amount, counted, is_about_no_node, of_one_node
 from pumice.v1 import explanation_pb2 as pb
 from pumice.v1 import group_pb2
 
@@ -51,76 +51,76 @@ _OF_SIZE = frozenset(
 )
 
 
-def sentence_of(sight: Sight, explanation: pb.Explanation) -> str:
+def sentence_of(facts: Facts, explanation: pb.Explanation) -> str:
     """Two or three sentences: where it stands, why, and what is nearest."""
     if explanation.pod:
-        return _pod(sight, explanation)
-    return _job(sight, explanation)
+        return _pod(facts, explanation)
+    return _job(facts, explanation)
 
 
-def _job(sight: Sight, explanation: pb.Explanation) -> str:
-    counts = sight.counts
+def _job(facts: Facts, explanation: pb.Explanation) -> str:
+    counts = facts.counts
     placed = sum(counts.get(status, 0) for status in _PLACED)
     pending = counts.get(TaskStatus.PENDING, 0)
-    if not sight.has_group:
+    if not facts.has_group:
         if not counts:
-            return f"{sight.job} is not in the cluster any more. {_evicted(explanation)}".strip()
-        return f"{sight.job} has pods but no PodGroup, so it is not scheduled."
-    if sight.reasons:
-        head = f"{sight.job} waits"
+            return f"{facts.job} is not in the cluster any more. {_evicted(explanation)}".strip()
+        return f"{facts.job} has pods but no PodGroup, so it is not scheduled."
+    if facts.reasons:
+        head = f"{facts.job} waits"
         if placed:
             head += f" with {placed} of {sum(counts.values())} pods placed"
-        return f"{head}: {_why(sight, sight.reasons)}{_meant(sight)}.{_nearest(sight, explanation)}"
+        return f"{head}: {_why(facts, facts.reasons)}{_meant(facts)}.{_nearest(facts, explanation)}"
     if explanation.phase == group_pb2.POD_GROUP_PHASE_COMPLETED:
-        return f"{sight.job} is done."
+        return f"{facts.job} is done."
     if pending:
-        return f"{sight.job} has {_pods(pending)} that no session has looked at yet."
+        return f"{facts.job} has {_pods(pending)} that no session has looked at yet."
     if placed:
-        text = f"{sight.job} runs: {placed} of {sum(counts.values())} pods are placed."
+        text = f"{facts.job} runs: {placed} of {sum(counts.values())} pods are placed."
         return f"{text}{_node(explanation)}{_lost(explanation)}"
     done = sum(counts.get(status, 0) for status in _DONE)
     if done:
-        return f"{sight.job} is done: all of its {done} pods have ended."
+        return f"{facts.job} is done: all of its {done} pods have ended."
     gone = _evicted(explanation)
-    return gone or f"{sight.job} has no pods yet."
+    return gone or f"{facts.job} has no pods yet."
 
 
-def _pod(sight: Sight, explanation: pb.Explanation) -> str:
+def _pod(facts: Facts, explanation: pb.Explanation) -> str:
     name = f"pod {explanation.pod}"
-    if not sight.pod_is_ours:
-        whose = f" ({sight.pod_scheduler}, by its schedulerName)" if sight.pod_scheduler else ""
+    if not facts.pod_is_ours:
+        whose = f" ({facts.pod_scheduler}, by its schedulerName)" if facts.pod_scheduler else ""
         return f"{name} belongs to another scheduler{whose}."
-    if sight.pod_status is None:
+    if facts.pod_status is None:
         return _evicted(explanation) or f"{name} is gone."
-    if sight.pod_status in _PLACED:
-        return f"{name} is on {sight.pod_node}{_by(explanation)}.{_node(explanation)}"
-    if sight.pod_status is TaskStatus.RELEASING:
-        return _evicted(explanation) or f"{name} is being taken away from {sight.pod_node}."
-    if sight.pod_status is not TaskStatus.PENDING:
+    if facts.pod_status in _PLACED:
+        return f"{name} is on {facts.pod_node}{_by(explanation)}.{_node(explanation)}"
+    if facts.pod_status is TaskStatus.RELEASING:
+        return _evicted(explanation) or f"{name} is being taken away from {facts.pod_node}."
+    if facts.pod_status is not TaskStatus.PENDING:
         return f"{name} has ended."
-    if not sight.job:
+    if not facts.job:
         return f"{name} belongs to no job, so it is not scheduled."
-    if not sight.has_group:
-        return f"{name} waits: its PodGroup {sight.job} does not exist."
-    own = [reason for reason in sight.reasons if reason.task == explanation.pod]
+    if not facts.has_group:
+        return f"{name} waits: its PodGroup {facts.job} does not exist."
+    own = [reason for reason in facts.reasons if reason.task == explanation.pod]
     if own:
-        return f"{name} waits: {_why(sight, tuple(own))}.{_nearest(sight, explanation)}"
-    if not sight.reasons:
+        return f"{name} waits: {_why(facts, tuple(own))}.{_nearest(facts, explanation)}"
+    if not facts.reasons:
         return f"{name} waits; no session has said why yet."
-    why = f"{_why(sight, sight.reasons)}{_meant(sight)}"
-    return f"{name} waits for its job: {why}.{_nearest(sight, explanation)}"
+    why = f"{_why(facts, facts.reasons)}{_meant(facts)}"
+    return f"{name} waits for its job: {why}.{_nearest(facts, explanation)}"
 
 
-def _why(sight: Sight, reasons: tuple[Reason, ...]) -> str:
+def _why(facts: Facts, reasons: tuple[Reason, ...]) -> str:
     """The two or three that say most, each once."""
-    if sight.node_count == 0:
+    if facts.node_count == 0:
         return "the cluster has no nodes"
-    if sight.no_tree:
-        return sight.no_tree
+    if facts.no_tree:
+        return facts.no_tree
     texts: list[str] = []
     telling = _telling(reasons)
-    if sight.too_large and any(reason.code in _OF_SIZE for reason in telling):
-        texts.append(_too_large(sight))
+    if facts.too_large and any(reason.code in _OF_SIZE for reason in telling):
+        texts.append(_too_large(facts))
         telling = [reason for reason in telling if reason.code not in _OF_SIZE]
     for reason in sorted(telling, key=lambda each: _WEIGHT[each.code]):
         text = _TEXTS[reason.code](reason)
@@ -131,14 +131,14 @@ def _why(sight: Sight, reasons: tuple[Reason, ...]) -> str:
     return "; ".join(specific[:3]) + (f" (and {more} more)" if more > 0 else "")
 
 
-def _too_large(sight: Sight) -> str:
+def _too_large(facts: Facts) -> str:
     """Whatever queues and other pods do, this one cannot start."""
-    asked = " and ".join(amount(lack.resource, lack.need) for lack in sight.too_large)
+    asked = " and ".join(amount(lack.resource, lack.need) for lack in facts.too_large)
     there = " and ".join(
         f"more than {amount(lack.resource, lack.have)}" if lack.have > 0 else f"any {lack.resource}"
-        for lack in sight.too_large
+        for lack in facts.too_large
     )
-    return f"{sight.blocking} asks for {asked}, and no node has {there}"
+    return f"{facts.blocking} asks for {asked}, and no node has {there}"
 
 
 def _telling(reasons: tuple[Reason, ...]) -> list[Reason]:
@@ -153,15 +153,15 @@ def _telling(reasons: tuple[Reason, ...]) -> list[Reason]:
     return said or list(reasons)
 
 
-def _meant(sight: Sight) -> str:
+def _meant(facts: Facts) -> str:
     """A queue that does not exist may be one that was misspelt."""
-    return f" (there is {' and '.join(sight.near_queues)})" if sight.near_queues else ""
+    return f" (there is {' and '.join(facts.near_queues)})" if facts.near_queues else ""
 
 
-def _nearest(sight: Sight, explanation: pb.Explanation) -> str:
-    if not explanation.nearest_nodes or sight.too_large or sight.no_tree:
+def _nearest(facts: Facts, explanation: pb.Explanation) -> str:
+    if not explanation.nearest_nodes or facts.too_large or facts.no_tree:
         return ""
-    if any(is_about_no_node(reason.nodes) for reason in sight.reasons):
+    if any(is_about_no_node(reason.nodes) for reason in facts.reasons):
         return ""
     nearest = explanation.nearest_nodes[0]
     lacks = [f"{amount(s.resource, s.need - max(s.have, 0))}" for s in nearest.shortages]
@@ -169,9 +169,9 @@ def _nearest(sight: Sight, explanation: pb.Explanation) -> str:
     parts += [of_one_node(reason) for reason in nearest.reasons]
     who = explanation.blocking_pod or explanation.pod
     if not parts:
-        first = "By itself" if not sight.ahead else "As far as nodes go,"
+        first = "By itself" if not facts.ahead else "As far as nodes go,"
         return f" {first} {who} would fit on {nearest.node}."
-    those = f"With {_pods(sight.ahead)} of its gang in place, the" if sight.ahead else "The"
+    those = f"With {_pods(facts.ahead)} of its gang in place, the" if facts.ahead else "The"
     return f" {those} nearest node for {who} is {nearest.node}, which {' and '.join(parts)}."
 
 

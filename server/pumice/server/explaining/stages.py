@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.server.explaining.sight import Sight
+from pumice.server.explaining.facts import Facts
 from pumice.server.wire import write_reason
 from pumice.v1 import explanation_pb2 as pb
 
@@ -39,12 +39,12 @@ _NEEDS: dict[pb.Stage.ValueType, frozenset[str]] = {
 }
 
 
-def stages_of(sight: Sight, reasons: Collection[Reason]) -> list[pb.StageExplanation]:
+def stages_of(facts: Facts, reasons: Collection[Reason]) -> list[pb.StageExplanation]:
     """Each stage once, in order. A stage after the last that spoke was not reached."""
     said: dict[int, list[Reason]] = {}
     for reason in reasons:
         said.setdefault(STAGE_OF[reason.code], []).append(reason)
-    configured = {*sight.actions, *sight.plugins}
+    configured = {*facts.actions, *facts.plugins}
     last = max(said, default=len(_ORDER) + 1)
     if any(reason.task for reason in reasons):
         # Its pods had their turn: whatever comes before that let the job through.

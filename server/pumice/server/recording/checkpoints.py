@@ -31,7 +31,7 @@ _CODES = {
 _CODES_BACK = {number: code for code, number in _CODES.items()}
 
 
-class Taken:
+class StateCheckpoint:
     """A checkpoint and what the stream knows beside it; written by another thread, later."""
 
     def __init__(self, state: ClusterState, identity: tuple[str, int]) -> None:

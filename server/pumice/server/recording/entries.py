@@ -14,7 +14,7 @@ import numpy as np
 from pumice.core.decisions import SessionResult
 from pumice.core.registry import Registry
 from pumice.recordings import FORMAT_VERSION
-from pumice.server.recording.checkpoints import Taken
+from pumice.server.recording.checkpoints import StateCheckpoint
 from pumice.server.versions import own_version
 from pumice.server.wire import write_fault
 from pumice.server.wire.times import duration, timestamp
@@ -53,7 +53,7 @@ def _package_version(module: str) -> str:
 
 
 def opening(
-    origin: Origin, taken: Taken, now_ns: int, breathe: Callable[[], None] | None = None
+    origin: Origin, taken: StateCheckpoint, now_ns: int, breathe: Callable[[], None] | None = None
 ) -> Iterator[_Entry]:
     """The header and the checkpoint that every recording begins with."""
     header = pb.RecordingHeader(

@@ -27,7 +27,7 @@ _SECOND_NS = 1_000_000_000
 _NAME_END = re.compile(r"-(\d{8}T\d{6}Z)-(\d+)(?:\.(\d+))?")
 _ESCAPED = re.compile(rb"[^A-Za-z0-9._-]|^\.")
 # A file name may have 255 bytes; time, session and suffix need about 50.
-_MAX_NAME_LENGTH = 180
+MAX_FILE_NAME_LENGTH = 180
 
 
 def file_name_of(cluster: str) -> str:
@@ -38,9 +38,9 @@ def file_name_of(cluster: str) -> str:
     """
     data = cluster.encode()
     name = _ESCAPED.sub(lambda found: b"%%%02X" % found[0][0], data).decode()
-    if len(name) <= _MAX_NAME_LENGTH:
+    if len(name) <= MAX_FILE_NAME_LENGTH:
         return name
-    return f"{name[: _MAX_NAME_LENGTH - 33]}~{hashlib.sha256(data).hexdigest()[:32]}"
+    return f"{name[: MAX_FILE_NAME_LENGTH - 33]}~{hashlib.sha256(data).hexdigest()[:32]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class RecordingOptions:
                 Recording(self.path).close()
 
 
-class FileSink:
+class RecordingFiles:
     """Writes what it is given; whoever gives it looks at ``is_full`` and rotates."""
 
     def __init__(self, options: RecordingOptions, cluster: str) -> None:

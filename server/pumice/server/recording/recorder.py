@@ -15,8 +15,8 @@ from typing import Protocol
 from pumice.core.decisions import SessionResult
 from pumice.recordings import RecordingError
 from pumice.server.recording import entries
-from pumice.server.recording.checkpoints import Taken
-from pumice.server.recording.files import FileSink
+from pumice.server.recording.checkpoints import StateCheckpoint
+from pumice.server.recording.files import RecordingFiles
 from pumice.server.state import ClusterState
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 from pumice.v1.recording_pb2 import RecordingEntry
@@ -29,7 +29,7 @@ _CLOSE_SECONDS = 10.0
 # A disk that failed is tried again after so long.
 _RETRY_SECONDS = 60.0
 # So many notes may wait; beyond, the file ends, and another begins with a checkpoint.
-_MOST_NOTES = 50_000
+MAX_QUEUED_ENTRIES = 50_000
 
 
 class Listener(Protocol):
@@ -51,9 +51,9 @@ def _breathe() -> None:
 
 
 class Recorder:
-    """A cluster's Tap. It does nothing until there is a file or somebody who listens."""
+    """A cluster's ClusterObserver. It does nothing until there is a file or somebody who listens."""
 
-    def __init__(self, origin: entries.Origin, files: FileSink | None = None) -> None:
+    def __init__(self, origin: entries.Origin, files: RecordingFiles | None = None) -> None:
         self._origin = origin
         self._files = files
         self._listeners: list[Listener] = []
@@ -81,7 +81,7 @@ class Recorder:
 
     def listen(self, listener: Listener, state: ClusterState, now_ns: int) -> None:
         """The listener gets a checkpoint of this moment, and all that follows."""
-        taken = Taken(state, self._identity)
+        taken = StateCheckpoint(state, self._identity)
         self._awake()
         self._notes.put(lambda: self._admit(listener, taken, now_ns))
 
@@ -96,7 +96,7 @@ class Recorder:
             self._thread.start()
 
     def _post_opening(self, state: ClusterState, now_ns: int) -> None:
-        taken = Taken(state, self._identity)
+        taken = StateCheckpoint(state, self._identity)
         self._awake()
         self._asked += 1
         number = self._asked
@@ -105,14 +105,14 @@ class Recorder:
     def _post(self, made: Callable[[], Iterator[RecordingEntry]]) -> None:
         if not self._active or self._behind:
             return
-        if self._notes.qsize() > _MOST_NOTES:
+        if self._notes.qsize() > MAX_QUEUED_ENTRIES:
             self._behind = True
             log.warning("%s: the recording cannot keep up; a part is left out", self._name)
             self._notes.put(self._lose)
             return
         self._notes.put(lambda: self._write(made()))
 
-    def connected(
+    def on_connection(
         self,
         hello: cluster_service_pb2.Hello,
         welcome: cluster_service_pb2.Welcome | None,
@@ -121,10 +121,10 @@ class Recorder:
         self._identity = (hello.incarnation, hello.epoch)
         self._post(lambda: entries.connection(hello, welcome, now_ns))
 
-    def began(self, first_seq: int, kinds: Sequence[int], now_ns: int) -> None:
+    def on_snapshot_begin(self, first_seq: int, kinds: Sequence[int], now_ns: int) -> None:
         self._post(lambda: entries.snapshot_begin(first_seq, kinds, now_ns))
 
-    def took(
+    def on_batch(
         self,
         batch: delta_pb2.DeltaBatch,
         rejected: Sequence[object_pb2.RejectedObject],
@@ -132,16 +132,20 @@ class Recorder:
     ) -> None:
         self._post(lambda: entries.batch(batch, rejected, now_ns))
 
-    def configured(self, result: cluster_service_pb2.ConfigurationResult, now_ns: int) -> None:
+    def on_configuration(
+        self, result: cluster_service_pb2.ConfigurationResult, now_ns: int
+    ) -> None:
         self._post(lambda: entries.configured(result, now_ns))
 
-    def ended(self, seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int) -> None:
+    def on_snapshot_end(
+        self, seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
+    ) -> None:
         self._post(lambda: entries.snapshot_end(seq, rejected, now_ns))
 
-    def skipped(self, now_ns: int) -> None:
+    def on_skipped_session(self, now_ns: int) -> None:
         self._post(lambda: entries.skipped(now_ns))
 
-    def ran(
+    def on_session(
         self,
         state: ClusterState,
         result: SessionResult,
@@ -220,7 +224,7 @@ class Recorder:
             for listener in self._listeners:
                 listener.put(entry)
 
-    def _open_file(self, taken: Taken, now_ns: int, number: int) -> None:
+    def _open_file(self, taken: StateCheckpoint, now_ns: int, number: int) -> None:
         if self._files is None:
             return
         self._current = number
@@ -247,7 +251,7 @@ class Recorder:
             listener.end(lost=True)
         self._listeners.clear()
 
-    def _admit(self, listener: Listener, taken: Taken, now_ns: int) -> None:
+    def _admit(self, listener: Listener, taken: StateCheckpoint, now_ns: int) -> None:
         self._listeners.append(listener)
         for entry in entries.opening(self._origin, taken, now_ns, _breathe):
             listener.put(entry)

@@ -10,20 +10,20 @@ from typing import Any
 
 from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
+from pumice.server.core_environment import CoreEnvironment
 from pumice.server.served import ServedCluster
 from pumice.server.service import abort
-from pumice.server.surroundings import Surroundings
 from pumice.v1 import delta_pb2
 from pumice.v1 import recording_service_pb2 as pb
 from pumice.v1.recording_pb2 import RecordingEntry
 from pumice.v1.recording_service_pb2_grpc import RecordingServiceServicer
 
 _SECOND_NS = 1_000_000_000
-_MOST_AT_ONCE = 8
+MAX_RECORDINGS = 8
 # A message of this size stays under the limit; larger batches are cut in two.
 _MESSAGE_BYTES = 1024 * 1024
 # What may wait for a caller that reads slowly.
-_MOST_WAITING_BYTES = 256 * 1024 * 1024
+MAX_WAITING_BYTES = 256 * 1024 * 1024
 
 
 class StreamListener:
@@ -54,7 +54,7 @@ class StreamListener:
             return
         self._waiting_bytes += size
         self._entries.extend(_cut(entry) if size > _MESSAGE_BYTES else (entry,))
-        if self._waiting_bytes > _MOST_WAITING_BYTES:
+        if self._waiting_bytes > MAX_WAITING_BYTES:
             self._end(True)
         self._news.set()
 
@@ -101,9 +101,9 @@ def _cut(entry: RecordingEntry) -> list[RecordingEntry]:
 class RecordingServicer(RecordingServiceServicer):
     """Serves Record."""
 
-    def __init__(self, clusters: Clusters, around: Surroundings) -> None:
+    def __init__(self, clusters: Clusters, env: CoreEnvironment) -> None:
         self._clusters = clusters
-        self._around = around
+        self._env = env
         self._running = 0
 
     async def Record(  # noqa: N802
@@ -111,8 +111,8 @@ class RecordingServicer(RecordingServiceServicer):
     ) -> AsyncIterator[pb.RecordResponse]:
         try:
             cluster = self._clusters.find(request.cluster)
-            if self._running >= _MOST_AT_ONCE:
-                raise errors.LimitError("recordings at once", _MOST_AT_ONCE, self._running + 1)
+            if self._running >= MAX_RECORDINGS:
+                raise errors.LimitError("recordings at once", MAX_RECORDINGS, self._running + 1)
             self._running += 1
             try:
                 async for response in self._listen(cluster, request):
@@ -140,11 +140,11 @@ class RecordingServicer(RecordingServiceServicer):
                 ending.cancel()
             cluster.recorder.leave(listener)
         if listener.was_lost:
-            limit = _MOST_WAITING_BYTES
+            limit = MAX_WAITING_BYTES
             raise errors.LimitError("bytes waiting for a recording", limit, limit + 1)
 
     def _begin(self, cluster: Cluster, served: ServedCluster, listener: StreamListener) -> None:
         if not served.is_settled:
             raise errors.NotReadyError(cluster.name)
-        with served.board.instead(served.state):
-            cluster.recorder.listen(listener, served.state, self._around.clock.now_ns())
+        with served.views.while_busy(served.state):
+            cluster.recorder.listen(listener, served.state, self._env.clock.now_ns())

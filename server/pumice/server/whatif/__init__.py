@@ -1,1 +1,1 @@
-"""What would be decided: trials in processes of their own, so that live sessions never wait."""
+"""What-if requests: trials in replica processes, so that live sessions never wait."""

@@ -12,9 +12,9 @@ from pumice.server import errors
 from pumice.server.clock import Clock
 from pumice.v1.scheduling_service_pb2 import ScheduleRequest, ScheduleResponse
 
-_KEPT_NS = 300 * 1_000_000_000
-_KEPT_ANSWERS = 1_000
-_KEPT_BYTES = 64 * 1024 * 1024
+MAX_ANSWER_AGE_NS = 300 * 1_000_000_000
+MAX_ANSWERS = 1_000
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Answers:
                 # It may be that nobody waits any more.
                 entry.future.exception()
             else:
-                entry.until_ns = self._clock.ticks_ns() + _KEPT_NS
+                entry.until_ns = self._clock.ticks_ns() + MAX_ANSWER_AGE_NS
                 entry.size = response.ByteSize()
                 self._bytes += entry.size
                 entry.future.set_result(response)
@@ -102,7 +102,7 @@ class Answers:
     def _forget_old(self) -> None:
         now_ns = self._clock.ticks_ns()
         for key, entry in list(self._entries.items()):
-            full = len(self._entries) >= _KEPT_ANSWERS or self._bytes > _KEPT_BYTES
+            full = len(self._entries) >= MAX_ANSWERS or self._bytes > MAX_ANSWER_BYTES
             if entry.future.done() and (full or entry.until_ns < now_ns):
                 self._drop(key)
             elif not full:

@@ -1,6 +1,6 @@
-"""Messages between a core and the processes it starts: pickled tuples, each with its length.
+"""Frames between a core and its replica processes: pickled tuples, each after its length.
 
-Both ends are this program; nothing that came from outside is ever unpickled.
+Both ends are this program; data from outside is never unpickled.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 LENGTH_BYTES = 4
-# The first word of every frame. To a follower: what it follows, named as the methods that hear it,
+# The first word of a frame. To a replica: its state, named after the methods that apply it,
 STATE_VERBS = (
-    *("base", "objects", "ready"),
-    *("connected", "began", "took", "ended", "woke", "ran"),
+    *("begin", "add_objects", "complete"),
+    *("on_connection", "on_snapshot_begin", "on_batch", "on_snapshot_end"),
+    *("on_skipped_session", "on_session"),
 )
 # and questions.
-ASK, SEE, CANCEL, PING = "ask", "see", "cancel", "ping"
+SCHEDULE, GATHER_FACTS, CANCEL, PING = "schedule", "gather_facts", "cancel", "ping"
 # From it.
 ANSWER, FAILED = "answer", "failed"
 
@@ -27,7 +28,7 @@ def pack(*frame: Any) -> bytes:
 
 
 class FrameBuffer:
-    """Cuts what came through a pipe into frames."""
+    """Splits the bytes of a pipe into frames."""
 
     def __init__(self) -> None:
         self._held = bytearray()

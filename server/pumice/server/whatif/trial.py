@@ -18,7 +18,7 @@ from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.registry import Registry
 from pumice.server import errors
 from pumice.server.configuration import DEFAULT_PERIOD_NS, ConfigurationRefusedError
-from pumice.server.explaining.limits import with_limits
+from pumice.server.explaining.reached_limits import with_limits
 from pumice.server.ops import OpReader
 from pumice.server.overview import shares_of
 from pumice.server.records import record
@@ -36,8 +36,8 @@ from pumice.v1.scheduling_service_pb2 import ObjectSet, ScheduleRequest, Schedul
 _SECOND_NS = 1_000_000_000
 _KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 # More than these are not worth reading.
-_MOST_REJECTED = 100
-_MOST_WAITS = 5_000
+MAX_REJECTED = 100
+MAX_WAITS = 5_000
 
 
 def run_inline(request: ScheduleRequest, registry: Registry, now_ns: int) -> ScheduleResponse:
@@ -126,7 +126,7 @@ def _put_in(state: ClusterState, request: ScheduleRequest, now_ns: int) -> None:
     seq = state.applied_seq
     rejected, _ = state.apply(OpReader().number(seq + 1, ops), now_ns)
     if rejected:
-        raise errors.ObjectsRejectedError(rejected[:_MOST_REJECTED], len(rejected))
+        raise errors.ObjectsRejectedError(rejected[:MAX_REJECTED], len(rejected))
 
 
 def _key(message: Any) -> str:
@@ -177,7 +177,7 @@ def _run_sessions(
             break
         state.engine.apply(_come_true(state, result), at_ns)
     del response.waits[:]
-    waits = with_limits(state.engine, state.engine.waits[:_MOST_WAITS], at_ns)
+    waits = with_limits(state.engine, state.engine.waits[:MAX_WAITS], at_ns)
     response.waits.extend(map(write_wait, waits))
     response.statuses.extend(statuses.values())
 

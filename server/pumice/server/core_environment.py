@@ -1,4 +1,4 @@
-"""What all clusters of one core share."""
+"""What all clusters of one core share: identity, clock, limits, plugins and metrics."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _MINUTE_NS = 60 * 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class FollowerOptions:
-    """When the processes that answer questions about clusters come and go."""
+class ReplicaOptions:
+    """When replica processes start and end."""
 
-    # As soon as a cluster is complete, and for good; else when somebody first asks.
-    at_once: bool = False
-    # Unused for so long, one that was started on demand ends. 0: never.
+    # With their clusters, and they stay; else with the first question.
+    at_start: bool = False
+    # An idle replica ends after this time. 0: never.
     idle_ns: int = 10 * _MINUTE_NS
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """A core's identity, clock, limits, plugins and metrics."""
+class CoreEnvironment:
+    """Shared by all parts of one core."""
 
     core_id: str = field(default_factory=lambda: token_hex(8))
     started_ns: int = field(default_factory=time_ns)
@@ -38,6 +38,6 @@ class Surroundings:
     registry: Registry = field(default_factory=installed_registry)
     metrics: Metrics = field(default_factory=Metrics)
     garbage: Garbage = field(default_factory=Garbage)
-    # None: nothing is recorded unless somebody asks.
+    # None: nothing is recorded into files.
     recording: RecordingOptions | None = None
-    followers: FollowerOptions = field(default_factory=FollowerOptions)
+    replicas: ReplicaOptions = field(default_factory=ReplicaOptions)

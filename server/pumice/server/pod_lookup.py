@@ -1,4 +1,4 @@
-"""Where a cluster's pods stand between two sessions, looked up beside a running one."""
+"""Looks up pods by name while a session runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pumice.core.model.status import TaskStatus, status_of
 
 
 @dataclass(frozen=True, slots=True)
-class StandingPod:
-    """One pod; a pod of another scheduler that waits has no status."""
+class PodState:
+    """One pod; a pending pod of another scheduler has no status."""
 
     uid: str
     name: str
-    # Empty: it belongs to none.
+    # Empty: no job.
     job: str = ""
     status: TaskStatus | None = None
     node_name: str = ""
@@ -27,12 +27,11 @@ class StandingPod:
 
 
 @dataclass(frozen=True, slots=True)
-class StandingPods:
+class PodLookup:
     """Finds pods on any thread while a session runs, without a copy of them.
 
-    A session moves tasks about, but leaves their pods alone: where a pod stood when the session
-    began is what the pod says, or what had been decided about it and has not shown yet. After the
-    session that is no longer so; whoever looks has to ask afterwards whether it still runs.
+    A session changes tasks, not pods: the status before the session is that of the pod, or of the
+    assumed decision about it. The caller has to check afterwards that the session still runs.
     """
 
     _tasks: Mapping[str, Task]
@@ -40,26 +39,26 @@ class StandingPods:
     _decided: Sequence[Assumption]
 
     @classmethod
-    def of(cls, cache: ClusterCache) -> StandingPods:
+    def of(cls, cache: ClusterCache) -> PodLookup:
         return cls(cache.tasks, cache.foreign, cache.assumptions.all_open())
 
-    def find(self, namespace: str, name: str) -> StandingPod | None:
-        # Listed at one stroke, since the owner may go on meanwhile.
+    def find(self, namespace: str, name: str) -> PodState | None:
+        # Copied in one step: the owner may change it meanwhile.
         tasks = list(self._tasks.values())
         found = [task for task in tasks if task.name == name and task.pod.namespace == namespace]
         if found:
             # Of two pods of one name the newer one.
-            return self._standing(max(found, key=lambda each: each.order_key))
+            return self._state_of(max(found, key=lambda each: each.order_key))
         for pod in list(self._foreign.values()):
             if pod.name == name and pod.namespace == namespace:
-                return StandingPod(pod.uid, pod.name)
+                return PodState(pod.uid, pod.name)
         return None
 
-    def _standing(self, task: Task) -> StandingPod:
+    def _state_of(self, task: Task) -> PodState:
         pod = task.pod
         status, node_name = status_of(pod), pod.node_name
         for decided in self._decided:
             if decided.pod_uid == pod.uid:
                 status, node_name = decided.status, decided.node_name
         gates = () if task.only_volcano_gate else pod.spec.scheduling_gates
-        return StandingPod(pod.uid, pod.name, task.job_id, status, node_name, gates)
+        return PodState(pod.uid, pod.name, task.job_id, status, node_name, gates)

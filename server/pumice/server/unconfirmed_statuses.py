@@ -1,4 +1,4 @@
-"""Statuses that were sent and have not come back: a stream that is cut may have lost them."""
+"""Statuses that were sent and not confirmed by an update; a cut stream may have lost them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _KINDS: dict[type[StatusChange], int] = {
 }
 
 
-class Unechoed:
-    """The last status told of each object, until the object itself is told again."""
+class UnconfirmedStatuses:
+    """The last status sent for each object, until an update of the object arrives."""
 
     def __init__(self) -> None:
         self._by_object: dict[tuple[int, str], StatusChange] = {}
 
-    def told(self, changes: Iterable[StatusChange]) -> None:
+    def sent(self, changes: Iterable[StatusChange]) -> None:
         for change in changes:
             self._by_object[_KINDS[type(change)], change.uid] = change
 
-    def seen(self, objects: Iterable[tuple[int, str]]) -> None:
+    def confirmed(self, objects: Iterable[tuple[int, str]]) -> None:
         if self._by_object:
             for key in objects:
                 self._by_object.pop(key, None)

@@ -1,4 +1,4 @@
-"""What exactly a node has against a pod: which taint, which label."""
+"""Details of why a node refuses a pod: the taint or label."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _EFFECTS = {TaintEffect.NO_SCHEDULE: "NoSchedule", TaintEffect.NO_EXECUTE: "NoEx
 _MOST = 3
 
 
-def with_particulars(reason: str, spec: PodSpec, node: Node | None) -> str:
-    """The predicate's words, and after a colon what they are about, where that can be told."""
+def with_details(reason: str, spec: PodSpec, node: Node | None) -> str:
+    """The predicate's reason with the taint, label or term behind it, if known."""
     if node is None:
         return reason
     found: list[str] = []

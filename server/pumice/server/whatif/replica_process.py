@@ -1,9 +1,9 @@
-"""The process that trials run in: it follows a cluster, and forks for every trial.
+"""A replica process: it holds a copy of a cluster and forks for every trial.
 
-It reads frames from standard input and answers on standard output. It holds the cluster as the
-core told it, and stands at a known op. A trial runs in a fork of it, on a copy that costs nothing
-until it is changed; so trials do not disturb each other, and one that takes too long is killed with
-all it holds. Without a cluster it serves requests that bring their objects along.
+It reads frames from standard input and writes answers to standard output. The copy is kept up to
+date op by op. A trial runs in a fork, on memory that is shared until it is changed: trials do not
+disturb each other, and one that takes too long is killed. Without a cluster the process serves
+requests that contain all their objects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.errors import PumiceError
 from pumice.server.errors import LimitError
-from pumice.server.explaining.sight import Subject, see
+from pumice.server.explaining.facts import Subject, gather_facts
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.state import ClusterState
@@ -37,7 +37,7 @@ _READ_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class _Trial:
-    """A fork at work."""
+    """A running fork."""
 
     id: int
     pid: int
@@ -46,52 +46,52 @@ class _Trial:
     memory_bytes: int
 
 
-class FollowedState:
-    """A cluster as the core holds it, op by op and session by session."""
+class Replica:
+    """A copy of the state of a cluster, kept up to date by frames from the core."""
 
     def __init__(self) -> None:
         self.registry = installed_registry()
         self.state: ClusterState | None = None
         self._reader = OpReader()
         self._objects: list[Any] = []
-        self._base: dict[str, Any] = {}
-        self._held: frozenset[str] | None = None
+        self._start_values: dict[str, Any] = {}
+        self._held_decisions: frozenset[str] | None = None
         self._kinds: frozenset[int] = frozenset()
         self._pending: list[NumberedOp] = []
 
-    def base(self, values: dict[str, Any]) -> None:
-        # There is nothing to collect until all of it is here, and much to look at.
+    def begin(self, values: dict[str, Any]) -> None:
+        # Until the copy is complete there is nothing to collect and much to scan.
         gc.disable()
-        self._base = values
+        self._start_values = values
         self._objects = []
 
-    def objects(self, items: list[Any]) -> None:
+    def add_objects(self, items: list[Any]) -> None:
         self._objects += items
 
-    def ready(self) -> None:
-        """All of it is here."""
-        base, state = self._base, ClusterState(self.registry, "whatif-")
+    def complete(self) -> None:
+        """All objects have come: builds the state."""
+        base, state = self._start_values, ClusterState(self.registry, "whatif-")
         state.configure(configuration_pb2.Configuration.FromString(base["configuration"]))
         state.set_capabilities(base["capabilities"])
         state.applied_seq = base["seq"]
         checkpoint: Checkpoint = base["checkpoint"]
         object.__setattr__(checkpoint, "objects", tuple(self._objects))
         state.engine.restore(checkpoint)
-        self.state, self._objects, self._base = state, [], {}
+        self.state, self._objects, self._start_values = state, [], {}
         gc.collect()
-        # Forks must not copy what the collector would touch.
+        # The collector would touch, and so copy, pages that forks share.
         gc.freeze()
         gc.enable()
 
-    def connected(self, capabilities: tuple[int, ...], held: frozenset[str]) -> None:
+    def on_connection(self, capabilities: tuple[int, ...], held: frozenset[str]) -> None:
         if self.state is not None:
             self.state.set_capabilities(capabilities)
-            self._held = held
+            self._held_decisions = held
 
-    def began(self, kinds: frozenset[int]) -> None:
+    def on_snapshot_begin(self, kinds: frozenset[int]) -> None:
         self._kinds, self._pending = kinds, []
 
-    def took(self, batch: bytes, now_ns: int) -> None:
+    def on_batch(self, batch: bytes, now_ns: int) -> None:
         if self.state is None:
             return
         message = delta_pb2.DeltaBatch.FromString(batch)
@@ -101,7 +101,7 @@ class FollowedState:
         else:
             self.state.apply(ops, now_ns)
 
-    def ended(self, seq: int, now_ns: int) -> None:
+    def on_snapshot_end(self, seq: int, now_ns: int) -> None:
         if self.state is None:
             return
         if self._kinds:
@@ -110,48 +110,48 @@ class FollowedState:
         self._kinds, self._pending = frozenset(), []
         self.state.applied_seq = max(self.state.applied_seq, seq)
 
-    def woke(self, now_ns: int) -> None:
-        """What comes before every session."""
+    def on_skipped_session(self, now_ns: int) -> None:
+        """Forgets lost and expired decisions, as the core does before every session."""
         if self.state is None:
             return
-        if self._held is not None:
-            self.state.engine.forget_lost(self._held, now_ns)
-            self._held = None
+        if self._held_decisions is not None:
+            self.state.engine.forget_lost(self._held_decisions, now_ns)
+            self._held_decisions = None
         self.state.expire(now_ns)
 
-    def ran(
+    def on_session(
         self, session: int, now_ns: int, orders: list[Any], statuses: list[Any], ledger: Any
     ) -> None:
-        self.woke(now_ns)
+        self.on_skipped_session(now_ns)
         if self.state is not None:
             self.state.engine.follow(session, now_ns, orders, statuses)
             if ledger is not None:
                 self.state.engine.cache.ledger.remember(*ledger)
 
 
-class Follower:
-    """Reads frames, forks trials, hands their answers on."""
+class ReplicaProcess:
+    """Reads frames, forks trials and forwards their answers."""
 
     def __init__(self, source: int, target: int) -> None:
         self._source = source
         self._target = target
-        self._followed = FollowedState()
+        self._replica = Replica()
         self._frames = frames.FrameBuffer()
         self._trials: dict[int, _Trial] = {}
         self._selector = selectors.DefaultSelector()
         self._verbs: dict[str, Callable[..., None]] = {
-            verb: getattr(self._followed, verb) for verb in frames.STATE_VERBS
+            verb: getattr(self._replica, verb) for verb in frames.STATE_VERBS
         }
         self._verbs |= {
-            frames.ASK: self._ask,
-            frames.SEE: self._see,
+            frames.SCHEDULE: self._schedule,
+            frames.GATHER_FACTS: self._gather_facts,
             frames.CANCEL: self._cancel,
             frames.PING: self._ping,
         }
 
     def run(self) -> None:
         self._selector.register(self._source, selectors.EVENT_READ)
-        # The first trial must not pay for what all of them need.
+        # Loaded modules are shared by all trials.
         gc.collect()
         gc.freeze()
         try:
@@ -171,23 +171,25 @@ class Follower:
             self._verbs[verb](*values)
         return bool(data)
 
-    def _see(self, id_: int, subject: Subject, now_ns: int) -> None:
-        """A look costs a few milliseconds and changes nothing, so it needs no fork."""
-        assert self._followed.state is not None
+    def _gather_facts(self, id_: int, subject: Subject, now_ns: int) -> None:
+        """Takes a few milliseconds and changes nothing, so it needs no fork."""
+        assert self._replica.state is not None
         try:
-            sight = see(self._followed.state, subject, now_ns)
-            frame = frames.pack(frames.ANSWER, id_, sight)
+            facts = gather_facts(self._replica.state, subject, now_ns)
+            frame = frames.pack(frames.ANSWER, id_, facts)
         except Exception as error:
             frame = frames.pack(frames.FAILED, id_, f"{type(error).__name__}: {error}", b"")
         _write_all(self._target, frame)
 
     def _ping(self, id_: int) -> None:
-        """All that was told before has been heard."""
+        """Answers when all frames before this one were applied."""
         _write_all(self._target, frames.pack(frames.ANSWER, id_, None))
 
     # Trials.
 
-    def _ask(self, id_: int, request: bytes, now_ns: int, seconds: int, memory_bytes: int) -> None:
+    def _schedule(
+        self, id_: int, request: bytes, now_ns: int, seconds: int, memory_bytes: int
+    ) -> None:
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -207,10 +209,10 @@ class Follower:
         try:
             parsed = ScheduleRequest.FromString(request)
             if parsed.WhichOneof("source") == "inline":
-                response = run_inline(parsed, self._followed.registry, now_ns)
+                response = run_inline(parsed, self._replica.registry, now_ns)
             else:
-                assert self._followed.state is not None
-                response = run_trial(self._followed.state, parsed, now_ns)
+                assert self._replica.state is not None
+                response = run_trial(self._replica.state, parsed, now_ns)
             return frames.pack(frames.ANSWER, id_, response.SerializeToString())
         except PumiceError as error:
             return _refusal(id_, error)
@@ -278,12 +280,12 @@ def _write_all(target: int, data: bytes) -> None:
 
 
 def main() -> None:
-    # Signals are for the core, which ends us by closing the pipe.
+    # The core handles signals, and ends this process by closing the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     target = os.dup(sys.stdout.fileno())
-    # Whatever a plugin prints must not stand between frames.
+    # What a plugin prints must not come between frames.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # Broken: the core is gone.
     with suppress(BrokenPipeError):
-        Follower(sys.stdin.fileno(), target).run()
+        ReplicaProcess(sys.stdin.fileno(), target).run()

@@ -1,7 +1,7 @@
-"""Batches on their way to the owner of their cluster; small ones that wait are taken in as one.
+"""Batches in the queue of a cluster's owner; small ones are merged and applied as one.
 
-A batch costs something beside its ops: a look at the clock, an Ack, a turn of two threads. An owner
-that is behind saves that by taking together what has come meanwhile.
+A batch costs an Ack and a switch between two threads beside its ops. An owner that is behind saves
+that by merging the batches that wait.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pumice.server.served import ServedCluster
     from pumice.server.stream import AdapterStream
 
-# Not more than in one batch of a snapshot: a session must not wait longer than it does there.
-MOST_OPS_TOGETHER = 500
-MOST_BYTES_TOGETHER = 1 << 20
+# As in one batch of a snapshot, so that a session does not wait longer.
+MAX_OPS_TOGETHER = 500
+MAX_BYTES_TOGETHER = 1 << 20
 
 
-class Arrival:
-    """A batch that came on a stream, all of it new, and what came right after it."""
+class ReceivedBatch:
+    """A batch of a stream, all of it new, and the batches that were merged with it."""
 
     __slots__ = ("_batches", "_count", "_large", "_last_seq", "_served", "_stream")
 
@@ -43,21 +43,21 @@ class Arrival:
         self._large = large
 
     def join(self, waiting: deque[Callable[[], None]]) -> None:
-        """Takes along those at the head of the queue that fit in."""
-        while waiting and isinstance(waiting[0], Arrival) and self._can_join(waiting[0]):
+        """Merges batches from the head of the queue, up to the limits."""
+        while waiting and isinstance(waiting[0], ReceivedBatch) and self._can_join(waiting[0]):
             later = waiting.popleft()
-            assert isinstance(later, Arrival)
+            assert isinstance(later, ReceivedBatch)
             self._batches += later._batches
             self._count += later._count
             self._last_seq = later._last_seq
             if later._large:
                 self._large = {**self._large, **later._large}
 
-    def _can_join(self, later: Arrival) -> bool:
+    def _can_join(self, later: ReceivedBatch) -> bool:
         # A batch without ops is a duplicate, and is acknowledged by itself.
         return (
             later._stream is self._stream
-            and 0 < later._count <= MOST_OPS_TOGETHER - self._count
+            and 0 < later._count <= MAX_OPS_TOGETHER - self._count
             and self._count > 0
         )
 
@@ -67,11 +67,11 @@ class Arrival:
             take(stream, self._batches[0], self._last_seq, self._large)
             return
         parts = [batch.SerializeToString() for batch in self._batches]
-        if sum(map(len, parts)) > MOST_BYTES_TOGETHER:
+        if sum(map(len, parts)) > MAX_BYTES_TOGETHER:
             for batch in self._batches:
                 take(stream, batch, batch.first_seq + len(batch.ops) - 1, self._large)
             return
-        # Bytes put one after the other are those of the ops one after the other.
+        # The bytes of two batches, concatenated, are the bytes of one batch with all ops.
         merged = delta_pb2.DeltaBatch.FromString(b"".join(parts))
         merged.first_seq = self._batches[0].first_seq
         take(stream, merged, self._last_seq, self._large)

@@ -1,8 +1,8 @@
-"""The cluster as it stood between two sessions, for those who must not wait for one.
+"""Views of a cluster between two sessions, for readers that must not wait for a session.
 
-The owner brings the board up to date when it is asked, and just before every session: job by job
-where something changed, so that a session of a cluster in which little happens costs next to
-nothing more. While a session runs, the board answers in the owner's place.
+The owner makes a view when a reader asks, and before every session. Only jobs that changed are
+read again, so a view of a quiet cluster costs next to nothing. While a session runs, readers get
+the view that was made before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pumice.core.model.group import PodGroup, Queue
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.queues import QueueAccount
-from pumice.server.pods import StandingPods
+from pumice.server.pod_lookup import PodLookup
 from pumice.server.state import ClusterState
 
 Floats = NDArray[np.float64]
@@ -58,8 +58,8 @@ class NodeRows:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """Everything at one op, after one session. Never changed once it was handed out."""
+class ClusterView:
+    """A cluster after one session and at one op. It is never changed."""
 
     session: int
     based_on_seq: int
@@ -71,20 +71,20 @@ class View:
     # What jobs of each queue hold and want.
     requests: Mapping[str, Resources]
     nodes: NodeRows
-    # To be read while the board still shows this view.
-    pods: StandingPods
-    # What the last session promised to pods that wait for room being freed, by node.
+    # Valid while this view is the current one.
+    pods: PodLookup
+    # Resources on nodes that the last session pipelined, by node.
     pipelined: Mapping[str, Resources]
     actions: tuple[str, ...]
     plugins: frozenset[str]
 
 
-_Reader = tuple[asyncio.AbstractEventLoop, "asyncio.Future[View | None]"]
+_Reader = tuple[asyncio.AbstractEventLoop, "asyncio.Future[ClusterView | None]"]
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What was seen last of a cache, and of which versions."""
+    """What the last view was made from, and the versions of it."""
 
     cache: ClusterCache
     jobs: dict[str, JobRow] = field(default_factory=dict)
@@ -97,40 +97,40 @@ class _Kept:
     nodes_version: tuple[int, ...] = ()
 
 
-class Board:
-    """Renewed on the owner's thread, read on the loop."""
+class ViewPublisher:
+    """Makes views on the owner's thread and gives them to readers on the loop."""
 
     def __init__(self) -> None:
         # Guards the three below; held for moments only.
         self._lock = threading.Lock()
         self._in_session = False
         self._waiting: list[_Reader] = []
-        # Whether somebody may still read the jobs of the last view.
+        # Whether a reader may still have the jobs of the last view.
         self._taken = False
-        self._view: View | None = None
+        self._view: ClusterView | None = None
         self._kept: _Kept | None = None
-        # Jobs that were looked at: what keeping the board costs.
+        # Jobs that were read: what the views cost.
         self.jobs_seen = 0
 
     # On the loop.
 
-    def at_once(self) -> View | None:
-        """The view, if the owner is busy with a session."""
+    def during_session(self) -> ClusterView | None:
+        """The view, if a session is running."""
         with self._lock:
             if not self._in_session:
                 return None
             self._taken = True
             return self._view
 
-    def still_shows(self, view: View) -> bool:
+    def is_current(self, view: ClusterView) -> bool:
         """Whether the session that the view was made for still runs; on any thread."""
         with self._lock:
             return self._in_session and self._view is view
 
-    def wait(self) -> asyncio.Future[View | None]:
+    def wait(self) -> asyncio.Future[ClusterView | None]:
         """The next view; the owner has to be asked for it. None: the cluster is not complete."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[View | None] = loop.create_future()
+        future: asyncio.Future[ClusterView | None] = loop.create_future()
         with self._lock:
             if not self._in_session:
                 self._waiting.append((loop, future))
@@ -141,26 +141,26 @@ class Board:
 
     # On the owner's thread.
 
-    def begins(self, state: ClusterState) -> None:
+    def session_begins(self, state: ClusterState) -> None:
         """A session is about to begin."""
         self._renew(state)
         self._answer(in_session=True)
 
-    def ended(self) -> None:
+    def session_ended(self) -> None:
         with self._lock:
             self._in_session = False
 
     @contextmanager
-    def instead(self, state: ClusterState) -> Iterator[None]:
-        """Answers while the owner does something else that takes its time."""
-        self.begins(state)
+    def while_busy(self, state: ClusterState) -> Iterator[None]:
+        """Serves the view while the owner is busy with something else than a session."""
+        self.session_begins(state)
         try:
             yield
         finally:
-            self.ended()
+            self.session_ended()
 
     def renew(self, state: ClusterState | None) -> None:
-        """Answers those who wait; without a state: there is nothing to be seen yet."""
+        """Answers waiting readers; without a state there is no view yet."""
         with self._lock:
             if not self._waiting:
                 return
@@ -200,7 +200,7 @@ class Board:
             kept.queues_version = version
             kept.queues = tuple(cache.session_queues().values())
         accounts = engine.accounts
-        self._view = View(
+        self._view = ClusterView(
             session=engine.session,
             based_on_seq=state.applied_seq,
             jobs=kept.jobs,
@@ -210,7 +210,7 @@ class Board:
             # The only sums in accounts that go on changing after their session.
             requests={name: account.request.clone() for name, account in accounts.items()},
             nodes=_nodes(kept, cache),
-            pods=StandingPods.of(cache),
+            pods=PodLookup.of(cache),
             pipelined=engine.promised,
             actions=tuple(configuration.actions),
             plugins=frozenset(o.name for tier in configuration.tiers for o in tier),
@@ -222,7 +222,7 @@ class Board:
         if not changed:
             return
         if self._taken:
-            # Readers keep what they have.
+            # Readers keep the mapping they have.
             kept.jobs = dict(kept.jobs)
             self._taken = False
         for id_ in changed:
@@ -277,6 +277,6 @@ def _nodes(kept: _Kept, cache: ClusterCache) -> NodeRows:
     return kept.nodes
 
 
-def _give(future: asyncio.Future[View | None], view: View | None) -> None:
+def _give(future: asyncio.Future[ClusterView | None], view: ClusterView | None) -> None:
     if not future.done():
         future.set_result(view)

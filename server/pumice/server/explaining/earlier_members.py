@@ -1,4 +1,4 @@
-"""Puts the members of a gang that come before a pod where they would go, to see what is left for it."""
+"""Places the gang members that come before a pod in a trial, to see what is left for the pod."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pumice.core.model.status import TaskStatus
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
 
-# A look must not take long; a larger gang is looked at as if it were alone.
-_MOST_ONE_BY_ONE = 200
+# Members that are placed one by one: each takes time.
+MAX_ONE_BY_ONE = 200
 
 
-def place_those_ahead(
+def place_earlier_members(
     session: Session, job: Job, pod: Task, most: int, statement: Statement | None = None
 ) -> int | None:
-    """How many found a place; None where they are more than that, and were left where they are.
+    """Returns how many were placed; None: there are more than ``most``, and none was placed.
 
-    For a session that is only looked at: its end, or the discarded statement, undoes it.
+    For a session, or a statement, that is discarded afterwards.
     """
     if job.has_policies or session.topology.is_constrained(job):
         return 0
@@ -47,7 +47,7 @@ def _place(session: Session, queue: Queue, tasks: list[Task], statement: Stateme
             placed += together
             alike = alike[together:]
         tried += len(alike)
-        if tried > _MOST_ONE_BY_ONE:
+        if tried > MAX_ONE_BY_ONE:
             return placed
         placed += sum(_place_one(session, queue, statement, task) for task in alike)
     return placed

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
-from pumice.server import arrivals
-from pumice.server.arrivals import Arrival
+from pumice.server import received_batches
+from pumice.server.received_batches import ReceivedBatch
 from pumice.v1 import delta_pb2, object_pb2
 
 
@@ -36,10 +36,10 @@ def run(cluster: Cluster, *calls: Callable[[], None] | tuple[str, delta_pb2.Delt
             continue
         stream, told = call
         last_seq = told.first_seq + len(told.ops) - 1
-        waiting.append(Arrival(cast(Any, cluster), cast(Any, stream), told, last_seq, {}))
+        waiting.append(ReceivedBatch(cast(Any, cluster), cast(Any, stream), told, last_seq, {}))
     while waiting:
         first = waiting.popleft()
-        if isinstance(first, Arrival):
+        if isinstance(first, ReceivedBatch):
             first.join(waiting)
         first()
     return cluster
@@ -72,7 +72,7 @@ def test_a_duplicate_is_acknowledged_by_itself() -> None:
 
 
 def test_not_more_than_a_batch_may_hold_is_put_together() -> None:
-    half = arrivals.MOST_OPS_TOGETHER // 2
+    half = received_batches.MAX_OPS_TOGETHER // 2
     calls = [("s", batch(1 + half * n, *("u" for _ in range(half)))) for n in range(5)]
     assert [len(uids) for _, _, uids, _ in run(Cluster(), *calls).taken] == [
         2 * half,
@@ -82,6 +82,6 @@ def test_not_more_than_a_batch_may_hold_is_put_together() -> None:
 
 
 def test_large_objects_stay_in_their_own_batches() -> None:
-    large = "u" * (arrivals.MOST_BYTES_TOGETHER // 2)
+    large = "u" * (received_batches.MAX_BYTES_TOGETHER // 2)
     cluster = run(Cluster(), *(("s", batch(n, large)) for n in (1, 2, 3)))
     assert [(first, last) for _, first, _, last in cluster.taken] == [(1, 1), (2, 2), (3, 3)]

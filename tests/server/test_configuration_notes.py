@@ -2,8 +2,8 @@
 
 from pumice.core.configuration import FLAG_DEFAULTS
 from pumice.core.registry import Registry
-from pumice.server.meanings import ACTIONS, FLAGS, PLUGINS, argument_meaning
-from pumice.server.notes import notes_of
+from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS, argument_meaning
+from pumice.server.configuration_notes import notes_of
 
 CATALOG = Registry().catalog()
 CONF = """\

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pumice.server.board import Board, View
-from pumice.server.pods import StandingPod
+from pumice.server.cluster_view import ClusterView, ViewPublisher
+from pumice.server.pod_lookup import PodState
 from pumice.server.state import ClusterState
 from pumice.v1 import inspection_service_pb2 as pb
 from pumice.v1 import object_pb2, pod_pb2
@@ -79,15 +79,15 @@ async def test_a_new_snapshot_takes_the_old_view_away(core: RunningCore) -> None
     assert names == ["n9"]
 
 
-def seen(board: Board, state: ClusterState) -> View:
-    board.begins(state)
-    view = board.at_once()
-    board.ended()
+def seen(board: ViewPublisher, state: ClusterState) -> ClusterView:
+    board.session_begins(state)
+    view = board.during_session()
+    board.session_ended()
     assert view is not None
     return view
 
 
-def check(view: View, state: ClusterState) -> None:
+def check(view: ClusterView, state: ClusterState) -> None:
     """The view is what a walk over everything finds."""
     cache = state.engine.cache
     shown = {id_ for id_, job in cache.jobs.items() if job.group is not None}
@@ -127,8 +127,8 @@ def test_kept_up_job_by_job_it_shows_what_there_is(
     seed: int, conf: str | None, fields: dict[str, Any]
 ) -> None:
     walk = Walk(seed, **({} if conf is None else {"conf": conf}), **fields)
-    board = Board()
-    views: list[tuple[View, dict[str, Any]]] = []
+    board = ViewPublisher()
+    views: list[tuple[ClusterView, dict[str, Any]]] = []
 
     def look(_: int) -> None:
         view = seen(board, walk.state)
@@ -141,20 +141,20 @@ def test_kept_up_job_by_job_it_shows_what_there_is(
 
 
 def test_it_answers_while_the_owner_does_something_else_and_only_then() -> None:
-    walk, board = Walk(1), Board()
+    walk, board = Walk(1), ViewPublisher()
     walk.run(3)
-    assert board.at_once() is None
-    with board.instead(walk.state):
-        view = board.at_once()
+    assert board.during_session() is None
+    with board.while_busy(walk.state):
+        view = board.during_session()
         assert view is not None
         assert view.session == 3
-    assert board.at_once() is None
+    assert board.during_session() is None
 
 
 def test_keeping_it_up_costs_what_changed() -> None:
     walk = Walk(1, PACKING)
     walk.run(20)
-    board = Board()
+    board = ViewPublisher()
     seen(board, walk.state)
     assert board.jobs_seen == len(walk.state.engine.cache.jobs)
     for _ in range(3):
@@ -198,28 +198,26 @@ async def test_room_promised_to_pods_that_wait_is_shown(core: RunningCore) -> No
 def test_where_pods_stood_is_seen_until_the_session_has_ended(
     seed: int, conf: str | None, fields: dict[str, Any]
 ) -> None:
-    board, moved = Board(), 0
+    board, moved = ViewPublisher(), 0
 
     class Watched(Walk):
         """Looks after every session at what was before it."""
 
         def session(self) -> None:
             nonlocal moved
-            board.begins(self.state)
-            view, tasks = board.at_once(), self.state.engine.cache.tasks
+            board.session_begins(self.state)
+            view, tasks = board.during_session(), self.state.engine.cache.tasks
             assert view is not None
             stood = {
-                task.name: StandingPod(
-                    task.uid, task.name, task.job_id, task.status, task.node_name
-                )
+                task.name: PodState(task.uid, task.name, task.job_id, task.status, task.node_name)
                 for task in tasks.values()
             }
             super().session()
             assert {name: view.pods.find("team", name) for name in stood} == stood
             moved += sum(task.status is not stood[task.name].status for task in tasks.values())
-            assert board.still_shows(view)
-            board.ended()
-            assert not board.still_shows(view)
+            assert board.is_current(view)
+            board.session_ended()
+            assert not board.is_current(view)
 
     Watched(seed, **({} if conf is None else {"conf": conf}), **fields).run(25)
     assert moved

@@ -1,4 +1,4 @@
-"""Which limit of which queue is in the way of a job or pod, and by how much."""
+"""Limits of queues that a job or pod reaches, with the amounts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pumice.core.model.resources import Resources
 from pumice.core.plugins.capacity.accounts import CapacityAccount
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
-from pumice.server.explaining.ahead import place_those_ahead
+from pumice.server.explaining.earlier_members import place_earlier_members
 
 Limits = tuple[QueueLimit, ...]
 # Plugins that do not let a job in because of its queue, and actions that evict for a pod.
@@ -25,12 +25,12 @@ _MOST_AHEAD = 200
 
 
 @dataclass(frozen=True, slots=True)
-class LimitsMet:
-    """What a job and one of its pods would run into; nothing where there is room."""
+class ReachedLimits:
+    """Queue limits that a job and one of its pods reach; empty where there is room."""
 
-    # When the job is to be let in.
+    # When the job is enqueued.
     let_in: Limits = ()
-    # When the pod is to be placed, and when others are to be evicted for it.
+    # When the pod is placed, and when others are evicted for it.
     place: Limits = ()
     reclaim: Limits = ()
 
@@ -41,16 +41,18 @@ class LimitsMet:
         return self.reclaim if reason.author in _RECLAIMING else self.place
 
 
-def limits_met(accounts: Mapping[str, QueueAccount], job: Job, task: Task | None) -> LimitsMet:
-    """As queues stand in a session; the same comparisons as their plugins make."""
+def reached_limits(
+    accounts: Mapping[str, QueueAccount], job: Job, task: Task | None
+) -> ReachedLimits:
+    """The same comparisons as the queue plugins make."""
     account = accounts.get(job.queue)
     if account is None:
-        return LimitsMet()
+        return ReachedLimits()
     let_in = _let_in(account, job.min_resources) if job.is_pending and job.min_resources else ()
     if task is None:
-        return LimitsMet(let_in)
+        return ReachedLimits(let_in)
     place = _place(account, task.request)
-    return LimitsMet(let_in, place, place or _within_deserved(account, task.request))
+    return ReachedLimits(let_in, place, place or _within_deserved(account, task.request))
 
 
 def with_limits(engine: Engine, waits: Sequence[Wait], now_ns: int) -> Sequence[Wait]:
@@ -70,7 +72,7 @@ def _wait_with_limits(session: Session, wait: Wait) -> Wait:
         return wait
     tasks = {task.name: task for task in job.index.tasks.values()}
     # Tasks of one class share their request.
-    met: dict[int, LimitsMet] = {}
+    met: dict[int, ReachedLimits] = {}
     reasons = []
     for reason in wait.reasons:
         if _lacks_limits(reason):
@@ -83,14 +85,14 @@ def _wait_with_limits(session: Session, wait: Wait) -> Wait:
     return Wait(wait.job, tuple(reasons))
 
 
-def _limits_after_others(session: Session, job: Job, task: Task | None) -> LimitsMet:
+def _limits_after_others(session: Session, job: Job, task: Task | None) -> ReachedLimits:
     """The limits with the tasks in place that the session places before this one."""
     if task is None:
-        return limits_met(session.accounts, job, None)
+        return reached_limits(session.accounts, job, None)
     statement = session.statement()
     try:
-        place_those_ahead(session, job, task, _MOST_AHEAD, statement)
-        return limits_met(session.accounts, job, task)
+        place_earlier_members(session, job, task, _MOST_AHEAD, statement)
+        return reached_limits(session.accounts, job, task)
     finally:
         statement.discard()
 
@@ -99,7 +101,7 @@ def _let_in(account: QueueAccount, minimum: Resources) -> Limits:
     for level in _lineage(account):
         names = level.names_over_ceiling(minimum)
         if names:
-            # What jobs hold above their minima could be taken back.
+            # What jobs hold above their minima can be reclaimed.
             used = level.allocated.clone().add(level.inqueue).subtract(level.elastic)
             return _limits(level, names, minimum, used, level.real_capability)
     return ()
@@ -121,7 +123,7 @@ def _within_deserved(account: QueueAccount, request: Resources) -> Limits:
 
 
 def _lineage(account: QueueAccount) -> tuple[QueueAccount, ...]:
-    """The queue itself, then those above it whose limits count too."""
+    """The queue and its ancestors, whose limits count too."""
     return account.lineage if isinstance(account, CapacityAccount) else (account,)
 
 

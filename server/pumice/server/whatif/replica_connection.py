@@ -1,4 +1,4 @@
-"""A core's end of a follower: starts it, feeds it, asks it, and ends it. All on the loop."""
+"""The core's end of a replica process: starts, feeds, asks and ends it. All on the loop."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from contextlib import suppress
 from typing import Any
 
 from pumice.server import errors
-from pumice.server.explaining.sight import Sight, Subject
+from pumice.server.explaining.facts import Facts, Subject
 from pumice.server.whatif import frames
 
 log = logging.getLogger("pumice.server")
-# What may wait for a follower that does not keep up; it is started afresh when next needed.
-_MOST_WAITING_BYTES = 64 * 1024 * 1024
-# Packing them keeps everybody else waiting: few enough that nobody notices.
+# Bytes that may wait for a replica that does not keep up; then it ends, and another is started.
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+# Objects that are pickled at once: other threads wait meanwhile.
 _OBJECTS_AT_ONCE = 100
 _END_SECONDS = 5.0
-# Live sessions go first, also while it is being loaded.
+# Live sessions have precedence.
 _NICENESS = 5
-_PROGRAM = (
-    f"import os; os.nice({_NICENESS}); from pumice.server.whatif.follower import main; main()"
-)
-# A large cluster takes a while to be told.
-_STAND_SECONDS = 300.0
+_PROGRAM = f"import os; os.nice({_NICENESS}); from pumice.server.whatif.replica_process import main; main()"
+# How long a replica may take to apply the checkpoint of a large cluster.
+_CHECKPOINT_SECONDS = 300.0
 
 
-class FollowerLink:
-    """One follower process and the questions it was asked."""
+class ReplicaConnection:
+    """One replica process and the questions that it has not answered yet."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -41,20 +39,20 @@ class FollowerLink:
         self._reading: asyncio.Task[None] | None = None
         self._ids = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
-        # What came while the base is still being sent; None: it has been.
+        # Frames that wait while the checkpoint is being sent; None: it has been sent.
         self._backlog: deque[tuple[Any, ...]] | None = None
-        # Whether the base has been heard as well.
-        self._stands = False
+        # Whether the replica has applied the checkpoint.
+        self._is_complete = False
         self._ended = False
         self._used = asyncio.get_running_loop().time()
 
     @property
     def idle_seconds(self) -> float:
-        """For how long nobody has asked anything; nobody waits for an answer either."""
+        """Seconds since the last question was answered; 0 while one is open."""
         return 0.0 if self._asked else asyncio.get_running_loop().time() - self._used
 
     def touch(self) -> None:
-        """Somebody is about to ask."""
+        """Resets the idle time."""
         self._used = asyncio.get_running_loop().time()
 
     @property
@@ -63,11 +61,11 @@ class FollowerLink:
 
     @property
     def is_ready(self) -> bool:
-        """Knows its cluster, and answers at once."""
-        return self.is_alive and self._stands
+        """Has a complete copy of its cluster."""
+        return self.is_alive and self._is_complete
 
     async def start(self) -> None:
-        """A caller that goes away meanwhile does not lose the process: stop() knows of it."""
+        """Starts the process; a caller that is cancelled meanwhile leaves it to stop()."""
         if self._ended:
             raise errors.TrialLostError
         self._spawning = asyncio.create_task(self._spawn())
@@ -85,25 +83,25 @@ class FollowerLink:
         if self._ended:
             self._close_pipe()
 
-    def hold_back(self) -> None:
-        """Until the base has been sent, what follows it waits."""
+    def queue_frames(self) -> None:
+        """Queues frames until the checkpoint has been sent."""
         self._backlog = deque()
 
-    async def send_base(self, values: dict[str, Any], objects: list[Any]) -> None:
-        """All of it are values that never change, so they can be packed beside live sessions."""
-        self._write(await asyncio.to_thread(frames.pack, "base", values))
+    async def send_checkpoint(self, values: dict[str, Any], objects: list[Any]) -> None:
+        """Pickles on another thread: objects never change, so sessions may run meanwhile."""
+        self._write(await asyncio.to_thread(frames.pack, "begin", values))
         for start in range(0, len(objects), _OBJECTS_AT_ONCE):
             part = objects[start : start + _OBJECTS_AT_ONCE]
-            self._write(await asyncio.to_thread(frames.pack, "objects", part))
+            self._write(await asyncio.to_thread(frames.pack, "add_objects", part))
             await self._drain()
-        self._write(frames.pack("ready"))
+        self._write(frames.pack("complete"))
         backlog, self._backlog = self._backlog or deque(), None
         for frame in backlog:
-            self.tell(*frame)
-        await self._question(_STAND_SECONDS, frames.PING)
-        self._stands = True
+            self.send(*frame)
+        await self._question(_CHECKPOINT_SECONDS, frames.PING)
+        self._is_complete = True
 
-    def tell(self, *frame: Any) -> None:
+    def send(self, *frame: Any) -> None:
         if self._ended:
             return
         if self._backlog is not None:
@@ -117,8 +115,8 @@ class FollowerLink:
             return
         process.stdin.write(data)
         waiting = process.stdin.transport.get_write_buffer_size()
-        if self._backlog is None and waiting > _MOST_WAITING_BYTES:
-            log.warning("%s: its follower does not keep up and is ended", self._name)
+        if self._backlog is None and waiting > MAX_WAITING_BYTES:
+            log.warning("%s: its replica does not keep up and is ended", self._name)
             self.end()
 
     async def _drain(self) -> None:
@@ -129,26 +127,28 @@ class FollowerLink:
 
     # Questions.
 
-    async def ask(self, request: bytes, now_ns: int, seconds: float, memory_bytes: int) -> bytes:
+    async def schedule(
+        self, request: bytes, now_ns: int, seconds: float, memory_bytes: int
+    ) -> bytes:
         """The answer to a ScheduleRequest."""
         limits = (int(seconds) + 1, memory_bytes)
-        answer = await self._question(seconds, frames.ASK, request, now_ns, *limits)
+        answer = await self._question(seconds, frames.SCHEDULE, request, now_ns, *limits)
         assert isinstance(answer, bytes)
         return answer
 
-    async def see(self, subject: Subject, now_ns: int, seconds: float) -> Sight:
-        answer = await self._question(seconds, frames.SEE, subject, now_ns)
-        assert isinstance(answer, Sight)
+    async def gather_facts(self, subject: Subject, now_ns: int, seconds: float) -> Facts:
+        answer = await self._question(seconds, frames.GATHER_FACTS, subject, now_ns)
+        assert isinstance(answer, Facts)
         return answer
 
     async def _question(self, seconds: float, verb: str, *values: Any) -> Any:
-        """A caller that goes away, or time that runs out, ends the work."""
+        """Cancels the work when the caller is cancelled or the time is over."""
         if not self.is_alive:
             raise errors.TrialLostError
         id_ = next(self._ids)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[id_] = future
-        self.tell(verb, id_, *values)
+        self.send(verb, id_, *values)
         try:
             async with asyncio.timeout(seconds):
                 return await future
@@ -158,7 +158,7 @@ class FollowerLink:
             del self._asked[id_]
             self.touch()
             if not future.done() or future.cancelled():
-                self.tell(frames.CANCEL, id_)
+                self.send(frames.CANCEL, id_)
 
     async def _read(self) -> None:
         assert self._process is not None
@@ -170,7 +170,7 @@ class FollowerLink:
                 self._answered(*pickle.loads(await stdout.readexactly(length)))
         except (asyncio.IncompleteReadError, ConnectionError):
             if not self._ended:
-                log.warning("%s: its follower ended by itself", self._name)
+                log.warning("%s: its replica ended by itself", self._name)
         finally:
             self.end()
 
@@ -186,7 +186,7 @@ class FollowerLink:
     # The end.
 
     def end(self) -> None:
-        """Closes the pipe, at which the follower ends with all its trials."""
+        """Closes the pipe, which ends the process with all its trials."""
         if self._ended:
             return
         self._ended = True
@@ -200,7 +200,7 @@ class FollowerLink:
             self._process.stdin.close()
 
     async def stop(self) -> None:
-        """Returns when the process, also one that was just being started, is gone."""
+        """Ends the process, also one that is being started, and waits for its end."""
         self.end()
         if self._spawning is not None:
             await asyncio.gather(self._spawning, return_exceptions=True)

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import grpc
 import pytest
 
+from pumice.server.core_environment import ReplicaOptions
 from pumice.server.errors import TrialLostError
-from pumice.server.surroundings import FollowerOptions
-from pumice.server.whatif.followers import Followers
-from pumice.server.whatif.link import FollowerLink
+from pumice.server.whatif.replica_connection import ReplicaConnection
+from pumice.server.whatif.replica_pool import ReplicaPool
 from pumice.v1 import scheduling_service_pb2_grpc
 from tests.server.running import RunningCore, gang, node, queue, running_core
 from tests.server.trials import binds, inline, live, schedule
@@ -61,7 +61,7 @@ async def test_a_process_that_is_just_being_started_ends_as_well(
     steps: int, goes_away: bool
 ) -> None:
     """Whoever asked for it goes away, or the core stops meanwhile, at any moment of the start."""
-    started = Followers(FollowerOptions())
+    started = ReplicaPool(ReplicaOptions())
     asking = asyncio.create_task(started.inline())
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -69,7 +69,7 @@ async def test_a_process_that_is_just_being_started_ends_as_well(
         asking.cancel()
     await started.stop()
     (answer,) = await asyncio.gather(asking, return_exceptions=True)
-    assert isinstance(answer, (FollowerLink, TrialLostError, asyncio.CancelledError))
+    assert isinstance(answer, (ReplicaConnection, TrialLostError, asyncio.CancelledError))
     assert not followers()
     with pytest.raises(TrialLostError):
         await started.inline()
@@ -92,8 +92,8 @@ async def until(done: Callable[[], bool]) -> None:
 
 
 async def test_a_follower_that_nobody_uses_ends_and_comes_back(socket_folder: Any) -> None:
-    options = FollowerOptions(idle_ns=200_000_000)
-    async with running_core(socket_folder, followers=options) as core:
+    options = ReplicaOptions(idle_ns=200_000_000)
+    async with running_core(socket_folder, replicas=options) as core:
         await core.served([queue(), node("n1")])
         await schedule(core, live("r1"))
         await schedule(core, inline("r2", queue()))
@@ -104,8 +104,8 @@ async def test_a_follower_that_nobody_uses_ends_and_comes_back(socket_folder: An
 
 
 async def test_a_follower_can_be_there_at_once_and_stays(socket_folder: Any) -> None:
-    options = FollowerOptions(at_once=True, idle_ns=100_000_000)
-    async with running_core(socket_folder, followers=options) as core:
+    options = ReplicaOptions(at_start=True, idle_ns=100_000_000)
+    async with running_core(socket_folder, replicas=options) as core:
         await core.served([queue(), node("n1")])
         await until(lambda: bool(followers()))
         (pid,) = followers()
@@ -162,7 +162,7 @@ def children(parent: int) -> dict[int, bytes]:
 def followers(core: int = 0) -> list[int]:
     """The processes that a core, this one if none is named, started to follow clusters."""
     started = children(core or os.getpid())
-    return [pid for pid, command in started.items() if b"whatif.follower" in command]
+    return [pid for pid, command in started.items() if b"whatif.replica_process" in command]
 
 
 def is_alive(pid: int) -> bool:

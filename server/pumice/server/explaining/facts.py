@@ -1,4 +1,4 @@
-"""What an engine can say about one job or pod between two sessions."""
+"""Facts about one job or pod between two sessions, for its explanation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pumice.core.model.group import QueueState
 from pumice.core.model.reasons import Reason
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
-from pumice.server.board import View
-from pumice.server.explaining.ahead import place_those_ahead
-from pumice.server.explaining.limits import LimitsMet, limits_met
+from pumice.server.cluster_view import ClusterView
+from pumice.server.explaining.earlier_members import place_earlier_members
 from pumice.server.explaining.nearest import nearest_nodes, placement_of, too_large
+from pumice.server.explaining.reached_limits import ReachedLimits, reached_limits
 from pumice.server.queue_tree import why_no_tree
 from pumice.server.state import ClusterState
 from pumice.server.wire.groups import write_pod_group_status
@@ -25,14 +25,14 @@ from pumice.v1 import explanation_pb2, group_pb2
 
 _PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.RELEASING)
 # Of a job that was placed, so many pods are looked at.
-_MOST_PLACEMENTS = 3
+MAX_PLACEMENTS = 3
 _UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_MOST_NAMES = 5_000
+MAX_NAMES = 5_000
 
 
 @dataclass(slots=True)
-class Sight:
-    """All that was seen; plain values, to be read on any thread."""
+class Facts:
+    """Plain values, to be read on any thread."""
 
     session: int
     based_on_seq: int
@@ -41,53 +41,53 @@ class Sight:
     queue: str = ""
     phase: group_pb2.PodGroupPhase.ValueType = group_pb2.POD_GROUP_PHASE_UNSPECIFIED
     has_group: bool = False
-    # Where its queue does not exist: those that may have been meant.
+    # If its queue does not exist: queues with similar names.
     near_queues: list[str] = field(default_factory=list)
-    # None: there is no such queue, or nobody looked.
+    # None: there is no such queue, or it was not read.
     queue_state: QueueState | None = None
     min_available: int = 0
     counts: dict[TaskStatus, int] = field(default_factory=dict)
-    # From the book: why the last session held it back.
+    # From the history: why the last session held it back.
     reasons: tuple[Reason, ...] = ()
-    # The pod that was asked for, if there is one, and those that were placed.
+    # The pod in question, if it exists.
     pod: str = ""
     pod_uid: str = ""
     pod_status: TaskStatus | None = None
     pod_node: str = ""
     pod_is_ours: bool = True
-    # Of a pod that is not ours, where it is known.
+    # The scheduler of a pod that is not ours, if known.
     pod_scheduler: str = ""
     blocking: str = ""
     # A pending pod that is held by scheduling gates, and their names.
     gated: str = ""
     gates: tuple[str, ...] = ()
-    # Members of the gang that are imagined on their nodes before the blocking pod is looked at.
+    # Gang members that were placed in the trial before the blocking pod.
     ahead: int = 0
-    # They are too many for that: what is left for the blocking pod is not known.
-    is_crowded: bool = False
-    # What the job, and the blocking pod after those ahead, would run into.
-    limits: LimitsMet = field(default_factory=LimitsMet)
-    # None: nobody looked.
+    # The gang has too many members for that, so the nearest nodes are not known.
+    is_too_large_gang: bool = False
+    # Queue limits that the job and the blocking pod reach.
+    limits: ReachedLimits = field(default_factory=ReachedLimits)
+    # None: nodes were not read.
     node_count: int | None = None
-    # What is wrong with the tree of queues, if anything is.
+    # What is wrong with the tree of queues; empty: nothing.
     no_tree: str = ""
-    # What the blocking pod asks for more of than any node has.
+    # Resources of which the blocking pod asks for more than any node has.
     too_large: list[explanation_pb2.ResourceShortage] = field(default_factory=list)
     nearest: list[explanation_pb2.NearestNode] = field(default_factory=list)
     placements: list[explanation_pb2.Placement] = field(default_factory=list)
-    # By pod name, for finding the decision.
+    # Uids of placed pods by name, for finding their decisions.
     placed_uids: dict[str, str] = field(default_factory=dict)
     actions: tuple[str, ...] = ()
     plugins: frozenset[str] = frozenset()
-    # Names there are, when there is none like the one asked for.
+    # Names that exist, if the job or pod does not.
     names: list[str] = field(default_factory=list)
-    # Nobody could look at nodes.
+    # Nodes could not be read.
     without_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whom to look at."""
+    """The job or pod in question."""
 
     namespace: str
     name: str
@@ -97,9 +97,9 @@ class Subject:
     blocking: str = ""
     # Whether the last session held the job back at all.
     waits: bool = False
-    # Members of its gang that may be imagined on their nodes first: each takes its time.
-    most_ahead: int = 1_000
-    # Whether a session is known to have evicted the pod, which may be gone since.
+    # Gang members that may be placed in a trial first: each takes time.
+    max_earlier: int = 1_000
+    # Whether a session evicted the pod, which may be deleted since.
     evicted: bool = False
 
     @property
@@ -107,27 +107,27 @@ class Subject:
         return f"{self.namespace}/{self.name}"
 
 
-def see(state: ClusterState, subject: Subject, now_ns: int) -> Sight:
-    """In the owner's thread, or in the process that follows it."""
+def gather_facts(state: ClusterState, subject: Subject, now_ns: int) -> Facts:
+    """On the owner's thread or in a replica process."""
     engine = state.engine
     configuration = engine.configuration
-    sight = Sight(engine.session, state.applied_seq)
-    sight.actions = tuple(configuration.actions)
-    sight.plugins = frozenset(o.name for tier in configuration.tiers for o in tier)
-    task = _find_pod(engine, subject, sight) if subject.is_pod else None
+    facts = Facts(engine.session, state.applied_seq)
+    facts.actions = tuple(configuration.actions)
+    facts.plugins = frozenset(o.name for tier in configuration.tiers for o in tier)
+    task = _find_pod(engine, subject, facts) if subject.is_pod else None
     job = _find_job(engine, subject, task)
     if job is not None:
-        _see_job(engine, job, sight)
+        _add_job(engine, job, facts)
     if job is None and task is None:
-        sight.names = _names(engine, subject)
-        return sight
-    _look_closer(engine, subject, job, task, sight, now_ns)
-    return sight
+        facts.names = _names(engine, subject)
+        return facts
+    _add_session_facts(engine, subject, job, task, facts, now_ns)
+    return facts
 
 
-def glimpse(view: View, subject: Subject) -> Sight | None:
-    """What the board knows of a job or pod; None: of this one nothing can be said."""
-    sight = Sight(
+def facts_from_view(view: ClusterView, subject: Subject) -> Facts | None:
+    """Facts from a view; None: the view has nothing about this job or pod."""
+    facts = Facts(
         view.session,
         view.based_on_seq,
         actions=view.actions,
@@ -135,66 +135,66 @@ def glimpse(view: View, subject: Subject) -> Sight | None:
         without_nodes=True,
     )
     if subject.is_pod:
-        return sight if _glimpse_pod(view, subject, sight) else None
+        return facts if _add_pod_state(view, subject, facts) else None
     id_ = _find_id(view.jobs, subject)
     if id_ is None:
         return None
-    _glimpse_job(view, id_, sight)
-    sight.blocking = subject.blocking
-    return sight
+    _add_job_row(view, id_, facts)
+    facts.blocking = subject.blocking
+    return facts
 
 
-def _glimpse_job(view: View, id_: str, sight: Sight) -> None:
+def _add_job_row(view: ClusterView, id_: str, facts: Facts) -> None:
     row = view.jobs.get(id_)
-    sight.job = id_
+    facts.job = id_
     if row is None:
         return
-    sight.queue, sight.has_group = row.queue, True
-    sight.phase = write_pod_group_status(row.group.status).phase
-    sight.near_queues = _near_queues(row.queue, [queue.name for queue in view.queues])
+    facts.queue, facts.has_group = row.queue, True
+    facts.phase = write_pod_group_status(row.group.status).phase
+    facts.near_queues = _near_queues(row.queue, [queue.name for queue in view.queues])
     states = {queue.name: queue.state for queue in view.queues}
-    sight.queue_state = states.get(row.queue)
-    sight.min_available, sight.counts = row.min_available, dict(row.counts)
+    facts.queue_state = states.get(row.queue)
+    facts.min_available, facts.counts = row.min_available, dict(row.counts)
 
 
-def _glimpse_pod(view: View, subject: Subject, sight: Sight) -> bool:
-    """Whether there is anything to be said of the pod."""
+def _add_pod_state(view: ClusterView, subject: Subject, facts: Facts) -> bool:
+    """Adds what the view has about the pod; false: nothing."""
     pod = view.pods.find(subject.namespace, subject.name)
     if pod is None:
-        # One that was evicted may be gone; of any other the core may just have heard.
+        # An evicted pod may be deleted; any other may have arrived after the view.
         return subject.evicted
-    sight.pod = pod.name
+    facts.pod = pod.name
     if pod.status is None:
-        sight.pod_is_ours = False
+        facts.pod_is_ours = False
         return True
-    sight.pod_uid, sight.pod_status, sight.pod_node = pod.uid, pod.status, pod.node_name
+    facts.pod_uid, facts.pod_status, facts.pod_node = pod.uid, pod.status, pod.node_name
     if pod.job:
-        _glimpse_job(view, pod.job, sight)
+        _add_job_row(view, pod.job, facts)
     if pod.status is TaskStatus.PENDING:
-        sight.blocking = pod.name
+        facts.blocking = pod.name
         if pod.gates:
-            sight.gated, sight.gates = pod.name, pod.gates
+            facts.gated, facts.gates = pod.name, pod.gates
     elif pod.status in _PLACED:
-        sight.placed_uids = {pod.name: pod.uid}
+        facts.placed_uids = {pod.name: pod.uid}
         where = explanation_pb2.ScoredNode(node=pod.node_name)
-        sight.placements = [explanation_pb2.Placement(pod=pod.name, node=where)]
+        facts.placements = [explanation_pb2.Placement(pod=pod.name, node=where)]
     return True
 
 
-def _find_pod(engine: Engine, subject: Subject, sight: Sight) -> Task | None:
-    # By name first, and without a call each: a large cluster has a hundred thousand.
+def _find_pod(engine: Engine, subject: Subject, facts: Facts) -> Task | None:
+    # Compared by name first: a large cluster has a hundred thousand pods.
     named = [t for t in engine.cache.tasks.values() if t.pod.name == subject.name]
     found = [task for task in named if task.key == subject.key]
     if found:
         # Of two pods of one name the newer one.
         task = max(found, key=lambda each: each.order_key)
-        sight.pod, sight.pod_uid = task.name, task.uid
-        sight.pod_status, sight.pod_node = task.status, task.node_name
+        facts.pod, facts.pod_uid = task.name, task.uid
+        facts.pod_status, facts.pod_node = task.status, task.node_name
         return task
     foreign = next((p for p in engine.cache.foreign.values() if p.key == subject.key), None)
     if foreign is not None:
-        sight.pod, sight.pod_is_ours = subject.name, False
-        sight.pod_scheduler = foreign.spec.scheduler_name
+        facts.pod, facts.pod_is_ours = subject.name, False
+        facts.pod_scheduler = foreign.spec.scheduler_name
     return None
 
 
@@ -215,16 +215,16 @@ def _find_id(jobs: Collection[str], subject: Subject) -> str | None:
     return max(made) if made else None
 
 
-def _see_job(engine: Engine, job: Job, sight: Sight) -> None:
-    sight.job, sight.queue = job.id, job.queue
+def _add_job(engine: Engine, job: Job, facts: Facts) -> None:
+    facts.job, facts.queue = job.id, job.queue
     queue = engine.cache.session_queues().get(job.queue)
-    sight.queue_state = None if queue is None else queue.state
-    sight.has_group = job.group is not None
-    sight.near_queues = _near_queues(job.queue, engine.cache.session_queues())
-    sight.min_available = job.min_available
+    facts.queue_state = None if queue is None else queue.state
+    facts.has_group = job.group is not None
+    facts.near_queues = _near_queues(job.queue, engine.cache.session_queues())
+    facts.min_available = job.min_available
     if job.group is not None:
-        sight.phase = write_pod_group_status(job.group.status).phase
-    sight.counts = {s: len(tasks) for s, tasks in job.index.by_status.items() if tasks}
+        facts.phase = write_pod_group_status(job.group.status).phase
+    facts.counts = {s: len(tasks) for s, tasks in job.index.by_status.items() if tasks}
 
 
 def _near_queues(name: str, there: Collection[str]) -> list[str]:
@@ -244,64 +244,64 @@ def _names(engine: Engine, subject: Subject) -> list[str]:
         there = sorted({key.partition("/")[0] for key in names})
         near = get_close_matches(subject.namespace, there, n=1, cutoff=0.5)
         found = [key for key in names if near and key.startswith(f"{near[0]}/")]
-    return found[:_MOST_NAMES]
+    return found[:MAX_NAMES]
 
 
-# A closer look needs the plugins.
+# Facts that need the plugins.
 
 
-def _look_closer(
+def _add_session_facts(
     engine: Engine,
     subject: Subject,
     job: Job | None,
     task: Task | None,
-    sight: Sight,
+    facts: Facts,
     now_ns: int,
 ) -> None:
     waiting = _blocking(job, task, subject)
-    _see_gates(job, task, sight)
-    if waiting is not None or sight.gated:
-        sight.blocking = waiting.name if waiting is not None else sight.gated
-    sight.node_count = len(engine.cache.table)
+    _add_gates(job, task, facts)
+    if waiting is not None or facts.gated:
+        facts.blocking = waiting.name if waiting is not None else facts.gated
+    facts.node_count = len(engine.cache.table)
     placed: list[Task] = []
     if task is not None:
         placed = [task] if task.status in _PLACED else []
     elif job is not None and waiting is None:
-        placed = [t for s in _PLACED for t in job.index.in_order(s)][:_MOST_PLACEMENTS]
-    sight.placed_uids = {each.name: each.uid for each in placed}
+        placed = [t for s in _PLACED for t in job.index.in_order(s)][:MAX_PLACEMENTS]
+    facts.placed_uids = {each.name: each.uid for each in placed}
     queued = job if job is not None and job.group is not None else None
     asks = waiting is not None or placed or (queued is not None and queued.is_pending)
     if not asks or not len(engine.cache.table):
         return
 
-    def look(session: Session) -> None:
+    def read(session: Session) -> None:
         known = queued if queued is not None and queued.queue in session.queues else None
         if waiting is not None and not waiting.gated:
             if known is not None:
-                ahead = place_those_ahead(session, known, waiting, subject.most_ahead)
-                sight.ahead, sight.is_crowded = ahead or 0, ahead is None
-            sight.too_large = too_large(session, waiting)
-            if not sight.is_crowded:
-                sight.nearest = nearest_nodes(session, waiting, subject.nodes)
+                ahead = place_earlier_members(session, known, waiting, subject.max_earlier)
+                facts.ahead, facts.is_too_large_gang = ahead or 0, ahead is None
+            facts.too_large = too_large(session, waiting)
+            if not facts.is_too_large_gang:
+                facts.nearest = nearest_nodes(session, waiting, subject.nodes)
         if known is not None:
-            sight.limits = limits_met(session.accounts, known, waiting)
-            sight.no_tree = why_no_tree(session, known.queue)
-        sight.placements = [placement_of(session, each, subject.nodes) for each in placed]
+            facts.limits = reached_limits(session.accounts, known, waiting)
+            facts.no_tree = why_no_tree(session, known.queue)
+        facts.placements = [placement_of(session, each, subject.nodes) for each in placed]
 
-    engine.look(look, now_ns)
+    engine.look(read, now_ns)
 
 
-def _see_gates(job: Job | None, task: Task | None, sight: Sight) -> None:
-    """The pod asked for, if it is the one behind a gate; else the first of the job."""
+def _add_gates(job: Job | None, task: Task | None, facts: Facts) -> None:
+    """The pod in question if it has a gate, else the first gated pod of the job."""
     pending: Iterable[Task] = job.index.in_order(TaskStatus.PENDING) if job is not None else ()
     held = [each for each in pending if each.gated and not each.only_volcano_gate]
     chosen = task if task in held else next(iter(held), None)
     if chosen is not None:
-        sight.gated, sight.gates = chosen.name, chosen.class_.spec.scheduling_gates
+        facts.gated, facts.gates = chosen.name, chosen.class_.spec.scheduling_gates
 
 
 def _blocking(job: Job | None, task: Task | None, subject: Subject) -> Task | None:
-    """The pod that holds the job back; the one asked for, if it waits itself."""
+    """The pod that blocks the job; the pod in question, if it is pending."""
     if task is not None and task.status is TaskStatus.PENDING:
         return task
     if job is None or task is not None or not subject.waits:

@@ -2,7 +2,7 @@
 
 from google.protobuf.duration_pb2 import Duration
 
-from pumice.server.pacing import QUIET_NS, Pacer
+from pumice.server.session_timer import QUIET_NS, SessionTimer
 from pumice.v1 import cluster_service_pb2, decision_pb2, group_pb2, pod_pb2
 from tests.server.running import (
     RunningCore,
@@ -25,23 +25,23 @@ async def barrier(adapter: ScriptedAdapter) -> None:
 
 
 def test_a_session_is_due_a_period_after_the_last_one() -> None:
-    pacer = Pacer()
-    assert pacer.due_ns(10, eager=True) == 0
-    pacer.ran(100)
-    assert pacer.due_ns(10, eager=True) == 110
+    timer = SessionTimer()
+    assert timer.due_ns(10, eager=True) == 0
+    timer.ran(100)
+    assert timer.due_ns(10, eager=True) == 110
 
 
 def test_a_change_brings_it_forward_until_it_is_quiet() -> None:
-    pacer = Pacer()
-    pacer.ran(0)
+    timer = SessionTimer()
+    timer.ran(0)
     period = 20 * QUIET_NS
-    pacer.stirred(5)
-    pacer.stirred(7)
-    assert pacer.due_ns(period, eager=True) == 7 + QUIET_NS
-    assert pacer.due_ns(period, eager=False) == period
+    timer.changed(5)
+    timer.changed(7)
+    assert timer.due_ns(period, eager=True) == 7 + QUIET_NS
+    assert timer.due_ns(period, eager=False) == period
     # Unrest that never ends cannot put it off beyond the period.
-    pacer.stirred(period)
-    assert pacer.due_ns(period, eager=True) == period
+    timer.changed(period)
+    assert timer.due_ns(period, eager=True) == period
 
 
 async def test_a_pod_that_comes_wakes_the_core_early(core: RunningCore) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pumice.core.configuration import FLAG_DEFAULTS
-from pumice.server.meanings import ACTIONS, FLAGS, PLUGINS, argument_meaning
+from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS, argument_meaning
 from pumice.server.plain_yaml import Path, parse
 from pumice.v1 import inspection_service_pb2
 

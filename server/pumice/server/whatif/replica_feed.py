@@ -1,0 +1,126 @@
+"""Feeds a replica: all that its cluster receives and decides, sent to its process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pumice.core.decisions import (
+    Bind,
+    PodGroupStatusChanged,
+    QueueStatusChanged,
+    SessionResult,
+)
+from pumice.core.deltas import ClusterObject
+from pumice.server.served import ServedCluster
+from pumice.server.state import ClusterState
+from pumice.server.whatif.replica_connection import ReplicaConnection
+from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
+
+_RESUMES = cluster_service_pb2.WELCOME_MODE_RESUME
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaCheckpoint:
+    """A cluster between two sessions: the state that a replica starts with."""
+
+    values: dict[str, Any]
+    objects: list[ClusterObject]
+
+
+class ReplicaFeed:
+    """An observer of a cluster; it is called on the owner's thread and sends on the loop."""
+
+    def __init__(self, connection: ReplicaConnection, loop: asyncio.AbstractEventLoop) -> None:
+        self._connection = connection
+        self._loop = loop
+
+    def _send(self, *frame: Any) -> None:
+        # The loop may be closed already when the process ends.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._connection.send, *frame)
+
+    def _end(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._connection.end)
+
+    def on_connection(
+        self,
+        hello: cluster_service_pb2.Hello,
+        welcome: cluster_service_pb2.Welcome | None,
+        now_ns: int,
+    ) -> None:
+        if welcome is not None and welcome.mode == _RESUMES:
+            held = frozenset(hello.held_decision_ids)
+            self._send("on_connection", tuple(hello.capabilities), held)
+
+    def on_snapshot_begin(self, first_seq: int, kinds: Sequence[int], now_ns: int) -> None:
+        if kinds:
+            self._send("on_snapshot_begin", frozenset(kinds))
+        else:
+            # The next question starts a replica of the new snapshot.
+            self._end()
+
+    def on_batch(
+        self,
+        batch: delta_pb2.DeltaBatch,
+        rejected: Sequence[object_pb2.RejectedObject],
+        now_ns: int,
+    ) -> None:
+        def send() -> None:
+            self._connection.send("on_batch", batch.SerializeToString(), now_ns)
+
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(send)
+
+    def on_configuration(
+        self, result: cluster_service_pb2.ConfigurationResult, now_ns: int
+    ) -> None:
+        """The replica reads the configuration from the batch."""
+
+    def on_snapshot_end(
+        self, seq: int, rejected: Sequence[object_pb2.RejectedObject], now_ns: int
+    ) -> None:
+        self._send("on_snapshot_end", seq, now_ns)
+
+    def on_skipped_session(self, now_ns: int) -> None:
+        self._send("on_skipped_session", now_ns)
+
+    def on_session(
+        self,
+        state: ClusterState,
+        result: SessionResult,
+        responses: Sequence[cluster_service_pb2.ConnectResponse],
+        duration_ns: int,
+    ) -> None:
+        orders = [(d.id, d.uid, isinstance(d, Bind), d.node) for d in result.decisions]
+        statuses = [
+            change
+            for change in result.statuses
+            if isinstance(change, PodGroupStatusChanged | QueueStatusChanged)
+        ]
+        volumes = any(isinstance(d, Bind) and d.volumes for d in result.decisions)
+        ledger = state.engine.cache.ledger.memory() if volumes else None
+        self._send("on_session", result.session, result.now_ns, orders, statuses, ledger)
+
+
+def start_feed(served: ServedCluster, feed: ReplicaFeed) -> ReplicaCheckpoint | None:
+    """On the owner's thread: returns the cluster as it is now and feeds the replica from now on.
+
+    None while a snapshot is being received.
+    """
+    if not served.is_settled or served.state.effective is None:
+        return None
+    with served.views.while_busy(served.state):
+        checkpoint = served.state.engine.checkpoint()
+    served.observers.add(feed)
+    values = {
+        "configuration": served.state.effective.message.SerializeToString(),
+        "capabilities": tuple(served.state.capabilities),
+        "seq": served.state.applied_seq,
+        "checkpoint": replace(checkpoint, objects=(), told=()),
+    }
+    return ReplicaCheckpoint(values, list(checkpoint.objects))

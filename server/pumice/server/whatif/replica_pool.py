@@ -1,0 +1,200 @@
+"""The replica processes of a core: one for every cluster that is asked about, one for inline requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from pumice.server import errors
+from pumice.server.clusters import Cluster
+from pumice.server.core_environment import ReplicaOptions
+from pumice.server.whatif.replica_connection import ReplicaConnection
+from pumice.server.whatif.replica_feed import ReplicaCheckpoint, ReplicaFeed, start_feed
+
+log = logging.getLogger("pumice.server")
+_INLINE = "inline requests"
+_SECOND_NS = 1_000_000_000
+# How often in its idle time a replica is checked for use.
+_CHECKS_WHILE_IDLE = 4
+
+
+class _ClusterReplica:
+    """The replica of one cluster: its process and its feed."""
+
+    def __init__(self, cluster: Cluster, connection: ReplicaConnection, feed: ReplicaFeed) -> None:
+        self.cluster = cluster
+        self.connection = connection
+        self.feed = feed
+
+    @property
+    def is_current(self) -> bool:
+        return self.connection.is_alive and self.feed in self.cluster.served.observers
+
+
+class ReplicaPool:
+    """Starts replicas when they are first needed, or with their clusters, and ends idle ones."""
+
+    def __init__(self, options: ReplicaOptions) -> None:
+        self._options = options
+        self._reaping: asyncio.Task[None] | None = None
+        self._inline: ReplicaConnection | None = None
+        self._by_cluster: dict[str, _ClusterReplica] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        # Connections that have not been told to stop.
+        self._connections: set[ReplicaConnection] = set()
+        self._stopping: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._starting: dict[str, asyncio.Task[None]] = {}
+
+    async def inline(self) -> ReplicaConnection:
+        """The process for requests that contain all their objects."""
+        async with self._locks.setdefault("", asyncio.Lock()):
+            if self._inline is None or not self._inline.is_alive:
+                if self._inline is not None:
+                    self._stop_connection(self._inline)
+                self._inline = await self._start_inline()
+                self._reap_idle()
+            self._inline.touch()
+            return self._inline
+
+    async def _start_inline(self) -> ReplicaConnection:
+        connection = self._new_connection(_INLINE)
+        try:
+            await connection.start()
+        except BaseException:
+            self._stop_connection(connection)
+            raise
+        return connection
+
+    async def of(self, cluster: Cluster) -> ReplicaConnection:
+        """The replica of a cluster, started if there is none; it has applied all ops so far."""
+        async with self._locks.setdefault(cluster.name, asyncio.Lock()):
+            known = self._by_cluster.get(cluster.name)
+            if known is not None and known.cluster is cluster and known.is_current:
+                known.connection.touch()
+                return known.connection
+            if known is not None:
+                self._drop(known)
+            return await self._start(cluster)
+
+    def after_session(self, cluster: Cluster) -> None:
+        """Starts the replica of a cluster if replicas start with their clusters."""
+        if self._options.at_start:
+            self.ready(cluster)
+
+    def ready(self, cluster: Cluster) -> ReplicaConnection | None:
+        """The replica of a cluster if it can answer now; None: it is being started."""
+        known = self._by_cluster.get(cluster.name)
+        if known is not None and known.cluster is cluster and known.is_current:
+            known.connection.touch()
+            return known.connection if known.connection.is_ready else None
+        if cluster.name not in self._starting and not self._closed:
+            task = asyncio.get_running_loop().create_task(self._prepare(cluster))
+            self._starting[cluster.name] = task
+        return None
+
+    async def _prepare(self, cluster: Cluster) -> None:
+        try:
+            await self.of(cluster)
+        except Exception as error:
+            log.debug("%s: no replica: %s", cluster.name, error)
+        finally:
+            self._starting.pop(cluster.name, None)
+
+    async def _start(self, cluster: Cluster) -> ReplicaConnection:
+        loop = asyncio.get_running_loop()
+        connection = self._new_connection(cluster.name)
+        replica = _ClusterReplica(cluster, connection, ReplicaFeed(connection, loop))
+        connection.queue_frames()
+        try:
+            checkpoint, _ = await asyncio.gather(_checkpoint(replica), _start_early(replica))
+            self._by_cluster[cluster.name] = replica
+            if not connection.is_alive:
+                await connection.start()
+            await connection.send_checkpoint(checkpoint.values, checkpoint.objects)
+        except BaseException:
+            self._drop(replica)
+            raise
+        self._reap_idle()
+        return connection
+
+    # Idle replicas.
+
+    def _reap_idle(self) -> None:
+        if self._options.idle_ns and (self._reaping is None or self._reaping.done()):
+            self._reaping = asyncio.get_running_loop().create_task(self._reap())
+
+    async def _reap(self) -> None:
+        """Runs while there are replicas."""
+        idle_seconds = self._options.idle_ns / _SECOND_NS
+        while self._inline is not None or self._by_cluster:
+            await asyncio.sleep(idle_seconds / _CHECKS_WHILE_IDLE)
+            for replica in list(self._by_cluster.values()):
+                connection = replica.connection
+                unused = connection.is_ready and connection.idle_seconds > idle_seconds
+                if unused and not self._options.at_start:
+                    log.info("%s: its replica is idle and ends", replica.cluster.name)
+                    self._drop(replica)
+            if self._inline is not None and self._inline.idle_seconds > idle_seconds:
+                self._stop_connection(self._inline)
+                self._inline = None
+
+    def forget(self, cluster: Cluster) -> None:
+        """Ends the replica of a cluster that the core forgets."""
+        replica = self._by_cluster.get(cluster.name)
+        if replica is not None and replica.cluster is cluster:
+            self._drop(replica)
+        lock = self._locks.get(cluster.name)
+        if lock is not None and not lock.locked():
+            del self._locks[cluster.name]
+
+    def _drop(self, replica: _ClusterReplica) -> None:
+        observers, feed = replica.cluster.served.observers, replica.feed
+        replica.cluster.owner.post(lambda: observers.remove(feed))
+        if self._by_cluster.get(replica.cluster.name) is replica:
+            del self._by_cluster[replica.cluster.name]
+        self._stop_connection(replica.connection)
+
+    def _new_connection(self, name: str) -> ReplicaConnection:
+        if self._closed:
+            raise errors.TrialLostError
+        connection = ReplicaConnection(name)
+        self._connections.add(connection)
+        return connection
+
+    def _stop_connection(self, connection: ReplicaConnection) -> None:
+        """Stops a connection, once."""
+        if connection not in self._connections:
+            return
+        self._connections.remove(connection)
+        task = asyncio.get_running_loop().create_task(connection.stop())
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+
+    async def stop(self) -> None:
+        """Returns when no process is left, also none that a request is just starting."""
+        self._closed = True
+        ending = [*self._starting.values(), *([self._reaping] if self._reaping else [])]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        for replica in list(self._by_cluster.values()):
+            self._drop(replica)
+        for connection in list(self._connections):
+            self._stop_connection(connection)
+        await asyncio.gather(*self._stopping, return_exceptions=True)
+
+
+async def _checkpoint(replica: _ClusterReplica) -> ReplicaCheckpoint:
+    """Taken by the owner, between two sessions."""
+    cluster, feed = replica.cluster, replica.feed
+    checkpoint = await cluster.owner.ask(lambda served: start_feed(served, feed))
+    if checkpoint is None:
+        raise errors.NotReadyError(cluster.name)
+    return checkpoint
+
+
+async def _start_early(replica: _ClusterReplica) -> None:
+    """Starts the process while a session keeps the owner busy, if a checkpoint can be expected."""
+    if replica.cluster.served.complete:
+        await replica.connection.start()

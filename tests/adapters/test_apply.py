@@ -5,15 +5,15 @@ import random
 from collections.abc import Awaitable, Callable
 
 from pumice.adapters.runtime.apply import ApplyPool, shown_code
-from pumice.adapters.runtime.attempt import Hands
 from pumice.adapters.runtime.buffer import HeldGroup
+from pumice.adapters.runtime.call_limiter import CallLimiter
 from pumice.adapters.runtime.clock import Backoff
+from pumice.adapters.runtime.executor import DecisionExecutor
 from pumice.adapters.runtime.ledger import Ledger, Order
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.resync import ResyncQueue
-from pumice.adapters.runtime.slots import CallSlots
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 from pumice.v1.decision_pb2 import Decision, Outcome
 from pumice.v1.object_pb2 import ClusterObject
@@ -30,9 +30,9 @@ class Silent:
     def revision_of(self, kind: KindNumber, uid: str) -> int:
         return 0
 
-    def tell_afresh(self, cluster_object: ClusterObject) -> None: ...
+    def update(self, cluster_object: ClusterObject) -> None: ...
 
-    def tell_gone(self, kind: KindNumber, uid: str) -> None: ...
+    def delete(self, kind: KindNumber, uid: str) -> None: ...
 
 
 class Bench:
@@ -56,10 +56,10 @@ class Bench:
         )
         rng = random.Random(1)
         self.resync = ResyncQueue(self.world, Silent(), Backoff(), self.clock, rng, self.metrics)
-        hands = Hands(
+        hands = DecisionExecutor(
             self.world,
             self.ledger,
-            CallSlots(in_flight),
+            CallLimiter(in_flight),
             options.call_timeout_seconds,
             self.clock,
             self.metrics,

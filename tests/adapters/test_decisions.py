@@ -55,7 +55,7 @@ async def test_a_gang_in_several_messages_is_applied_when_it_is_whole(stage: Sta
     await stream.until(
         lambda: all(stream.model.objects[key][1].pod.node_name == "n1" for key in pods)
     )
-    await until(lambda: adapter.is_settled)
+    await until(lambda: adapter.is_idle)
 
 
 async def test_a_stream_cut_inside_a_gang_leaves_nothing_of_it(stage: Stage) -> None:
@@ -117,7 +117,7 @@ async def test_a_status_write_between_decision_and_bind_refuses_nothing(stage: S
 async def test_a_decision_that_comes_twice_is_made_once(stage: Stage) -> None:
     adapter, stream = await begin(stage)
     stream.stream.decide([bind("a"), bind("a")])
-    await until(lambda: stage.world.called("bind") == ["a"] and adapter.is_settled)
+    await until(lambda: stage.world.called("bind") == ["a"] and adapter.is_idle)
     stream.stream.decide([bind("a")])
     stream.stream.decide([bind("b")])
     await stream.until(lambda: len(stream.model.outcomes) == 2)
@@ -153,7 +153,7 @@ async def test_decisions_go_on_while_the_stream_is_away_and_are_held(stage: Stag
     resumed = serve(again, CoreModel(stream.model.applied_seq), resume=True)
     await resumed.until(lambda: len(resumed.model.outcomes) == 3)
     assert codes(resumed) == {f"d-{name}": ["applied"] for name in NAMES}
-    await until(lambda: adapter.is_settled)
+    await until(lambda: adapter.is_idle)
 
 
 async def test_before_a_snapshot_queued_decisions_are_dropped_and_calls_finished(

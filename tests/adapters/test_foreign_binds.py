@@ -104,7 +104,7 @@ async def test_an_adapter_refuses_to_start_beside_another_scheduler(stage: Stage
     stage.world.store.put(ours("p"))
     adapter = stage.adapter(scheduler_names=NAMES, other_scheduler_check_seconds=2.6)
     run = stage.start(adapter)
-    await until(adapter._teller.synced.is_set)
+    await until(adapter._handler.synced.is_set)
     stage.world.place("uid-first", "n1")
     await asyncio.sleep(2.2)
     stage.world.place("uid-p", "n1")

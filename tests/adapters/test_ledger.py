@@ -72,7 +72,7 @@ def test_a_duplicate_of_what_is_held_or_settled_is_nothing() -> None:
     book = ledger()
     book.take([], [bind("a")])
     assert book.take([], [bind("a")]) == []
-    book.settle(["d-a"])
+    book.close(["d-a"])
     assert book.held_ids() == []
     assert book.take([], [bind("a")]) == []
     assert book.duplicates == 2

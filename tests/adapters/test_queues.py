@@ -4,8 +4,8 @@ import asyncio
 import random
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
-from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.clock import Backoff, end_tasks
+from pumice.adapters.runtime.job_cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.resync import ResyncQueue, pod_identity
@@ -27,10 +27,10 @@ class Ear:
     def revision_of(self, kind: KindNumber, uid: str) -> int:
         return self.revisions.pop(0) if self.revisions else 1
 
-    def tell_afresh(self, cluster_object: ClusterObject) -> None:
+    def update(self, cluster_object: ClusterObject) -> None:
         self.heard.append(f"seen {cluster_object.pod.uid}")
 
-    def tell_gone(self, kind: KindNumber, uid: str) -> None:
+    def delete(self, kind: KindNumber, uid: str) -> None:
         self.heard.append(f"gone {uid}")
 
 

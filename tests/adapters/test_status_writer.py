@@ -7,10 +7,10 @@ import random
 import pytest
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.call_limiter import CallLimiter, CallPriority
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
-from pumice.adapters.runtime.slots import CallSlots, Rank
-from pumice.adapters.runtime.status import StatusWriter
+from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 from pumice.v1.cluster_service_pb2 import StatusBatch
 from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
@@ -30,7 +30,7 @@ from tests.adapters.fake_world import FakeWorld, group, pod
 class Bench:
     def __init__(self, slots: int = 4) -> None:
         self.world, self.clock, self.buffer = FakeWorld(), FakeClock(), ResumeBuffer()
-        self.slots = CallSlots(slots)
+        self.slots = CallLimiter(slots)
         self.metrics = Metrics()
         self.writer = StatusWriter(
             self.world,
@@ -171,7 +171,7 @@ async def test_binds_go_before_statuses_and_statuses_before_events() -> None:
     order: list[str] = []
 
     async def bind(name: str) -> None:
-        async with bench.slots.hold(Rank.APPLY):
+        async with bench.slots.hold(CallPriority.APPLY):
             order.append(name)
             await asyncio.sleep(0)
 
@@ -187,20 +187,20 @@ async def test_binds_go_before_statuses_and_statuses_before_events() -> None:
 
 
 async def test_a_slot_given_to_one_who_left_goes_to_the_next() -> None:
-    slots = CallSlots(1)
+    slots = CallLimiter(1)
     reached: list[str] = []
 
     async def hold(name: str) -> None:
-        async with slots.hold(Rank.STATUS):
+        async with slots.hold(CallPriority.STATUS):
             reached.append(name)
 
-    async with slots.hold(Rank.APPLY):
+    async with slots.hold(CallPriority.APPLY):
         leaver, stayer = (asyncio.create_task(hold(name)) for name in ("leaver", "stayer"))
         await settle()
         leaver.cancel()
     await stayer
     assert reached == ["stayer"]
-    async with slots.hold(Rank.EVENT):
+    async with slots.hold(CallPriority.EVENT):
         pass
 
 

@@ -63,7 +63,7 @@ async def test_a_broken_stream_is_resumed_with_what_was_not_acknowledged(stage: 
     stage.start(adapter)
     first = serve(await stage.core.accept())
     await first.snapshot_done()
-    await until(lambda: adapter.is_settled)
+    await until(lambda: adapter.is_idle)
     acknowledged = first.model.applied_seq
     first.acks = False
     stage.world.store.put(pod("b"))

@@ -104,7 +104,7 @@ class Stage:
 
     async def agrees_with(self, runtime: AdapterRuntime) -> bool:
         """Whether core and adapter hold the same, when nothing is under way."""
-        await until(lambda: runtime.is_settled, "the adapter has nothing left to do")
+        await until(lambda: runtime.is_idle, "the adapter has nothing left to do")
         return await self.core.digests() == runtime._outbox.digests()
 
     async def __aenter__(self) -> "Stage":

@@ -212,8 +212,8 @@ class Run:
     async def rest(self) -> None:
         """Until nobody has anything to do: the core finds that no session is needed."""
         writes = -1
-        while writes != self.cluster.writes or not self.runtime.is_settled:
-            await until(lambda: self.runtime.is_served and self.runtime.is_settled, "it is settled")
+        while writes != self.cluster.writes or not self.runtime.is_idle:
+            await until(lambda: self.runtime.is_served and self.runtime.is_idle, "it is settled")
             writes = self.cluster.writes
             await self._until_skipped(self._skipped + 3)
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pumice.adapters.runtime.endings import BY_REASON, Next, ending_of_goaway
+from pumice.adapters.runtime.stream_end import BY_REASON, NextStep, end_of_goaway
 from pumice.server.digests import KindSums, hash64
 from pumice.server.limits import Limits
 from pumice.server.responses import MAX_WARNINGS
@@ -18,11 +18,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text()
 # The first reason of a question; reasons below can end a stream.
 FIRST_OF_QUESTIONS = ErrorReason.ERROR_REASON_CLUSTER_UNKNOWN
 STEPS = {
-    Next.AGAIN: "connect again",
-    Next.NEW_INCARNATION: "new incarnation",
-    Next.NEW_EPOCH: "higher epoch: win the lease again, with a new incarnation",
-    Next.STOP_REFUSED: "stop",
-    Next.STOP_REPLACED: "stop: another process uses the same `adapter_id`",
+    NextStep.AGAIN: "connect again",
+    NextStep.NEW_INCARNATION: "new incarnation",
+    NextStep.NEW_EPOCH: "higher epoch: win the lease again, with a new incarnation",
+    NextStep.STOP_REFUSED: "stop",
+    NextStep.STOP_REPLACED: "stop: another process uses the same `adapter_id`",
 }
 
 
@@ -58,8 +58,8 @@ def test_every_goaway_has_a_next_step() -> None:
     assert set(shown) == {*GoAwayReason.keys()[1:], "any other"}
     for name, step in shown.items():
         number = 99 if name == "any other" else GoAwayReason.Value(name)
-        meant = ending_of_goaway(GoAway(reason=number)).next  # type: ignore[arg-type]
-        words = {Next.NEW_EPOCH: "win the lease again", Next.AGAIN: "connect again"}
+        meant = end_of_goaway(GoAway(reason=number)).next  # type: ignore[arg-type]
+        words = {NextStep.NEW_EPOCH: "win the lease again", NextStep.AGAIN: "connect again"}
         assert step.startswith(words.get(meant, STEPS[meant]))
 
 

@@ -1,7 +1,7 @@
-"""The apply pool: carries out decisions, a bounded number at once, gang after gang.
+"""The apply pool: applies decisions, a bounded number at a time, gang after gang.
 
-The pool decides nothing. It repeats, a bounded number of times, a call that may help to repeat, and
-reports an outcome for every decision.
+The pool decides nothing. It retries calls that may succeed later, a bounded number of times, and
+reports one outcome for every decision.
 """
 
 import asyncio
@@ -10,14 +10,14 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from pumice.adapters.runtime.attempt import GangState, Hands, Work
+from pumice.adapters.runtime.bind_events import event_of
 from pumice.adapters.runtime.clock import Clock, end_tasks, within
+from pumice.adapters.runtime.executor import DecisionExecutor, GangState, Work
 from pumice.adapters.runtime.ledger import Ledger, Order, Refusal
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.outcomes import Verdict, gave_up, target
 from pumice.adapters.runtime.resync import ResyncQueue, pod_identity
-from pumice.adapters.runtime.tidings import event_of
 from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_APPLIED,
     OUTCOME_CODE_FAILED,
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class ApplyPool:
-    """Applies orders in the order of their arrival, several at a time."""
+    """Applies orders in the order of arrival, several at a time."""
 
     def __init__(
         self,
-        hands: Hands,
+        executor: DecisionExecutor,
         ledger: Ledger,
         resync: ResyncQueue,
         report: Callable[[Outcome], None],
@@ -45,11 +45,11 @@ class ApplyPool:
         metrics: Metrics,
     ) -> None:
         self.apply_timeout_seconds = options.apply_timeout_seconds
-        self._hands, self._ledger, self._resync = hands, ledger, resync
+        self._executor, self._ledger, self._resync = executor, ledger, resync
         self._report, self._options = report, options
         self._clock, self._rng, self._metrics = clock, rng, metrics
         self._queue: deque[Work] = deque()
-        # Decisions that waited after a failed call; they were first before and are so again.
+        # Decisions to retry, ahead of those that have not been tried.
         self._again: deque[Work] = deque()
         self._active: dict[asyncio.Task[None], Work] = {}
         self._waits: dict[asyncio.Task[None], Work] = {}
@@ -111,7 +111,7 @@ class ApplyPool:
                 continue
             work.dropped = True
             if not work.is_calling:
-                # Still waiting for a slot.
+                # Its call has not begun.
                 task.cancel()
                 dropped.append(work)
         self._drop(dropped)
@@ -158,8 +158,8 @@ class ApplyPool:
             self._idle.set()
 
     def _start_calls(self) -> None:
-        # Twice as many as slots: while decisions wait, one of them always waits for a slot too, so
-        # that no status write slips in between.
+        # Twice the limit of calls: while decisions are queued, one of them always waits for its
+        # call too, so that no status write goes first.
         width = 2 * self._options.calls_in_flight
         while (self._again or self._queue) and len(self._active) < width:
             work = self._again.popleft() if self._again else self._queue.popleft()
@@ -175,13 +175,13 @@ class ApplyPool:
 
     async def _try_once(self, work: Work) -> None:
         try:
-            verdict = await self._hands.attempt(work)
+            verdict = await self._executor.attempt(work)
         except Exception as error:
             log.exception("%s of %s", work.verb, work.name)
             verdict = Verdict(OUTCOME_CODE_FAILED, f"{type(error).__name__}: {error}")
         work.is_calling = False
         if verdict.is_final:
-            self._settle(work, verdict)
+            self._finish(work, verdict)
         elif work.dropped:
             self._drop([work])
         else:
@@ -191,7 +191,7 @@ class ApplyPool:
         delay = max(work.retry_after, self._options.apply_backoff.delay(work.tries, self._rng))
         ends = self._clock.now() + delay - work.started
         if work.tries >= self._options.apply_tries or ends > self.apply_timeout_seconds:
-            self._settle(work, gave_up(verdict, work.tries))
+            self._finish(work, gave_up(verdict, work.tries))
             return
         if not work.told:
             work.told = True
@@ -207,7 +207,7 @@ class ApplyPool:
         self._again.append(work)
         self._start_calls()
 
-    def _settle(self, work: Work, verdict: Verdict) -> None:
+    def _finish(self, work: Work, verdict: Verdict) -> None:
         self._tell(work, verdict)
         if verdict.is_deposed:
             self._log_deposed()
@@ -259,7 +259,7 @@ class ApplyPool:
             if self._tells_of_dropped:
                 self._tell(work, Verdict(OUTCOME_CODE_FAILED, "dropped before it was applied"))
             else:
-                self._ledger.settle([work.decision.id])
+                self._ledger.close([work.decision.id])
 
 
 def shown_code(code: OutcomeCode.ValueType) -> str:

@@ -11,7 +11,7 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.outbox import Outbox
 from pumice.adapters.runtime.resync import ResyncQueue
-from pumice.adapters.runtime.status import StatusWriter
+from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.v1.cluster_service_pb2 import (
     Ack,
     ConnectResponse,
@@ -69,7 +69,7 @@ class Inbox:
 
     def forget_reported(self) -> None:
         """A core without assumptions waits for no outcomes, except of calls still in flight."""
-        self._ledger.settle(self._ledger.held_ids())
+        self._ledger.close(self._ledger.held_ids())
 
     # Messages.
 
@@ -88,7 +88,7 @@ class Inbox:
                 self._metrics.count("unknown_messages")
 
     def take_ack(self, ack: Ack) -> None:
-        self._ledger.settle(self._outbox.acknowledge(ack.applied_seq))
+        self._ledger.close(self._outbox.acknowledge(ack.applied_seq))
         for rejected in ack.rejected:
             kind = shown_kind(rejected.kind)
             self._metrics.count("rejected_objects", kind=kind)

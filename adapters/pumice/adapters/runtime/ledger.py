@@ -45,7 +45,7 @@ class Ledger:
         self._held_group = held_group
         self._assemblies: dict[str, _Assembly] = {}
         self._held: dict[str, None] = {}
-        self._settled: OrderedDict[str, None] = OrderedDict()
+        self._closed: OrderedDict[str, None] = OrderedDict()
         self.duplicates = 0
 
     def take(self, gangs: Iterable[Gang], decisions: Iterable[Decision]) -> list[Order | Refusal]:
@@ -85,19 +85,19 @@ class Ledger:
         self._assemblies.clear()
         return parts
 
-    def settle(self, decision_ids: Iterable[str]) -> None:
+    def close(self, decision_ids: Iterable[str]) -> None:
         """The core knows what came of these, or does not have to know."""
         for decision_id in decision_ids:
             self._held.pop(decision_id, None)
-            self._settled[decision_id] = None
-        while len(self._settled) > REMEMBERED:
-            self._settled.popitem(last=False)
+            self._closed[decision_id] = None
+        while len(self._closed) > REMEMBERED:
+            self._closed.popitem(last=False)
 
     def held_ids(self) -> list[str]:
         return list(self._held)
 
     def _is_known(self, decision: Decision) -> bool:
-        if decision.id in self._held or decision.id in self._settled:
+        if decision.id in self._held or decision.id in self._closed:
             return True
         assembly = self._assemblies.get(decision.gang_id)
         return assembly is not None and decision.id in assembly.decisions

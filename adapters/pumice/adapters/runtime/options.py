@@ -41,7 +41,7 @@ class RuntimeOptions:
     event_tries: int = 12
     event_queue_size: int = 10_000
     # When the world ends: how long the core is waited for to take the last ops.
-    farewell_timeout_seconds: float = 5.0
+    last_ops_timeout_seconds: float = 5.0
     # When the process is asked to end: time for gangs that have begun, then for reports of them.
     shutdown_timeout_seconds: float = 15.0
     report_timeout_seconds: float = 1.0

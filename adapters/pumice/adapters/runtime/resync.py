@@ -18,16 +18,16 @@ from pumice.v1.object_pb2 import KIND_POD, ClusterObject
 log = logging.getLogger(__name__)
 
 
-class Teller(Protocol):
-    """Where fresh readings go."""
+class ObjectHandler(Protocol):
+    """Receives objects that were read again."""
 
     def revision_of(self, kind: KindNumber, uid: str) -> int:
         """Another number whenever another version is held; 0: none is."""
         ...
 
-    def tell_afresh(self, cluster_object: ClusterObject) -> None: ...
+    def update(self, cluster_object: ClusterObject) -> None: ...
 
-    def tell_gone(self, kind: KindNumber, uid: str) -> None: ...
+    def delete(self, kind: KindNumber, uid: str) -> None: ...
 
 
 class ResyncQueue:
@@ -36,14 +36,14 @@ class ResyncQueue:
     def __init__(
         self,
         world: World,
-        teller: Teller,
+        handler: ObjectHandler,
         backoff: Backoff,
         clock: Clock,
         rng: random.Random,
         metrics: Metrics,
     ) -> None:
         self._world = world
-        self._teller = teller
+        self._handler = handler
         self._metrics = metrics
         self._keys: WorkQueue[Identity] = WorkQueue(backoff, clock, rng)
 
@@ -70,21 +70,21 @@ class ResyncQueue:
                 self._keys.done(who)
 
     async def _resync(self, who: Identity) -> None:
-        held = self._teller.revision_of(who.kind, who.uid)
+        held = self._handler.revision_of(who.kind, who.uid)
         try:
             found = await self._read(who)
         except ReadError as error:
             self._metrics.count("resync_failures", kind=shown_kind(who.kind))
             self.add(who, f"it could not be read: {error}")
             return
-        if self._teller.revision_of(who.kind, who.uid) != held:
+        if self._handler.revision_of(who.kind, who.uid) != held:
             # The watch was faster; this reading may be older than what it told.
             self.add(who, "it changed while it was read")
             return
         if found is None or identity(found).uid != who.uid:
-            self._teller.tell_gone(who.kind, who.uid)
+            self._handler.delete(who.kind, who.uid)
         if found is not None:
-            self._teller.tell_afresh(found)
+            self._handler.update(found)
         self._keys.forget(who)
 
     async def _read(self, who: Identity) -> ClusterObject | None:

@@ -1,4 +1,4 @@
-"""The adapter, put together: a world on one side, a core on the other, and what runs between."""
+"""The adapter runtime: connects a world to a core."""
 
 import asyncio
 import logging
@@ -10,26 +10,26 @@ from dataclasses import replace
 import grpc
 
 from pumice.adapters.runtime.apply import ApplyPool
-from pumice.adapters.runtime.attempt import Hands
 from pumice.adapters.runtime.buffer import ResumeBuffer
-from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
+from pumice.adapters.runtime.call_limiter import CallLimiter
 from pumice.adapters.runtime.clock import Clock, SystemClock, end_tasks, within
 from pumice.adapters.runtime.configurations import ConfigurationKeeper, ConfigurationStore
 from pumice.adapters.runtime.connect import ChannelFactory
-from pumice.adapters.runtime.endings import Ending, Next
 from pumice.adapters.runtime.epochs import Epochs, ExclusiveEpochs, ProcessEpochs
 from pumice.adapters.runtime.errors import RefusedError, ReplacedError
+from pumice.adapters.runtime.event_handler import WorldEventHandler
+from pumice.adapters.runtime.executor import DecisionExecutor
 from pumice.adapters.runtime.foreign_binds import ForeignBinds
 from pumice.adapters.runtime.inbox import Inbox
+from pumice.adapters.runtime.job_cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.ledger import Ledger
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.outbox import Outbox
 from pumice.adapters.runtime.resync import ResyncQueue
-from pumice.adapters.runtime.slots import CallSlots
-from pumice.adapters.runtime.status import StatusWriter
+from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.stream import CoreStream
-from pumice.adapters.runtime.teller import Teller
+from pumice.adapters.runtime.stream_end import NextStep, StreamEnd
 from pumice.adapters.runtime.world import World, WorldEvent
 from pumice.v1.cluster_service_pb2 import Hello
 from pumice.v1.object_pb2 import KIND_POD_GROUP
@@ -46,7 +46,7 @@ def random_incarnation() -> str:
 
 
 class AdapterRuntime:
-    """Streams a world to a core and makes the core's decisions come true, whoever restarts."""
+    """Streams a world to a core and applies the decisions of the core, across restarts of either."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class AdapterRuntime:
         self._incarnation = ""
         self._epoch = 0
         self._stream: CoreStream | None = None
-        # Whether a core has ever let us in.
+        # A core has accepted this adapter before.
         self._is_known = False
         self._drain_requested = asyncio.Event()
         self._compose(configurations)
@@ -90,9 +90,9 @@ class AdapterRuntime:
             metrics,
             use_default=options.default_configuration,
         )
-        slots = CallSlots(options.calls_in_flight)
+        limiter = CallLimiter(options.calls_in_flight)
         self._statuses = StatusWriter(
-            self._world.status_updater, self._buffer, slots, options, clock, rng, metrics
+            self._world.status_updater, self._buffer, limiter, options, clock, rng, metrics
         )
         self._foreign = ForeignBinds(
             options.scheduler_names,
@@ -102,16 +102,16 @@ class AdapterRuntime:
             metrics,
         )
         self._epochs.foreign = self._foreign
-        self._teller = Teller(
+        self._handler = WorldEventHandler(
             self._buffer, self._outbox, self.configurations, self._foreign, metrics
         )
         self._resync = ResyncQueue(
-            self._world, self._teller, options.resync_backoff, clock, rng, metrics
+            self._world, self._handler, options.resync_backoff, clock, rng, metrics
         )
-        hands = Hands(
+        executor = DecisionExecutor(
             self._world,
             self._ledger,
-            slots,
+            limiter,
             options.call_timeout_seconds,
             clock,
             metrics,
@@ -119,16 +119,16 @@ class AdapterRuntime:
             self._foreign.note_bind,
         )
         self._pool = ApplyPool(
-            hands, self._ledger, self._resync, self._outbox.report, options, clock, rng, metrics
+            executor, self._ledger, self._resync, self._outbox.report, options, clock, rng, metrics
         )
         self._pool.announce = self._statuses.take_event
         self._cleanup = CleanupQueue(
             self._buffer, self._forget_job, options.cleanup_backoff, clock, rng, metrics
         )
-        self._teller.follow(self._pool, self._statuses, self._cleanup)
+        self._handler.connect(self._pool, self._statuses, self._cleanup)
 
     @property
-    def is_settled(self) -> bool:
+    def is_idle(self) -> bool:
         """Nothing to send, to apply or to write, and all that was sent is acknowledged."""
         return (
             self._is_reported
@@ -190,7 +190,7 @@ class AdapterRuntime:
             if drain.done():
                 await self._drain()
             else:
-                await self._say_farewell()
+                await self._send_last_ops()
         finally:
             await end_tasks(watch, drain, *keepers)
             await self._pool.stop()
@@ -201,8 +201,8 @@ class AdapterRuntime:
 
     async def _watch(self, events: AsyncIterator[WorldEvent]) -> None:
         async for event in events:
-            self._teller.take(event)
-        self._teller.synced.set()
+            self._handler.take(event)
+        self._handler.synced.set()
 
     async def _drain(self) -> None:
         began = self._clock.now()
@@ -219,10 +219,10 @@ class AdapterRuntime:
             "reported" if reported else "not all reported in time",
         )
 
-    async def _say_farewell(self) -> None:
+    async def _send_last_ops(self) -> None:
         """The last ops of a world that ended should reach the core, if it is there."""
-        seconds = self._options.farewell_timeout_seconds
-        if not await self._until(lambda: self.is_settled, seconds):
+        seconds = self._options.last_ops_timeout_seconds
+        if not await self._until(lambda: self.is_idle, seconds):
             log.warning("the world ended before the core knew all of it")
 
     async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
@@ -242,7 +242,7 @@ class AdapterRuntime:
     # The core's side.
 
     async def _serve(self) -> None:
-        await self._teller.synced.wait()
+        await self._handler.synced.wait()
         failures = 0
         while True:
             epoch = await self._epochs.current()
@@ -250,20 +250,20 @@ class AdapterRuntime:
                 # What an earlier epoch decided is not this one's to apply.
                 self._pool.drop_queued(tell=False)
                 self._epoch = epoch
-                self._be_somebody_new()
-            ending = await self._serve_one_stream()
-            failures = 0 if ending.was_useful else failures + 1
+                self._begin_incarnation()
+            end = await self._serve_one_stream()
+            failures = 0 if end.was_useful else failures + 1
             if failures & (failures - 1) == 0:
                 # A core that is away for long is not worth a line for each attempt.
-                log.info("the stream ended (%s), attempt %d", ending.reason, failures)
-            self.metrics.count("stream_ends", next=ending.next.value)
-            await self._heed(ending)
+                log.info("the stream ended (%s), attempt %d", end.reason, failures)
+            self.metrics.count("stream_ends", next=end.next.value)
+            await self._act_on_end(end)
             # A stream that worked until now is worth one try almost at once.
             delay = self._options.reconnect.delay(max(failures, 1), self._rng)
-            delay = max(delay, ending.retry_after_seconds)
+            delay = max(delay, end.retry_after_seconds)
             await self._clock.sleep(delay)
 
-    async def _serve_one_stream(self) -> Ending:
+    async def _serve_one_stream(self) -> StreamEnd:
         channel = self._open_channel()
         inbox = Inbox(
             self._epoch,
@@ -288,29 +288,29 @@ class AdapterRuntime:
             self._ledger.forget_incomplete()
             await channel.close()
 
-    async def _heed(self, ending: Ending) -> None:
-        refused = ending.next is Next.STOP_REFUSED and ending.code == _UNAUTHENTICATED
+    async def _act_on_end(self, end: StreamEnd) -> None:
+        refused = end.next is NextStep.STOP_REFUSED and end.code == _UNAUTHENTICATED
         if refused and self._is_known:
             # A token was rotated, and one of the two sides has not heard of it yet.
-            ending = replace(ending, next=Next.AGAIN)
-        match ending.next:
-            case Next.STOP_REPLACED:
+            end = replace(end, next=NextStep.AGAIN)
+        match end.next:
+            case NextStep.STOP_REPLACED:
                 raise ReplacedError
-            case Next.STOP_REFUSED:
-                raise RefusedError(ending.code, ending.reason)
-            case Next.NEW_EPOCH:
+            case NextStep.STOP_REFUSED:
+                raise RefusedError(end.code, end.reason)
+            case NextStep.NEW_EPOCH:
                 # Somebody else leads: nothing that is queued may still be applied.
                 self._pool.drop_queued(tell=False)
                 await self._epochs.renew(self._epoch)
-            case Next.NEW_INCARNATION:
-                self._be_somebody_new()
-            case Next.AGAIN if self._outbox.in_snapshot:
+            case NextStep.NEW_INCARNATION:
+                self._begin_incarnation()
+            case NextStep.AGAIN if self._outbox.in_snapshot:
                 # A snapshot that was not finished leaves nothing to go on from.
-                self._be_somebody_new()
-            case Next.AGAIN:
+                self._begin_incarnation()
+            case NextStep.AGAIN:
                 pass
 
-    def _be_somebody_new(self) -> None:
+    def _begin_incarnation(self) -> None:
         self._incarnation = self._new_incarnation()
         self._outbox.reset()
 

@@ -14,12 +14,12 @@ import grpc.aio
 
 from pumice.adapters.runtime.clock import Clock, end_tasks, within
 from pumice.adapters.runtime.encoding import batch_request
-from pumice.adapters.runtime.endings import Ending, Next, ending_of_goaway, ending_of_status
 from pumice.adapters.runtime.inbox import Inbox
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.outbox import Outbox
+from pumice.adapters.runtime.stream_end import NextStep, StreamEnd, end_of_goaway, end_of_status
 from pumice.client.details import read_status_details
 from pumice.v1.cluster_service_pb2 import (
     WELCOME_MODE_RESUME,
@@ -40,11 +40,11 @@ _LAST_WORDS_SECONDS: Final = 1.0
 
 
 class _StreamOver(Exception):  # noqa: N818 - the usual end of a stream is no error
-    """Carries the ending out of the loops."""
+    """Carries the end of the stream out of the loops."""
 
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(ending.reason)
-        self.ending = ending
+    def __init__(self, end: StreamEnd) -> None:
+        super().__init__(end.reason)
+        self.end = end
 
 
 def _as_it_is(request: bytes) -> bytes:
@@ -105,30 +105,30 @@ class CoreStream:
         self._is_cut = True
         self._call.cancel()
 
-    async def run(self) -> Ending:
-        """Serves the stream until it ends, one way or another."""
+    async def run(self) -> StreamEnd:
+        """Serves the stream until it ends."""
         tasks: list[asyncio.Task[None]] = []
         try:
             await self._greet()
             tasks = [asyncio.create_task(loop()) for loop in (self._read, self._write, self._tick)]
-            ending = await self._first_ending(tasks)
+            end = await self._first_end(tasks)
         except _StreamOver as over:
-            ending = over.ending
+            end = over.end
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            ending = await self._ending_by_status()
+            end = await self._end_by_status()
         except asyncio.CancelledError:
             # A call that is cancelled here cancels those who wait for it. A task that somebody
             # wants to end has to end, though, also when its stream was cut in the same moment.
             task = asyncio.current_task()
             if not self._is_cut or (task is not None and task.cancelling()):
                 raise
-            ending = Ending(Next.AGAIN, "the stream was cut")
+            end = StreamEnd(NextStep.AGAIN, "the stream was cut")
         finally:
             await end_tasks(*tasks)
             self._call.cancel()
-        return replace(ending, was_useful=self._was_useful)
+        return replace(end, was_useful=self._was_useful)
 
-    async def _first_ending(self, tasks: list[asyncio.Task[None]]) -> Ending:
+    async def _first_end(self, tasks: list[asyncio.Task[None]]) -> StreamEnd:
         reader = tasks[0]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if not reader.done():
@@ -141,10 +141,10 @@ class CoreStream:
                 task.result()
         raise AssertionError("the loops of a stream end by raising")
 
-    async def _ending_by_status(self) -> Ending:
+    async def _end_by_status(self) -> StreamEnd:
         code, text = await self._call.code(), await self._call.details()
         detail = read_status_details(await self._call.trailing_metadata())
-        return ending_of_status(code, text or "", detail, welcomed=self.welcomed)
+        return end_of_status(code, text or "", detail, welcomed=self.welcomed)
 
     # Hello and Welcome.
 
@@ -154,11 +154,11 @@ class CoreStream:
             seconds = self._options.welcome_timeout_seconds
             message = await within(self._clock, seconds, self._next())
         except TimeoutError:
-            raise _StreamOver(Ending(Next.AGAIN, "no Welcome from the core")) from None
+            raise _StreamOver(StreamEnd(NextStep.AGAIN, "no Welcome from the core")) from None
         if message.HasField("go_away"):
-            raise _StreamOver(ending_of_goaway(message.go_away))
+            raise _StreamOver(end_of_goaway(message.go_away))
         if not message.HasField("welcome"):
-            raise _StreamOver(Ending(Next.AGAIN, "the core did not begin with Welcome"))
+            raise _StreamOver(StreamEnd(NextStep.AGAIN, "the core did not begin with Welcome"))
         self._begin(message.welcome)
 
     def _begin(self, welcome: Welcome) -> None:
@@ -177,7 +177,7 @@ class CoreStream:
             self._credit.start(welcome.resume_after_seq, self._limits.credit)
         else:
             reason = f"cannot go on after op {welcome.resume_after_seq}"
-            raise _StreamOver(Ending(Next.NEW_INCARNATION, reason))
+            raise _StreamOver(StreamEnd(NextStep.NEW_INCARNATION, reason))
 
     # Writing.
 
@@ -260,9 +260,9 @@ class CoreStream:
                     self._inbox.take_ack(ack)
                     self._credit.acknowledged(ack.applied_seq, ack.credit)
                 case "go_away":
-                    ending = ending_of_goaway(message.go_away)
-                    self._inbox.drop_queued(fenced=ending.next is not Next.AGAIN)
-                    raise _StreamOver(ending)
+                    end = end_of_goaway(message.go_away)
+                    self._inbox.drop_queued(fenced=end.next is not NextStep.AGAIN)
+                    raise _StreamOver(end)
                 case _:
                     self._inbox.take(message)
             self._wake.set()
@@ -271,4 +271,4 @@ class CoreStream:
         message = await self._call.read()
         if isinstance(message, ConnectResponse):
             return message
-        raise _StreamOver(await self._ending_by_status())
+        raise _StreamOver(await self._end_by_status())

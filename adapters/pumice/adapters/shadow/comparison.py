@@ -43,25 +43,25 @@ class Comparison:
         """Takes a pod as it is; False: there is something that the core should not know yet."""
         record = self._pods.get(pod.uid)
         if record is None:
-            record = self._meet(pod)
+            record = self._add_pod(pod)
         record.node = pod.node_name
         record.is_evicted = is_evicted(pod)
-        return self._settle(record, now)
+        return self._compare(record, now)
 
     def overdue(self, uid: str, now: float, *, compared: bool) -> None:
         """The core had its chance; False: it had none, so nothing can be said."""
         record = self._pods.get(uid)
         if record is None:
             return
-        if record.node and not record.is_bind_settled:
-            record.is_bind_settled = True
+        if record.node and not record.is_bind_compared:
+            record.is_bind_compared = True
             if compared:
                 self._judge_missed(record, now)
             else:
                 self._tally.pods_not_compared += 1
-                record.job.is_settled = True
-        if record.is_evicted and not record.is_eviction_settled:
-            record.is_eviction_settled = True
+                record.job.is_compared = True
+        if record.is_evicted and not record.is_eviction_compared:
+            record.is_eviction_compared = True
             if compared:
                 self._tally.evictions_only_theirs += 1
                 self._differ(What.EVICTION_ONLY_THEIRS, record, theirs=record.node)
@@ -81,12 +81,12 @@ class Comparison:
     def propose_bind(self, order: Bind, now: float) -> float:
         """How long from now the bind stands; 0: it does not, or theirs is known."""
         record = self._pods.get(order.uid)
-        if record is None or record.is_bind_settled:
+        if record is None or record.is_bind_compared:
             return 0.0
         if record.job.ours_at is None:
             record.job.ours_at = now
         left = self._propose(record.bind, order.node, "", now)
-        if self._settle(record, now) and record.node:
+        if self._compare(record, now) and record.node:
             return 0.0
         if left <= 0:
             self._tell_waiting(record)
@@ -95,11 +95,11 @@ class Comparison:
     def propose_eviction(self, order: Evict, now: float) -> float:
         """The same for an eviction."""
         record = self._pods.get(order.uid)
-        if record is None or record.is_eviction_settled:
+        if record is None or record.is_eviction_compared:
             return 0.0
         reason = f"{order.reason} for {order.for_job}" if order.for_job else order.reason
         left = self._propose(record.eviction, order.node, reason, now)
-        if self._settle(record, now) and record.is_evicted:
+        if self._compare(record, now) and record.is_evicted:
             return 0.0
         if left <= 0 and not record.is_eviction_told:
             record.is_eviction_told = True
@@ -126,7 +126,7 @@ class Comparison:
 
     # How they are compared.
 
-    def _meet(self, pod: Pod) -> PodRecord:
+    def _add_pod(self, pod: Pod) -> PodRecord:
         name = job_of(pod)
         job = self._jobs.setdefault(name, JobRecord(name))
         job.pods += 1
@@ -134,11 +134,11 @@ class Comparison:
         self._pods[pod.uid] = record
         if pod.node_name:
             # The core never saw it waiting, so it cannot have had an opinion.
-            record.is_bind_settled = True
-            job.is_settled = True
+            record.is_bind_compared = True
+            job.is_compared = True
             if self._has_begun:
                 self._tally.pods_not_compared += 1
-        record.is_eviction_settled = is_evicted(pod)
+        record.is_eviction_compared = is_evicted(pod)
         return record
 
     def _propose(self, proposal: Proposal, node: str, reason: str, now: float) -> float:
@@ -150,16 +150,16 @@ class Comparison:
         proposal.make(node, reason, now, until)
         return until - now
 
-    def _settle(self, record: PodRecord, now: float) -> bool:
-        if record.node and not record.is_bind_settled:
+    def _compare(self, record: PodRecord, now: float) -> bool:
+        if record.node and not record.is_bind_compared:
             if not record.bind.is_standing(now):
                 return False
-            record.is_bind_settled = True
+            record.is_bind_compared = True
             self._judge_bind(record, now)
-        if record.is_evicted and not record.is_eviction_settled:
+        if record.is_evicted and not record.is_eviction_compared:
             if not record.eviction.is_standing(now):
                 return False
-            record.is_eviction_settled = True
+            record.is_eviction_compared = True
             self._tally.evictions_agreed += 1
         return True
 
@@ -176,16 +176,16 @@ class Comparison:
 
     def _judge_missed(self, record: PodRecord, now: float) -> None:
         self._tally.pods_only_theirs += 1
-        is_first = not record.job.is_settled
+        is_first = not record.job.is_compared
         self._judge_start(record, now - self.wait_seconds)
         if not is_first or record.job.ours_at is not None:
             self._differ(What.POD_ONLY_THEIRS, record, theirs=record.node)
 
     def _judge_start(self, record: PodRecord, now: float) -> None:
         job = record.job
-        if job.is_settled:
+        if job.is_compared:
             return
-        job.is_settled = True
+        job.is_compared = True
         job.theirs_at = now
         if job.ours_at is None:
             self._tally.jobs_later += 1
@@ -198,10 +198,10 @@ class Comparison:
 
     def _tell_waiting(self, record: PodRecord) -> None:
         """Once for a job, then once for each pod that it waits for after its start."""
-        if record.is_bind_settled or record.is_bind_told:
+        if record.is_bind_compared or record.is_bind_told:
             return
         record.is_bind_told = True
-        if record.job.is_settled:
+        if record.job.is_compared:
             self._differ(What.POD_ONLY_OURS, record, ours=record.bind.node)
         elif not record.job.is_told:
             record.job.is_told = True
@@ -218,11 +218,11 @@ class Comparison:
     def _count_open(self, tally: Tally, record: PodRecord, now: float) -> None:
         if not record.node and self._is_overdue(record.bind.first, now):
             tally.pods_only_ours += 1
-        if not record.is_eviction_settled and self._is_overdue(record.eviction.first, now):
+        if not record.is_eviction_compared and self._is_overdue(record.eviction.first, now):
             tally.evictions_only_ours += 1
 
     def _count_open_job(self, tally: Tally, job: JobRecord, now: float) -> None:
-        if not job.is_settled and self._is_overdue(job.ours_at, now):
+        if not job.is_compared and self._is_overdue(job.ours_at, now):
             tally.jobs_never += 1
 
     def _is_overdue(self, since: float | None, now: float) -> bool:

@@ -37,7 +37,7 @@ class JobRecord:
     ours_at: float | None = None
     theirs_at: float | None = None
     # It ran before we looked, or has been judged: there is nothing more to say about its start.
-    is_settled: bool = False
+    is_compared: bool = False
     is_told: bool = False
 
 
@@ -52,8 +52,8 @@ class PodRecord:
     node: str = ""
     is_evicted: bool = False
     # Their bind, their eviction is compared, or was there before we looked.
-    is_bind_settled: bool = False
-    is_eviction_settled: bool = False
+    is_bind_compared: bool = False
+    is_eviction_compared: bool = False
     # People know that we would have, and they have not.
     is_bind_told: bool = False
     is_eviction_told: bool = False

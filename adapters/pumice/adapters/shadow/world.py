@@ -16,8 +16,8 @@ from pumice.adapters.runtime.world import (
     World,
     WorldEvent,
 )
+from pumice.adapters.shadow.binder import ShadowBinder, ShadowStatusUpdater
 from pumice.adapters.shadow.comparison import Comparison
-from pumice.adapters.shadow.hands import ShadowHands, ShadowStatusUpdater
 from pumice.adapters.shadow.node_equivalence import NodeEquivalence
 from pumice.adapters.shadow.records import job_of
 from pumice.v1.cluster_service_pb2 import Capability
@@ -54,7 +54,7 @@ class ShadowWorld:
         self._names = frozenset(scheduler_names)
         # The number of the stream to a core that can decide; 0: there is none.
         self._serving_stream = serving_stream
-        self._hands = ShadowHands(comparison, clock, self._look_again)
+        self._binder = ShadowBinder(comparison, clock, self._look_again)
         self._statuses = ShadowStatusUpdater(metrics)
         self._ready: deque[WorldEvent] = deque()
         self._filled = asyncio.Event()
@@ -70,12 +70,12 @@ class ShadowWorld:
         return self._world.capabilities
 
     @property
-    def binder(self) -> ShadowHands:
-        return self._hands
+    def binder(self) -> ShadowBinder:
+        return self._binder
 
     @property
-    def evictor(self) -> ShadowHands:
-        return self._hands
+    def evictor(self) -> ShadowBinder:
+        return self._binder
 
     @property
     def status_updater(self) -> ShadowStatusUpdater:

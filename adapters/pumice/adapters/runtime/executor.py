@@ -1,15 +1,15 @@
-"""One try at one decision: check, read back if it is not the first, call, judge the answer."""
+"""One attempt to apply one decision: check, read back after a failure, call, judge the result."""
 
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pumice.adapters.runtime.call_limiter import CallLimiter, CallPriority
 from pumice.adapters.runtime.clock import Clock, within
 from pumice.adapters.runtime.ledger import Ledger
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.outcomes import Verdict, judge, judge_reading, target
-from pumice.adapters.runtime.slots import CallSlots, Rank
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, ReadError, World
 from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_FAILED,
@@ -38,20 +38,20 @@ class GangState:
 
 @dataclass(slots=True)
 class Work:
-    """One decision on its way."""
+    """One decision that is being applied."""
 
     decision: Decision
     gang: GangState | None = None
     # Calls made so far, and when the first one was.
     tries: int = 0
     started: float = 0.0
-    # How long the world asked to be left alone.
+    # Time that the world asked for before the next call.
     retry_after: float = 0.0
-    # The core knows that it is being tried again.
+    # The core knows that it is being retried.
     told: bool = False
-    # It has its slot: what it does now cannot be taken back.
+    # Its call has begun and cannot be taken back.
     is_calling: bool = False
-    # Let go of in the middle of a call: no further try.
+    # Dropped in the middle of a call: no further attempt.
     dropped: bool = False
 
     @property
@@ -64,32 +64,32 @@ class Work:
         return self.decision.WhichOneof("order") or "unknown"
 
 
-class Hands:
-    """Makes the calls that decisions ask for, each within its time."""
+class DecisionExecutor:
+    """Makes the calls that decisions ask for, each with a timeout."""
 
     def __init__(
         self,
         world: World,
         ledger: Ledger,
-        slots: CallSlots,
+        limiter: CallLimiter,
         call_timeout_seconds: float,
         clock: Clock,
         metrics: Metrics,
         may_act: Callable[[], bool],
         on_bind: Callable[[Bind], None] = lambda _: None,
     ) -> None:
-        self._world, self._ledger, self._slots = world, ledger, slots
+        self._world, self._ledger, self._limiter = world, ledger, limiter
         self._call_timeout_seconds = call_timeout_seconds
         self._clock, self._metrics, self._may_act = clock, metrics, may_act
         # Called before each bind.
         self._on_bind = on_bind
 
     async def attempt(self, work: Work) -> Verdict:
-        """What one try comes to."""
+        """The verdict of one attempt."""
         order = target(work.decision)
         if order is None:
             return Verdict(OUTCOME_CODE_FAILED, "an order that this adapter does not know")
-        async with self._slots.hold(Rank.APPLY):
+        async with self._limiter.hold(CallPriority.APPLY):
             work.is_calling = True
             if not self._may_act():
                 reason = "this adapter does not lead any more"
@@ -141,7 +141,7 @@ class Hands:
         except TimeoutError as error:
             return ApplyResult(ApplyCode.TIMED_OUT, str(error))
         except Exception as error:
-            # A third party's hands must not stop anybody else's binds.
+            # A binder or evictor of a third party must not stop other binds.
             log.exception("apply call for %s/%s raised", order.namespace, order.name)
             return ApplyResult(ApplyCode.SERVER_ERROR, f"{type(error).__name__}: {error}")
 

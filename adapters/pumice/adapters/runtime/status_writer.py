@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.call_limiter import CallLimiter, CallPriority
 from pumice.adapters.runtime.clock import Clock, end_tasks, within
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.options import RuntimeOptions
-from pumice.adapters.runtime.slots import CallSlots, Rank
 from pumice.adapters.runtime.status_changes import is_written, subject
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, StatusUpdater
 from pumice.v1.cluster_service_pb2 import StatusBatch
@@ -62,13 +62,13 @@ class StatusWriter:
         self,
         updater: StatusUpdater,
         buffer: ResumeBuffer,
-        slots: CallSlots,
+        limiter: CallLimiter,
         options: RuntimeOptions,
         clock: Clock,
         rng: random.Random,
         metrics: Metrics,
     ) -> None:
-        self._updater, self._buffer, self._slots = updater, buffer, slots
+        self._updater, self._buffer, self._limiter = updater, buffer, limiter
         self._options, self._clock, self._rng, self._metrics = options, clock, rng, metrics
         self._statuses: dict[StatusKey, _Pending] = {}
         # The version of the object on which its last status was written.
@@ -143,7 +143,7 @@ class StatusWriter:
     async def _write_status(self, key: StatusKey, pending: _Pending) -> None:
         failures = 0
         while not pending.is_empty():
-            async with self._slots.hold(Rank.STATUS):
+            async with self._limiter.hold(CallPriority.STATUS):
                 # Taken only now, so that a newer one that came meanwhile is what is written.
                 change = pending.take()
                 if change is None or self._is_written(key, change):
@@ -179,7 +179,7 @@ class StatusWriter:
         waiting = self._events[key]
         failures = 0
         while waiting:
-            async with self._slots.hold(Rank.EVENT):
+            async with self._limiter.hold(CallPriority.EVENT):
                 result = await self._call_event(waiting[0])
             self._count("event_writes", key, result)
             if result.code in _AGAIN and failures + 1 < self._options.event_tries:

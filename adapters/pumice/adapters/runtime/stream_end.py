@@ -16,7 +16,7 @@ from pumice.v1.cluster_service_pb2 import (
 from pumice.v1.error_pb2 import ErrorReason
 
 
-class Next(Enum):
+class NextStep(Enum):
     """What to do after a stream."""
 
     AGAIN = "again"
@@ -27,10 +27,10 @@ class Next(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class StreamEnd:
     """How a stream ended."""
 
-    next: Next
+    next: NextStep
     reason: str
     code: str = ""
     # It got as far as an Ack: whatever was wrong before is right now.
@@ -41,30 +41,30 @@ class Ending:
 
 # What to do by the reason of an error.
 BY_REASON: Final = {
-    ErrorReason.ERROR_REASON_MALFORMED_MESSAGE: Next.STOP_REFUSED,
-    ErrorReason.ERROR_REASON_INVALID_FIELD: Next.STOP_REFUSED,
-    ErrorReason.ERROR_REASON_LIMIT_EXCEEDED: Next.AGAIN,
-    ErrorReason.ERROR_REASON_BUSY: Next.AGAIN,
-    ErrorReason.ERROR_REASON_SHUTTING_DOWN: Next.AGAIN,
-    ErrorReason.ERROR_REASON_INTERNAL: Next.NEW_INCARNATION,
-    ErrorReason.ERROR_REASON_HELLO_MISSING: Next.STOP_REFUSED,
-    ErrorReason.ERROR_REASON_HELLO_TIMEOUT: Next.AGAIN,
-    ErrorReason.ERROR_REASON_HELLO_REPEATED: Next.NEW_INCARNATION,
-    ErrorReason.ERROR_REASON_PROTOCOL_VERSION_UNSUPPORTED: Next.STOP_REFUSED,
-    ErrorReason.ERROR_REASON_EPOCH_STALE: Next.NEW_EPOCH,
-    ErrorReason.ERROR_REASON_EPOCH_TAKEN: Next.NEW_EPOCH,
-    ErrorReason.ERROR_REASON_EPOCH_TOO_HIGH: Next.STOP_REFUSED,
-    ErrorReason.ERROR_REASON_SEQUENCE_NUMBER_INVALID: Next.NEW_INCARNATION,
-    ErrorReason.ERROR_REASON_SEQUENCE_GAP: Next.NEW_INCARNATION,
-    ErrorReason.ERROR_REASON_INCARNATION_MISMATCH: Next.NEW_INCARNATION,
-    ErrorReason.ERROR_REASON_SNAPSHOT_EXPECTED: Next.NEW_INCARNATION,
-    ErrorReason.ERROR_REASON_SNAPSHOT_MARKER_UNEXPECTED: Next.NEW_INCARNATION,
-    ErrorReason.ERROR_REASON_SNAPSHOT_END_MISMATCH: Next.NEW_INCARNATION,
-    ErrorReason.ERROR_REASON_STATE_LOST: Next.AGAIN,
-    ErrorReason.ERROR_REASON_CERTIFICATE_MISSING: Next.STOP_REFUSED,
-    ErrorReason.ERROR_REASON_TOKEN_INVALID: Next.STOP_REFUSED,
-    ErrorReason.ERROR_REASON_CLUSTER_DENIED: Next.STOP_REFUSED,
-    ErrorReason.ERROR_REASON_ROLE_DENIED: Next.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_MALFORMED_MESSAGE: NextStep.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_INVALID_FIELD: NextStep.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_LIMIT_EXCEEDED: NextStep.AGAIN,
+    ErrorReason.ERROR_REASON_BUSY: NextStep.AGAIN,
+    ErrorReason.ERROR_REASON_SHUTTING_DOWN: NextStep.AGAIN,
+    ErrorReason.ERROR_REASON_INTERNAL: NextStep.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_HELLO_MISSING: NextStep.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_HELLO_TIMEOUT: NextStep.AGAIN,
+    ErrorReason.ERROR_REASON_HELLO_REPEATED: NextStep.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_PROTOCOL_VERSION_UNSUPPORTED: NextStep.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_EPOCH_STALE: NextStep.NEW_EPOCH,
+    ErrorReason.ERROR_REASON_EPOCH_TAKEN: NextStep.NEW_EPOCH,
+    ErrorReason.ERROR_REASON_EPOCH_TOO_HIGH: NextStep.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_SEQUENCE_NUMBER_INVALID: NextStep.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_SEQUENCE_GAP: NextStep.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_INCARNATION_MISMATCH: NextStep.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_SNAPSHOT_EXPECTED: NextStep.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_SNAPSHOT_MARKER_UNEXPECTED: NextStep.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_SNAPSHOT_END_MISMATCH: NextStep.NEW_INCARNATION,
+    ErrorReason.ERROR_REASON_STATE_LOST: NextStep.AGAIN,
+    ErrorReason.ERROR_REASON_CERTIFICATE_MISSING: NextStep.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_TOKEN_INVALID: NextStep.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_CLUSTER_DENIED: NextStep.STOP_REFUSED,
+    ErrorReason.ERROR_REASON_ROLE_DENIED: NextStep.STOP_REFUSED,
 }
 # Without a reason that is known here: answers to Hello that no second try changes.
 _FINAL: Final = {
@@ -76,32 +76,32 @@ _FINAL: Final = {
 }
 
 
-def ending_of_goaway(message: GoAway) -> Ending:
+def end_of_goaway(message: GoAway) -> StreamEnd:
     known = GoAwayReason.DESCRIPTOR.values_by_number.get(message.reason)
     name = known.name if known is not None else f"reason {message.reason}"
     name = name.removeprefix("GO_AWAY_REASON_").lower()
     reason = f"{name}: {message.message}" if message.message else name
     if message.reason == GO_AWAY_REASON_REPLACED:
-        return Ending(Next.STOP_REPLACED, reason)
+        return StreamEnd(NextStep.STOP_REPLACED, reason)
     if message.reason == GO_AWAY_REASON_FENCED:
-        return Ending(Next.NEW_EPOCH, reason)
-    return Ending(Next.AGAIN, reason)
+        return StreamEnd(NextStep.NEW_EPOCH, reason)
+    return StreamEnd(NextStep.AGAIN, reason)
 
 
-def ending_of_status(
+def end_of_status(
     code: grpc.StatusCode, text: str, detail: StatusDetails, *, welcomed: bool
-) -> Ending:
+) -> StreamEnd:
     """What the status of a stream means: by its reason, or by its code where there is none."""
     shown = f"{code.name}: {text}" if text else code.name
     then = _next_by_reason(detail.reason) or _next_by_code(code)
-    if then is Next.STOP_REFUSED and welcomed:
+    if then is NextStep.STOP_REFUSED and welcomed:
         # What was welcomed once will be again; something in this stream was wrong.
-        then = Next.NEW_INCARNATION
+        then = NextStep.NEW_INCARNATION
     wait = detail.retry_after_seconds
-    return Ending(then, shown, code.name, retry_after_seconds=wait)
+    return StreamEnd(then, shown, code.name, retry_after_seconds=wait)
 
 
-def _next_by_reason(name: str) -> Next | None:
+def _next_by_reason(name: str) -> NextStep | None:
     """None for an error that is not a core's, and for a reason newer than this adapter."""
     full = f"ERROR_REASON_{name}"
     if full not in ErrorReason.keys():  # noqa: SIM118 - an enum wrapper is no mapping
@@ -109,9 +109,9 @@ def _next_by_reason(name: str) -> Next | None:
     return BY_REASON.get(ErrorReason.Value(full))
 
 
-def _next_by_code(code: grpc.StatusCode) -> Next:
+def _next_by_code(code: grpc.StatusCode) -> NextStep:
     if code is grpc.StatusCode.ALREADY_EXISTS:
-        return Next.NEW_EPOCH
+        return NextStep.NEW_EPOCH
     if code in {grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.ABORTED}:
-        return Next.NEW_INCARNATION
-    return Next.STOP_REFUSED if code in _FINAL else Next.AGAIN
+        return NextStep.NEW_INCARNATION
+    return NextStep.STOP_REFUSED if code in _FINAL else NextStep.AGAIN

@@ -1,4 +1,4 @@
-"""A bounded number of calls in flight, in which binds go before statuses, statuses before events."""
+"""A limit on calls in flight. Binds go before statuses, and statuses before events."""
 
 import asyncio
 from collections import deque
@@ -7,43 +7,43 @@ from contextlib import asynccontextmanager
 from enum import IntEnum
 
 
-class Rank(IntEnum):
-    """Who goes first when a slot becomes free."""
+class CallPriority(IntEnum):
+    """Which call begins first when another one ends."""
 
     APPLY = 0
     STATUS = 1
     EVENT = 2
 
 
-class CallSlots:
-    """Hands out slots by rank, and within a rank in the order in which they were asked for."""
+class CallLimiter:
+    """Admits calls by priority, and within a priority in the order of arrival."""
 
     def __init__(self, size: int) -> None:
         self._free = size
-        self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in Rank)
+        self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in CallPriority)
 
     @asynccontextmanager
-    async def hold(self, rank: Rank) -> AsyncIterator[None]:
-        await self._acquire(rank)
+    async def hold(self, priority: CallPriority) -> AsyncIterator[None]:
+        await self._acquire(priority)
         try:
             yield
         finally:
             self._release()
 
-    async def _acquire(self, rank: Rank) -> None:
-        ahead = any(self._queues[higher] for higher in range(rank + 1))
+    async def _acquire(self, priority: CallPriority) -> None:
+        ahead = any(self._queues[higher] for higher in range(priority + 1))
         if self._free and not ahead:
             self._free -= 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queues[rank].append(turn)
+        self._queues[priority].append(turn)
         try:
             await turn
         except asyncio.CancelledError:
-            if turn in self._queues[rank]:
-                self._queues[rank].remove(turn)
+            if turn in self._queues[priority]:
+                self._queues[priority].remove(turn)
             elif not turn.cancelled():
-                # The slot was given in the same moment: pass it on.
+                # It was admitted in the same moment: the next one is.
                 self._release()
             raise
 

@@ -1,17 +1,17 @@
-"""What the world tells, held and passed on to the core."""
+"""Takes what happens in the world into the resume buffer and the outbox."""
 
 import asyncio
 import logging
 
 from pumice.adapters.runtime.apply import ApplyPool
 from pumice.adapters.runtime.buffer import ResumeBuffer
-from pumice.adapters.runtime.cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.configurations import ConfigurationKeeper
 from pumice.adapters.runtime.foreign_binds import ForeignBinds
+from pumice.adapters.runtime.job_cleanup import CleanupQueue, DeletedJob
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.outbox import Outbox
-from pumice.adapters.runtime.status import StatusWriter
+from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.world import (
     ConfigurationMissing,
     ConfigurationSeen,
@@ -26,8 +26,8 @@ from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
 log = logging.getLogger(__name__)
 
 
-class Teller:
-    """Takes events of the watch and fresh readings alike."""
+class WorldEventHandler:
+    """Handles events of the watch and objects that were read again."""
 
     def __init__(
         self,
@@ -44,16 +44,16 @@ class Teller:
         self._statuses: StatusWriter | None = None
         self._cleanup: CleanupQueue | None = None
 
-    def follow(self, pool: ApplyPool, statuses: StatusWriter, cleanup: CleanupQueue) -> None:
-        """Who else has to know of what comes and goes."""
+    def connect(self, pool: ApplyPool, statuses: StatusWriter, cleanup: CleanupQueue) -> None:
+        """The other parts that need to know of objects."""
         self._pool, self._statuses, self._cleanup = pool, statuses, cleanup
 
     def take(self, event: WorldEvent) -> None:
         match event:
             case ObjectSeen():
-                self._tell(event.object, afresh=False)
+                self._put(event.object, afresh=False)
             case ObjectGone():
-                self.tell_gone(event.kind, event.uid)
+                self.delete(event.kind, event.uid)
             case ConfigurationSeen():
                 self._configurations.take(event)
                 self._note_apply_timeout(event.configuration)
@@ -67,10 +67,10 @@ class Teller:
         held = self._buffer.get(kind, uid)
         return 0 if held is None else held.revision
 
-    def tell_afresh(self, cluster_object: ClusterObject) -> None:
-        self._tell(cluster_object, afresh=True)
+    def update(self, cluster_object: ClusterObject) -> None:
+        self._put(cluster_object, afresh=True)
 
-    def tell_gone(self, kind: KindNumber, uid: str) -> None:
+    def delete(self, kind: KindNumber, uid: str) -> None:
         held = self._buffer.drop(kind, uid)
         if kind == KIND_POD:
             self._foreign.forget_pod(uid)
@@ -81,11 +81,11 @@ class Teller:
             who = held.identity
             self._cleanup.add(DeletedJob(f"{who.namespace}/{who.name}", uid))
 
-    def _tell(self, cluster_object: ClusterObject, *, afresh: bool) -> None:
+    def _put(self, cluster_object: ClusterObject, *, afresh: bool) -> None:
         try:
             held = self._buffer.keep(cluster_object, afresh=afresh)
         except ValueError as error:
-            # One object that makes no sense stops nobody else.
+            # One invalid object must not stop the others.
             self._metrics.count("nonsense_objects")
             log.error("an object was left out: %s", error)
             return

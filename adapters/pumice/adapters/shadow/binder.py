@@ -1,4 +1,4 @@
-"""Hands that touch nothing: they note what they were told to do, and wait for somebody else to."""
+"""DecisionExecutor that touch nothing: they note what they were told to do, and wait for somebody else to."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ from pumice.v1.status_pb2 import Event, StatusChange
 _NOT_DONE = "only a shadow: nobody carried it out"
 
 
-class ShadowHands:
-    """Binder and evictor.
+class ShadowBinder:
+    """Binder and evictor of a shadow.
 
-    A decision is answered with "under way" until it has stood its time, then with "the pod is
-    elsewhere": so the core takes its own decision for true for a moment, as it would if it ran the
-    cluster, and then sees the cluster as it is. No answer is ever a failure, because failures make
-    jobs cool down and the core would decide otherwise than it would without a shadow.
+    The result of a decision is "under way" for the time that it is compared, then "the pod is
+    elsewhere". The core assumes its own decision for a moment, as it would if it ran the cluster,
+    and then sees the cluster as it is. No result is a failure: after failures a core leaves a job
+    out for a while, and would decide differently than without a shadow.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class ShadowHands:
         self._look_again(order.uid)
         if node is None:
             return ApplyResult(ApplyCode.NOT_FOUND)
-        # A node that is not the one decided on, be it none, is no failure.
+        # Another node than the one decided on, or none, is not a failure.
         return ApplyResult(ApplyCode.PLACED, "" if node else _NOT_DONE, node)
 
     async def evict(self, order: Evict) -> ApplyResult:
@@ -46,12 +46,12 @@ class ShadowHands:
         self._look_again(order.uid)
         if node is None:
             return ApplyResult(ApplyCode.NOT_FOUND)
-        # For an eviction, too, "the pod is on a node" is no failure.
+        # For an eviction, too, "the pod is on a node" is not a failure.
         return DONE if is_evicted else ApplyResult(ApplyCode.PLACED, _NOT_DONE, node)
 
 
 class ShadowStatusUpdater:
-    """Takes statuses and events and lets them fall."""
+    """Counts statuses and events instead of writing them."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -18,6 +18,8 @@ _OUTCOMES = {
     decision_pb2.OUTCOME_CODE_RETRYING: OutcomeCode.RETRYING,
     decision_pb2.OUTCOME_CODE_FAILED: OutcomeCode.FAILED,
 }
+# The number of the field is the number of the kind.
+_KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 _OUTCOME_NUMBERS = {code: number for number, code in _OUTCOMES.items()}
 
 
@@ -81,7 +83,11 @@ def write_upsert(message: object_pb2.ClusterObject, revision: int) -> delta_pb2.
 
 def check_upsert(upsert: delta_pb2.Upsert) -> None:
     """Raises ObjectError where kind and uid are not those of the object."""
-    kind, uid, key = object_ref(upsert.object)
+    message, uid = upsert.object, upsert.uid
+    field = message.WhichOneof("object")
+    if uid and field and _KINDS[field] == upsert.kind and getattr(message, field).uid == uid:
+        return
+    kind, uid, key = object_ref(message)
     word = kind_word(upsert.kind)
     if not upsert.uid:
         raise ObjectError(word, key or "?", "uid", "is empty; every object needs one")

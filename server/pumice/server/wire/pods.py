@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from sys import intern
 
 from pumice.core.model.node import Node, NodeImage
@@ -10,6 +10,7 @@ from pumice.core.model.pod import Pod, PodCondition, PodPhase, PodSpec
 from pumice.server.wire.conditions import STATUS_NUMBERS, STATUSES
 from pumice.server.wire.fields import (
     EXACT_LIMIT,
+    FieldError,
     amount,
     amounts,
     check_named,
@@ -33,17 +34,26 @@ _PHASES = {
 _PHASE_NUMBERS = {phase: number for number, phase in _PHASES.items()}
 
 
-def _read_conditions(messages: Iterable[pod_pb2.PodCondition]) -> tuple[PodCondition, ...]:
-    return tuple(
-        PodCondition(
-            m.type,
-            chosen(f"conditions[{i}].status", m.status, STATUSES),
-            m.reason,
-            m.message,
-            read_time(f"conditions[{i}].transition_time", m.transition_time),
+def _read_conditions(messages: Sequence[pod_pb2.PodCondition]) -> tuple[PodCondition, ...]:
+    try:
+        return tuple(
+            [
+                PodCondition(
+                    m.type,
+                    STATUSES[m.status],
+                    m.reason,
+                    m.message,
+                    read_time("", m.transition_time),
+                )
+                for m in messages
+            ]
         )
-        for i, m in enumerate(messages)
-    )
+    except (FieldError, KeyError):
+        # Names the field, which costs too much where nothing is wrong.
+        for i, m in enumerate(messages):
+            chosen(f"conditions[{i}].status", m.status, STATUSES)
+            read_time(f"conditions[{i}].transition_time", m.transition_time)
+        raise
 
 
 def _write_condition(condition: PodCondition) -> pod_pb2.PodCondition:

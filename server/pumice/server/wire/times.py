@@ -15,17 +15,13 @@ SECONDS_LIMIT = 9_223_372_035
 def read_time(field: str, message: Timestamp | Duration) -> int:
     """Nanoseconds; 0 for an absent one."""
     seconds, nanos = message.seconds, message.nanos
-    if is_valid(seconds, nanos):
+    if -SECONDS_LIMIT <= seconds <= SECONDS_LIMIT and 0 <= nanos < _SECOND_NS:
         return seconds * _SECOND_NS + nanos
     raise FieldError(
         field,
         f"{seconds} s and {nanos} ns are out of range; seconds must lie between"
         f" -{SECONDS_LIMIT} and {SECONDS_LIMIT}, nanos between 0 and {_SECOND_NS - 1}",
     )
-
-
-def is_valid(seconds: int, nanos: int) -> bool:
-    return -SECONDS_LIMIT <= seconds <= SECONDS_LIMIT and 0 <= nanos < _SECOND_NS
 
 
 def timestamp(time_ns: int) -> Timestamp:

@@ -72,7 +72,7 @@ class _WelcomeModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WelcomeMo
     """A snapshot of everything."""
 
 class WelcomeMode(_WelcomeMode, metaclass=_WelcomeModeEnumTypeWrapper):
-    """What the adapter has to send next."""
+    """What the adapter sends next."""
 
 WELCOME_MODE_UNSPECIFIED: WelcomeMode.ValueType  # 0
 WELCOME_MODE_RESUME: WelcomeMode.ValueType  # 1
@@ -89,30 +89,30 @@ class _GoAwayReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GoAwayRe
     DESCRIPTOR: _descriptor.EnumDescriptor
     GO_AWAY_REASON_UNSPECIFIED: _GoAwayReason.ValueType  # 0
     GO_AWAY_REASON_REPLACED: _GoAwayReason.ValueType  # 1
-    """A newer stream of the same adapter took over: do not come back with this one."""
+    """A newer stream of the same adapter took over: do not connect again."""
     GO_AWAY_REASON_FENCED: _GoAwayReason.ValueType  # 2
-    """An adapter of a higher epoch took over: come back only with a higher one."""
+    """An adapter of a higher epoch took over: connect again only with a higher one."""
     GO_AWAY_REASON_SHUTTING_DOWN: _GoAwayReason.ValueType  # 3
-    """The core ends: come back, with jitter."""
+    """The core ends: connect again, with jitter."""
     GO_AWAY_REASON_TOO_SLOW: _GoAwayReason.ValueType  # 4
-    """The adapter did not read, or took too long: come back."""
+    """The adapter did not read, or took too long: connect again."""
     GO_AWAY_REASON_FORGOTTEN: _GoAwayReason.ValueType  # 5
-    """An operator made the core forget the cluster: come back and send a snapshot."""
+    """An operator made the core forget the cluster: connect again and send a snapshot."""
 
 class GoAwayReason(_GoAwayReason, metaclass=_GoAwayReasonEnumTypeWrapper):
-    """Why a stream is ended."""
+    """Why the core ends a stream."""
 
 GO_AWAY_REASON_UNSPECIFIED: GoAwayReason.ValueType  # 0
 GO_AWAY_REASON_REPLACED: GoAwayReason.ValueType  # 1
-"""A newer stream of the same adapter took over: do not come back with this one."""
+"""A newer stream of the same adapter took over: do not connect again."""
 GO_AWAY_REASON_FENCED: GoAwayReason.ValueType  # 2
-"""An adapter of a higher epoch took over: come back only with a higher one."""
+"""An adapter of a higher epoch took over: connect again only with a higher one."""
 GO_AWAY_REASON_SHUTTING_DOWN: GoAwayReason.ValueType  # 3
-"""The core ends: come back, with jitter."""
+"""The core ends: connect again, with jitter."""
 GO_AWAY_REASON_TOO_SLOW: GoAwayReason.ValueType  # 4
-"""The adapter did not read, or took too long: come back."""
+"""The adapter did not read, or took too long: connect again."""
 GO_AWAY_REASON_FORGOTTEN: GoAwayReason.ValueType  # 5
-"""An operator made the core forget the cluster: come back and send a snapshot."""
+"""An operator made the core forget the cluster: connect again and send a snapshot."""
 Global___GoAwayReason: _TypeAlias = GoAwayReason  # noqa: Y015
 
 @_typing.final
@@ -205,7 +205,7 @@ Global___ConnectResponse: _TypeAlias = ConnectResponse  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):
-    """Who the adapter is and where it stands."""
+    """Identifies the adapter, and says up to which op the core knows its cluster."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -234,7 +234,7 @@ class Hello(_message.Message):
     the older one.
     """
     min_protocol: _builtins.int
-    """Versions of this protocol that the adapter speaks; the first is 1."""
+    """Versions of this protocol that the adapter supports; the first is 1."""
     max_protocol: _builtins.int
     last_acknowledged_seq: _builtins.int
     """The last Ack.applied_seq of this incarnation; 0: none."""
@@ -248,7 +248,7 @@ class Hello(_message.Message):
 
     @_builtins.property
     def held_decision_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Decisions it was given and has not reported an outcome of."""
+        """Decisions that the adapter received and has not reported an outcome of."""
 
     def __init__(
         self,
@@ -339,7 +339,7 @@ Global___SnapshotEnd: _TypeAlias = SnapshotEnd  # noqa: Y015
 @_typing.final
 class Digest(_message.Message):
     """What the adapter holds, sent now and then. Compared at equal seq only; a kind that differs is
-    asked for by Resync. Healing that fails twice raises an alarm and pauses.
+    asked for by Resync. When two resyncs of a kind fail, the cluster is paused.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -365,7 +365,7 @@ Global___Digest: _TypeAlias = Digest  # noqa: Y015
 
 @_typing.final
 class Welcome(_message.Message):
-    """The core takes the stream."""
+    """The core accepts the stream."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -380,7 +380,7 @@ class Welcome(_message.Message):
     core_id: _builtins.str
     """Random, new for every core process."""
     protocol: _builtins.int
-    """The version that is spoken from here on."""
+    """The version that is used on this stream."""
     mode: Global___WelcomeMode.ValueType
     resume_after_seq: _builtins.int
     """The last op that the core applied; 0 when it wants a snapshot."""
@@ -418,7 +418,7 @@ Global___Welcome: _TypeAlias = Welcome  # noqa: Y015
 
 @_typing.final
 class Limits(_message.Message):
-    """What the core asks its adapters to keep to."""
+    """Limits that adapters must keep."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -460,7 +460,7 @@ Global___Limits: _TypeAlias = Limits  # noqa: Y015
 
 @_typing.final
 class Ack(_message.Message):
-    """Ops up to applied_seq have been taken in."""
+    """Ops up to applied_seq have been applied."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -473,7 +473,7 @@ class Ack(_message.Message):
     """The adapter may send ops up to number applied_seq + credit."""
     @_builtins.property
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.RejectedObject]:
-        """Ops of these numbers were set aside, one by one; the stream goes on."""
+        """Objects that cannot be used, with the numbers of their ops; the stream continues."""
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.ObjectWarning]:
@@ -537,7 +537,7 @@ Global___DecisionBatch: _TypeAlias = DecisionBatch  # noqa: Y015
 
 @_typing.final
 class StatusBatch(_message.Message):
-    """What one session has to say about objects, only what changed."""
+    """Statuses and events of one session; only what changed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -570,7 +570,7 @@ Global___StatusBatch: _TypeAlias = StatusBatch  # noqa: Y015
 
 @_typing.final
 class Resync(_message.Message):
-    """Please send again."""
+    """Asks the adapter to send objects again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -629,7 +629,7 @@ Global___GoAway: _TypeAlias = GoAway  # noqa: Y015
 
 @_typing.final
 class ConfigurationResult(_message.Message):
-    """What became of a configuration op."""
+    """The result of a configuration op."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ClusterServiceStub:
-    """For adapters: streams what changes in a cluster to a core, and its decisions back.
+    """For adapters: streams the changes of a cluster to a core, and the core's decisions back.
     """
 
     def __init__(self, channel):
@@ -43,7 +43,7 @@ class ClusterServiceStub:
 
 
 class ClusterServiceServicer:
-    """For adapters: streams what changes in a cluster to a core, and its decisions back.
+    """For adapters: streams the changes of a cluster to a core, and the core's decisions back.
     """
 
     def Connect(self, request_iterator, context):
@@ -88,7 +88,7 @@ def add_ClusterServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClusterService:
-    """For adapters: streams what changes in a cluster to a core, and its decisions back.
+    """For adapters: streams the changes of a cluster to a core, and the core's decisions back.
     """
 
     @staticmethod

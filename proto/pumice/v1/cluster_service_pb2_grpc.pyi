@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ClusterServiceStub:
-    """For adapters: streams what changes in a cluster to a core, and its decisions back."""
+    """For adapters: streams the changes of a cluster to a core, and the core's decisions back."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -57,7 +57,7 @@ class ClusterServiceStub:
 
 @_typing.type_check_only
 class ClusterServiceAsyncStub(ClusterServiceStub):
-    """For adapters: streams what changes in a cluster to a core, and its decisions back."""
+    """For adapters: streams the changes of a cluster to a core, and the core's decisions back."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Connect: _aio.StreamStreamMultiCallable[_cluster_service_pb2.ConnectRequest, _cluster_service_pb2.ConnectResponse]  # type: ignore[assignment]
@@ -83,7 +83,7 @@ class ClusterServiceAsyncStub(ClusterServiceStub):
     """
 
 class ClusterServiceServicer(metaclass=_abc_1.ABCMeta):
-    """For adapters: streams what changes in a cluster to a core, and its decisions back."""
+    """For adapters: streams the changes of a cluster to a core, and the core's decisions back."""
 
     @_abc_1.abstractmethod
     def Connect(

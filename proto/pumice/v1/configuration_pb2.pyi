@@ -27,7 +27,7 @@ class _ShardingMode:
 class _ShardingModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ShardingMode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SHARDING_MODE_UNSPECIFIED: _ShardingMode.ValueType  # 0
-    """Not said: NONE."""
+    """Means NONE."""
     SHARDING_MODE_NONE: _ShardingMode.ValueType  # 1
     SHARDING_MODE_HARD: _ShardingMode.ValueType  # 2
     """Nodes outside the shard fail."""
@@ -38,7 +38,7 @@ class ShardingMode(_ShardingMode, metaclass=_ShardingModeEnumTypeWrapper):
     """Whether other schedulers' nodes may be used."""
 
 SHARDING_MODE_UNSPECIFIED: ShardingMode.ValueType  # 0
-"""Not said: NONE."""
+"""Means NONE."""
 SHARDING_MODE_NONE: ShardingMode.ValueType  # 1
 SHARDING_MODE_HARD: ShardingMode.ValueType  # 2
 """Nodes outside the shard fail."""

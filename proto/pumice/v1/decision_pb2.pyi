@@ -39,7 +39,7 @@ class _OutcomeCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutcomeCo
     """Given up, or refused."""
 
 class OutcomeCode(_OutcomeCode, metaclass=_OutcomeCodeEnumTypeWrapper):
-    """What came of a decision."""
+    """The result of a decision."""
 
 OUTCOME_CODE_UNSPECIFIED: OutcomeCode.ValueType  # 0
 OUTCOME_CODE_APPLIED: OutcomeCode.ValueType  # 1
@@ -56,7 +56,7 @@ Global___OutcomeCode: _TypeAlias = OutcomeCode  # noqa: Y015
 
 @_typing.final
 class Gang(_message.Message):
-    """Orders. A decision is a proposal: the adapter may refuse it, and tells by an Outcome.
+    """Decisions. A decision is a proposal: the adapter may refuse it, and reports that by an Outcome.
 
     The group that decisions belong to; they are applied whole or not at all. The adapter applies
     nothing of a gang, nor the evictions made for it, until it holds `size` decisions with this id;
@@ -126,8 +126,8 @@ Global___VolumeChoice: _TypeAlias = VolumeChoice  # noqa: Y015
 
 @_typing.final
 class SharedDevice(_message.Message):
-    """Cards of a device-sharing plugin that were chosen on the node. What its agent reads stands in the
-    bind's annotations.
+    """Cards of a device-sharing plugin that were chosen on the node. The bind's annotations hold
+    what the plugin's agent reads.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -189,7 +189,7 @@ Global___ResourceClaimChoice: _TypeAlias = ResourceClaimChoice  # noqa: Y015
 
 @_typing.final
 class Bind(_message.Message):
-    """Put this pod on this node. The uid is a precondition."""
+    """Binds a pod to a node. The uid is a precondition."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -263,7 +263,7 @@ Global___Bind: _TypeAlias = Bind  # noqa: Y015
 
 @_typing.final
 class Evict(_message.Message):
-    """Take this pod away. The uid is a precondition. Needs CAPABILITY_EVICT."""
+    """Evicts a pod. The uid is a precondition. Needs CAPABILITY_EVICT."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -338,7 +338,7 @@ Global___Decision: _TypeAlias = Decision  # noqa: Y015
 
 @_typing.final
 class Outcome(_message.Message):
-    """What the adapter made of a decision; an unknown id is a no-op."""
+    """The result of a decision, reported by the adapter; an unknown id is a no-op."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -348,7 +348,7 @@ class Outcome(_message.Message):
     decision_id: _builtins.str
     code: Global___OutcomeCode.ValueType
     reason: _builtins.str
-    """What the cluster said, in a line."""
+    """The answer of the cluster, in a line."""
     def __init__(
         self,
         *,

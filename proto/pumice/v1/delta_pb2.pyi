@@ -23,9 +23,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Upsert(_message.Message):
-    """What may enter a core: objects that changed, outcomes of decisions, the configuration.
+    """What an adapter sends: objects that changed, outcomes of decisions, the configuration.
 
-    An object is there, whole, as it is now.
+    An object exists: the whole object as it is now.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -63,7 +63,7 @@ Global___Upsert: _TypeAlias = Upsert  # noqa: Y015
 
 @_typing.final
 class Op(_message.Message):
-    """One thing that happened. A batch holds ops of any kind, in the order in which they happened."""
+    """One change. A batch holds ops of any kind, in the order in which they happened."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -28,7 +28,7 @@ class _DeviceAllocationMode:
 class _DeviceAllocationModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeviceAllocationMode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     DEVICE_ALLOCATION_MODE_UNSPECIFIED: _DeviceAllocationMode.ValueType  # 0
-    """Not said: EXACT_COUNT."""
+    """Means EXACT_COUNT."""
     DEVICE_ALLOCATION_MODE_EXACT_COUNT: _DeviceAllocationMode.ValueType  # 1
     DEVICE_ALLOCATION_MODE_ALL: _DeviceAllocationMode.ValueType  # 2
     """Every device that matches."""
@@ -41,7 +41,7 @@ class DeviceAllocationMode(_DeviceAllocationMode, metaclass=_DeviceAllocationMod
     """
 
 DEVICE_ALLOCATION_MODE_UNSPECIFIED: DeviceAllocationMode.ValueType  # 0
-"""Not said: EXACT_COUNT."""
+"""Means EXACT_COUNT."""
 DEVICE_ALLOCATION_MODE_EXACT_COUNT: DeviceAllocationMode.ValueType  # 1
 DEVICE_ALLOCATION_MODE_ALL: DeviceAllocationMode.ValueType  # 2
 """Every device that matches."""

@@ -34,7 +34,7 @@ class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType
     STAGE_QUOTA: _Stage.ValueType  # 2
     """Do the namespace's quotas and the queue's capability hold it?"""
     STAGE_ENQUEUE: _Stage.ValueType  # 3
-    """Was it let in?"""
+    """Was it enqueued?"""
     STAGE_SHARE: _Stage.ValueType  # 4
     """Has the queue some of its share left?"""
     STAGE_GANG: _Stage.ValueType  # 5
@@ -47,7 +47,7 @@ class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType
     """Were the decisions carried out?"""
 
 class Stage(_Stage, metaclass=_StageEnumTypeWrapper):
-    """Why a job or pod stands where it stands, stage by stage.
+    """Why a job or pod has its current state, stage by stage.
 
     The stages on a job's way, in order.
     """
@@ -58,7 +58,7 @@ STAGE_QUEUE: Stage.ValueType  # 1
 STAGE_QUOTA: Stage.ValueType  # 2
 """Do the namespace's quotas and the queue's capability hold it?"""
 STAGE_ENQUEUE: Stage.ValueType  # 3
-"""Was it let in?"""
+"""Was it enqueued?"""
 STAGE_SHARE: Stage.ValueType  # 4
 """Has the queue some of its share left?"""
 STAGE_GANG: Stage.ValueType  # 5
@@ -86,7 +86,7 @@ class _StageResultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageResu
     """Nothing in the configuration asks."""
 
 class StageResult(_StageResult, metaclass=_StageResultEnumTypeWrapper):
-    """What a stage said."""
+    """The result of a stage."""
 
 STAGE_RESULT_UNSPECIFIED: StageResult.ValueType  # 0
 STAGE_RESULT_PASSED: StageResult.ValueType  # 1
@@ -166,7 +166,7 @@ class NearestNode(_message.Message):
     def shortages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceShortage]: ...
     @_builtins.property
     def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What else speaks against it, in the predicates' words."""
+        """Other reasons of the predicates."""
 
     def __init__(
         self,
@@ -327,7 +327,7 @@ Global___Placement: _TypeAlias = Placement  # noqa: Y015
 
 @_typing.final
 class Eviction(_message.Message):
-    """Why a pod was taken away."""
+    """Why a pod was evicted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

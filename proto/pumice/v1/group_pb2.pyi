@@ -41,7 +41,7 @@ class _PodGroupPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PodGrou
 class PodGroupPhase(_PodGroupPhase, metaclass=_PodGroupPhaseEnumTypeWrapper):
     """PodGroups, queues and what else decides which pods may start.
 
-    Where a PodGroup stands.
+    The phase of a PodGroup.
     """
 
 POD_GROUP_PHASE_UNSPECIFIED: PodGroupPhase.ValueType  # 0
@@ -195,7 +195,7 @@ Global___PodGroupCondition: _TypeAlias = PodGroupCondition  # noqa: Y015
 
 @_typing.final
 class PodGroupStatus(_message.Message):
-    """What the scheduler says about a PodGroup."""
+    """The status of a PodGroup."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -531,7 +531,7 @@ class Queue(_message.Message):
     def affinity(self) -> Global___NodeGroupAffinity: ...
     @_builtins.property
     def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What the queue's status says that its jobs hold."""
+        """The allocated resources in the queue's status."""
 
     def __init__(
         self,
@@ -780,7 +780,7 @@ Global___PodDisruptionBudget: _TypeAlias = PodDisruptionBudget  # noqa: Y015
 
 @_typing.final
 class Workload(_message.Message):
-    """Whom default topology spread counts: a Service, ReplicaSet, ReplicationController or StatefulSet.
+    """An owner whose pods default topology spread counts: a Service, ReplicaSet, ReplicationController or StatefulSet.
     The field of ClusterObject that holds it says which.
     """
 

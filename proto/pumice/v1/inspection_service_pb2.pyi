@@ -551,7 +551,7 @@ class NodeInfo(_message.Message):
 
     @_builtins.property
     def releasing(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Held by pods that are being taken away."""
+        """Held by pods that are being evicted or deleted."""
 
     @_builtins.property
     def pipelined(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:

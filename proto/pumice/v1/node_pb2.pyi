@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class NodeImage(_message.Message):
-    """An image that lies on a node, under all its names."""
+    """A container image on a node, with all its names."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

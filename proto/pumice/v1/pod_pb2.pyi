@@ -30,25 +30,25 @@ class _PodPhase:
 class _PodPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PodPhase.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     POD_PHASE_UNSPECIFIED: _PodPhase.ValueType  # 0
-    """Not said: a new pod, read as pending."""
+    """Means PENDING: a new pod."""
     POD_PHASE_PENDING: _PodPhase.ValueType  # 1
     POD_PHASE_RUNNING: _PodPhase.ValueType  # 2
     POD_PHASE_SUCCEEDED: _PodPhase.ValueType  # 3
     POD_PHASE_FAILED: _PodPhase.ValueType  # 4
     POD_PHASE_UNKNOWN: _PodPhase.ValueType  # 5
-    """The cluster says Unknown, or something that has no name here."""
+    """Unknown, or a phase that has no name here."""
 
 class PodPhase(_PodPhase, metaclass=_PodPhaseEnumTypeWrapper):
     """The phase the kubelet last reported."""
 
 POD_PHASE_UNSPECIFIED: PodPhase.ValueType  # 0
-"""Not said: a new pod, read as pending."""
+"""Means PENDING: a new pod."""
 POD_PHASE_PENDING: PodPhase.ValueType  # 1
 POD_PHASE_RUNNING: PodPhase.ValueType  # 2
 POD_PHASE_SUCCEEDED: PodPhase.ValueType  # 3
 POD_PHASE_FAILED: PodPhase.ValueType  # 4
 POD_PHASE_UNKNOWN: PodPhase.ValueType  # 5
-"""The cluster says Unknown, or something that has no name here."""
+"""Unknown, or a phase that has no name here."""
 Global___PodPhase: _TypeAlias = PodPhase  # noqa: Y015
 
 class _PortProtocol:
@@ -58,7 +58,7 @@ class _PortProtocol:
 class _PortProtocolEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PortProtocol.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     PORT_PROTOCOL_UNSPECIFIED: _PortProtocol.ValueType  # 0
-    """Not said: TCP."""
+    """Means TCP."""
     PORT_PROTOCOL_TCP: _PortProtocol.ValueType  # 1
     PORT_PROTOCOL_UDP: _PortProtocol.ValueType  # 2
     PORT_PROTOCOL_SCTP: _PortProtocol.ValueType  # 3
@@ -67,7 +67,7 @@ class PortProtocol(_PortProtocol, metaclass=_PortProtocolEnumTypeWrapper):
     """The protocol of a port."""
 
 PORT_PROTOCOL_UNSPECIFIED: PortProtocol.ValueType  # 0
-"""Not said: TCP."""
+"""Means TCP."""
 PORT_PROTOCOL_TCP: PortProtocol.ValueType  # 1
 PORT_PROTOCOL_UDP: PortProtocol.ValueType  # 2
 PORT_PROTOCOL_SCTP: PortProtocol.ValueType  # 3
@@ -196,7 +196,7 @@ Global___WeightedPodAffinityTerm: _TypeAlias = WeightedPodAffinityTerm  # noqa: 
 
 @_typing.final
 class SpreadConstraint(_message.Message):
-    """How unevenly matching pods may lie over the values of a topology key."""
+    """How unevenly matching pods may be distributed over the values of a topology key."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -250,7 +250,7 @@ Global___SpreadConstraint: _TypeAlias = SpreadConstraint  # noqa: Y015
 
 @_typing.final
 class PodVolume(_message.Message):
-    """A volume that a claim stands behind."""
+    """A volume of a PersistentVolumeClaim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -302,8 +302,8 @@ Global___PodResourceClaim: _TypeAlias = PodResourceClaim  # noqa: Y015
 
 @_typing.final
 class PodSpec(_message.Message):
-    """All that decides where a pod may go. Pods with equal specs share their work, so whatever differs
-    from pod to pod of one template stands in Pod instead.
+    """All that decides where a pod may go. Work is shared between pods with equal specs, so fields that
+    differ between pods of one template are in Pod.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -389,7 +389,7 @@ class PodSpec(_message.Message):
     never_preempts: _builtins.bool
     """The preemption policy is Never."""
     numa_policy: _topology_pb2.TopologyPolicy.ValueType
-    """The pod's own topology policy. Unspecified: not said."""
+    """The pod's own topology policy. Unspecified: none."""
     @_builtins.property
     def requests(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What the pod asks for as a whole: containers, init containers, sidecars, overhead and pod-level
@@ -593,7 +593,7 @@ class Pod(_message.Message):
     node_name: _builtins.str
     """Empty: not placed."""
     nominated_node_name: _builtins.str
-    """The node it was told to wait for."""
+    """The node that was nominated for it."""
     group_name: _builtins.str
     """PodGroup in the pod's namespace; empty: the pod belongs to no job and is never placed."""
     role: _builtins.str

@@ -26,9 +26,9 @@ class _ReasonCode:
 class _ReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReasonCode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     REASON_CODE_UNSPECIFIED: _ReasonCode.ValueType  # 0
-    """A reason newer than this schema; the author still names who said it."""
+    """A reason newer than this schema; `author` is set."""
     REASON_CODE_NOT_ENQUEUED: _ReasonCode.ValueType  # 1
-    """The job has not been let in yet."""
+    """The job is not enqueued yet."""
     REASON_CODE_QUEUE_MISSING: _ReasonCode.ValueType  # 2
     REASON_CODE_QUEUE_NOT_OPEN: _ReasonCode.ValueType  # 3
     REASON_CODE_QUEUE_OVERUSED: _ReasonCode.ValueType  # 4
@@ -47,7 +47,7 @@ class _ReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReasonCode
     REASON_CODE_GATED: _ReasonCode.ValueType  # 12
     """The pod has a scheduling gate."""
     REASON_CODE_PIPELINED: _ReasonCode.ValueType  # 13
-    """Waits for room that is being freed."""
+    """Waits for resources that are being released."""
     REASON_CODE_NO_VICTIMS: _ReasonCode.ValueType  # 14
     """Eviction was tried and did not help."""
     REASON_CODE_COOLING_DOWN: _ReasonCode.ValueType  # 15
@@ -60,13 +60,13 @@ class _ReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReasonCode
 class ReasonCode(_ReasonCode, metaclass=_ReasonCodeEnumTypeWrapper):
     """Reasons as data: who held something back, why, and with which numbers.
 
-    Why something waits, in one word.
+    Why a job or task waits.
     """
 
 REASON_CODE_UNSPECIFIED: ReasonCode.ValueType  # 0
-"""A reason newer than this schema; the author still names who said it."""
+"""A reason newer than this schema; `author` is set."""
 REASON_CODE_NOT_ENQUEUED: ReasonCode.ValueType  # 1
-"""The job has not been let in yet."""
+"""The job is not enqueued yet."""
 REASON_CODE_QUEUE_MISSING: ReasonCode.ValueType  # 2
 REASON_CODE_QUEUE_NOT_OPEN: ReasonCode.ValueType  # 3
 REASON_CODE_QUEUE_OVERUSED: ReasonCode.ValueType  # 4
@@ -85,7 +85,7 @@ REASON_CODE_ROLE_FAILED: ReasonCode.ValueType  # 11
 REASON_CODE_GATED: ReasonCode.ValueType  # 12
 """The pod has a scheduling gate."""
 REASON_CODE_PIPELINED: ReasonCode.ValueType  # 13
-"""Waits for room that is being freed."""
+"""Waits for resources that are being released."""
 REASON_CODE_NO_VICTIMS: ReasonCode.ValueType  # 14
 """Eviction was tried and did not help."""
 REASON_CODE_COOLING_DOWN: ReasonCode.ValueType  # 15
@@ -123,7 +123,7 @@ Global___NodeCount: _TypeAlias = NodeCount  # noqa: Y015
 
 @_typing.final
 class QueueLimit(_message.Message):
-    """A limit of a queue that is in the way; units: see resource.proto."""
+    """A limit of a queue that prevents a placement; units: see resource.proto."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -138,7 +138,7 @@ class QueueLimit(_message.Message):
     asked: _builtins.int
     """What the job or task asks for."""
     used: _builtins.int
-    """What the queue's jobs hold; for a job that is to be let in, also what others that were let in
+    """What the queue's jobs hold; for a job that is to be enqueued, also what others that were enqueued
     are promised.
     """
     allowed: _builtins.int
@@ -175,7 +175,7 @@ class Reason(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     author: _builtins.str
-    """The action or plugin that said so."""
+    """The action or plugin that gave the reason."""
     code: Global___ReasonCode.ValueType
     task: _builtins.str
     """The task that blocks, by pod name; empty when it is about the whole job."""

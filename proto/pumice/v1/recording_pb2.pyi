@@ -177,7 +177,7 @@ class RecordingHeader(_message.Message):
     PLATFORM_FIELD_NUMBER: _builtins.int
     FIRST_SESSION_FIELD_NUMBER: _builtins.int
     format_version: _builtins.int
-    """2. A reader refuses any other one, and says so. A file that was gone on with has several headers."""
+    """2. A reader refuses any other one, and says so. A file that was continued has several headers."""
     cluster: _builtins.str
     core_id: _builtins.str
     core_version: _builtins.str
@@ -265,7 +265,7 @@ class RecordingCheckpoint(_message.Message):
 
     @_builtins.property
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.RejectedObject]:
-        """Objects that stand aside, with no good version in use."""
+        """Objects that cannot be used."""
 
     @_builtins.property
     def assumed(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssumedDecision]:
@@ -316,7 +316,7 @@ Global___RecordingCheckpoint: _TypeAlias = RecordingCheckpoint  # noqa: Y015
 
 @_typing.final
 class AssumedDecision(_message.Message):
-    """A decision that the core takes for done until it hears of it."""
+    """A decision that the core assumes to be carried out until an outcome comes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -336,9 +336,9 @@ class AssumedDecision(_message.Message):
     evict: _builtins.bool
     """Else it is a bind."""
     applied: _builtins.bool
-    """The adapter says that it is done; the pod has not shown it yet."""
+    """The adapter reported that it is done; no upsert of the pod has shown it."""
     expired: _builtins.bool
-    """It took too long, and the pod was asked for again."""
+    """It took too long, and the core asked for the pod by Resync."""
     @_builtins.property
     def decision_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -540,7 +540,7 @@ Global___JobMemory: _TypeAlias = JobMemory  # noqa: Y015
 
 @_typing.final
 class PodMemory(_message.Message):
-    """What the core last said about a pod that waits."""
+    """The last condition that the core wrote for a waiting pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -610,7 +610,7 @@ class RecordingTick(_message.Message):
     based_on_seq: _builtins.int
     """The last op that it saw."""
     skipped: _builtins.bool
-    """Decisions were given up or asked for again at this time, and no session ran."""
+    """Decisions expired or were found lost at this time, and no session ran."""
     @_builtins.property
     def session_time(self) -> _timestamp_pb2.Timestamp:
         """The time that the session was given."""
@@ -666,7 +666,7 @@ class RecordingSessionEnd(_message.Message):
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.PluginFault]: ...
     @_builtins.property
     def work(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Counts of work done, by name; they tell of the machine's way, and are not compared."""
+        """Counts of work done, by name; they depend on the implementation, and are not compared."""
 
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:

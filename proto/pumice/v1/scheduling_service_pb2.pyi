@@ -106,11 +106,11 @@ class ClusterSource(_message.Message):
     """Empty: the only one, if there is just one."""
     @_builtins.property
     def hypothetical(self) -> Global___ObjectSet:
-        """Put in, replacing objects of the same name."""
+        """Added; they replace objects of the same name."""
 
     @_builtins.property
     def removed(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.ObjectRef]:
-        """Taken out."""
+        """Removed."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class ScheduleResponse(_message.Message):
     FAULTS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     based_on_seq: _builtins.int
-    """The op of the live cluster that the answer stands at; 0 for an inline source."""
+    """The op of the live cluster that the answer is based on; 0 for an inline source."""
     config_hash: _builtins.str
     """The configuration that was used."""
     @_builtins.property
@@ -282,7 +282,7 @@ Global___ObjectName: _TypeAlias = ObjectName  # noqa: Y015
 
 @_typing.final
 class ExplainRequest(_message.Message):
-    """Whom to explain."""
+    """The job or pod to explain."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -294,7 +294,7 @@ class ExplainRequest(_message.Message):
     cluster: _builtins.str
     """Empty: the only cluster, if there is just one."""
     nearest_node_count: _builtins.int
-    """Nodes to say more about. 0: five."""
+    """The number of nearest nodes. 0: five."""
     @_builtins.property
     def job(self) -> Global___ObjectName:
         """A PodGroup, or the Volcano Job that one was made for."""
@@ -328,7 +328,7 @@ Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
 
 @_typing.final
 class ExplainResponse(_message.Message):
-    """Why it stands where it stands."""
+    """The explanation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -338,7 +338,7 @@ class ExplainResponse(_message.Message):
     WITHOUT_NODES_FIELD_NUMBER: _builtins.int
     PAUSE_FIELD_NUMBER: _builtins.int
     based_on_seq: _builtins.int
-    """The op that the answer stands at, and the last session that ran."""
+    """The op that the answer is based on, and the last session that ran."""
     session: _builtins.int
     without_nodes: _builtins.bool
     """Nobody could look at nodes in time: nearest nodes are missing, and placements of jobs; the

@@ -91,7 +91,7 @@ class _TolerationOperator:
 class _TolerationOperatorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TolerationOperator.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TOLERATION_OPERATOR_UNSPECIFIED: _TolerationOperator.ValueType  # 0
-    """Not said: EQUAL."""
+    """Means EQUAL."""
     TOLERATION_OPERATOR_EQUAL: _TolerationOperator.ValueType  # 1
     TOLERATION_OPERATOR_EXISTS: _TolerationOperator.ValueType  # 2
     """Any value will do."""
@@ -100,7 +100,7 @@ class TolerationOperator(_TolerationOperator, metaclass=_TolerationOperatorEnumT
     """How a toleration compares its value with that of a taint."""
 
 TOLERATION_OPERATOR_UNSPECIFIED: TolerationOperator.ValueType  # 0
-"""Not said: EQUAL."""
+"""Means EQUAL."""
 TOLERATION_OPERATOR_EQUAL: TolerationOperator.ValueType  # 1
 TOLERATION_OPERATOR_EXISTS: TolerationOperator.ValueType  # 2
 """Any value will do."""

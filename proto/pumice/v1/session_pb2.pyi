@@ -154,7 +154,7 @@ Global___SessionDetail: _TypeAlias = SessionDetail  # noqa: Y015
 
 @_typing.final
 class QueueShare(_message.Message):
-    """What a queue may have, has and wants; units: see resource.proto."""
+    """The share of a queue; units: see resource.proto."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -249,18 +249,18 @@ class QueueShare(_message.Message):
     share: _builtins.float
     """The largest of allocated / deserved over the resources."""
     overused: _builtins.bool
-    """Has its share and gets no more."""
+    """The queue has its share and gets no more."""
     @_builtins.property
     def deserved(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What all its jobs ask for, running and pending."""
+        """The requests of all its jobs, running and pending."""
 
     @_builtins.property
     def inqueue(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What its jobs that were let in ask for at least."""
+        """The minimum resources of its jobs that are enqueued."""
 
     def __init__(
         self,

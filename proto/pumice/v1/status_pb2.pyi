@@ -22,8 +22,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class PodGroupStatusChange(_message.Message):
-    """What the adapter writes about objects: only what changed, and level-triggered, so that a later
-    message about the same object replaces an earlier one that was not written yet.
+    """Statuses that the adapter writes: only what changed, and level-triggered, so that a later status
+    of an object replaces an earlier one that was not written yet.
 
     A PodGroup's status differs from what the cluster holds.
     """
@@ -59,7 +59,7 @@ Global___PodGroupStatusChange: _TypeAlias = PodGroupStatusChange  # noqa: Y015
 
 @_typing.final
 class QueueStatusChange(_message.Message):
-    """What a queue's jobs hold differs from what the cluster says."""
+    """The allocated resources of a queue differ from those in its status."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -109,7 +109,7 @@ Global___QueueStatusChange: _TypeAlias = QueueStatusChange  # noqa: Y015
 
 @_typing.final
 class PodConditionChange(_message.Message):
-    """A pod that was not placed: its condition PodScheduled=False, and the node it waits for if any."""
+    """A pod was not placed: its condition PodScheduled=False, and its nominated node, if any."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

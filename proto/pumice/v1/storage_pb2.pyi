@@ -27,7 +27,7 @@ class _VolumePhase:
 class _VolumePhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_VolumePhase.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     VOLUME_PHASE_UNSPECIFIED: _VolumePhase.ValueType  # 0
-    """Not said, or something that has no name here."""
+    """Not known, or a phase that has no name here."""
     VOLUME_PHASE_PENDING: _VolumePhase.ValueType  # 1
     VOLUME_PHASE_AVAILABLE: _VolumePhase.ValueType  # 2
     VOLUME_PHASE_BOUND: _VolumePhase.ValueType  # 3
@@ -42,7 +42,7 @@ class VolumePhase(_VolumePhase, metaclass=_VolumePhaseEnumTypeWrapper):
     """
 
 VOLUME_PHASE_UNSPECIFIED: VolumePhase.ValueType  # 0
-"""Not said, or something that has no name here."""
+"""Not known, or a phase that has no name here."""
 VOLUME_PHASE_PENDING: VolumePhase.ValueType  # 1
 VOLUME_PHASE_AVAILABLE: VolumePhase.ValueType  # 2
 VOLUME_PHASE_BOUND: VolumePhase.ValueType  # 3
@@ -200,9 +200,9 @@ class PersistentVolumeClaim(_message.Message):
     request_bytes: _builtins.int
     block_mode: _builtins.bool
     bind_completed: _builtins.bool
-    """Has the annotation that says that binding was completed."""
+    """Has the annotation `pv.kubernetes.io/bind-completed`."""
     selected_node: _builtins.str
-    """The node that a provisioner was told."""
+    """The node that was selected for the provisioner."""
     owner_uid: _builtins.str
     """The controlling owner, a pod if the volume is ephemeral."""
     terminating: _builtins.bool
@@ -364,7 +364,7 @@ Global___CsiDriver: _TypeAlias = CsiDriver  # noqa: Y015
 
 @_typing.final
 class CsiStorageCapacity(_message.Message):
-    """Room for volumes of a class, reachable from some nodes."""
+    """Storage capacity for volumes of a class, reachable from some nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

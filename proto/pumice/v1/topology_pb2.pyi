@@ -27,7 +27,7 @@ class _CpuManagerPolicy:
 class _CpuManagerPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CpuManagerPolicy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CPU_MANAGER_POLICY_UNSPECIFIED: _CpuManagerPolicy.ValueType  # 0
-    """Not said, or a policy that has no name here."""
+    """Not known, or a policy that has no name here."""
     CPU_MANAGER_POLICY_NONE: _CpuManagerPolicy.ValueType  # 1
     CPU_MANAGER_POLICY_STATIC: _CpuManagerPolicy.ValueType  # 2
 
@@ -35,7 +35,7 @@ class CpuManagerPolicy(_CpuManagerPolicy, metaclass=_CpuManagerPolicyEnumTypeWra
     """A kubelet's policy for exclusive cpus."""
 
 CPU_MANAGER_POLICY_UNSPECIFIED: CpuManagerPolicy.ValueType  # 0
-"""Not said, or a policy that has no name here."""
+"""Not known, or a policy that has no name here."""
 CPU_MANAGER_POLICY_NONE: CpuManagerPolicy.ValueType  # 1
 CPU_MANAGER_POLICY_STATIC: CpuManagerPolicy.ValueType  # 2
 Global___CpuManagerPolicy: _TypeAlias = CpuManagerPolicy  # noqa: Y015
@@ -47,17 +47,17 @@ class _TopologyPolicy:
 class _TopologyPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TopologyPolicy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     TOPOLOGY_POLICY_UNSPECIFIED: _TopologyPolicy.ValueType  # 0
-    """Not said, or a policy that has no name here."""
+    """Not known, or a policy that has no name here."""
     TOPOLOGY_POLICY_NONE: _TopologyPolicy.ValueType  # 1
     TOPOLOGY_POLICY_BEST_EFFORT: _TopologyPolicy.ValueType  # 2
     TOPOLOGY_POLICY_RESTRICTED: _TopologyPolicy.ValueType  # 3
     TOPOLOGY_POLICY_SINGLE_NUMA_NODE: _TopologyPolicy.ValueType  # 4
 
 class TopologyPolicy(_TopologyPolicy, metaclass=_TopologyPolicyEnumTypeWrapper):
-    """How resources are aligned to NUMA nodes: a kubelet's policy, or a pod's wish."""
+    """How resources are aligned to NUMA nodes: a kubelet's policy, or a pod's."""
 
 TOPOLOGY_POLICY_UNSPECIFIED: TopologyPolicy.ValueType  # 0
-"""Not said, or a policy that has no name here."""
+"""Not known, or a policy that has no name here."""
 TOPOLOGY_POLICY_NONE: TopologyPolicy.ValueType  # 1
 TOPOLOGY_POLICY_BEST_EFFORT: TopologyPolicy.ValueType  # 2
 TOPOLOGY_POLICY_RESTRICTED: TopologyPolicy.ValueType  # 3
@@ -140,7 +140,7 @@ Global___HyperNode: _TypeAlias = HyperNode  # noqa: Y015
 
 @_typing.final
 class NumaCpu(_message.Message):
-    """Where one cpu of a node sits."""
+    """The position of a cpu in its node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -195,6 +195,8 @@ class ConfigurationKeeper:
     def _offer(self, offer: _Offer, *, send: bool = True) -> None:
         """Puts a configuration where the next snapshot finds it, and sends it now if asked."""
         self._before, self._offered = self._offered, offer
+        # What the core shows to those who ask which configuration is in use.
+        offer.configuration.source = offer.source or _BUILT_IN
         self._buffer.configuration = offer.configuration
         if send:
             self._outbox.configure()

@@ -336,7 +336,7 @@ def test_a_file_that_cannot_be_used_says_where(tmp_path: Path, text: str, proble
         AccessFile(file, ManualClock())
 
 
-async def test_a_stream_is_refused_when_its_first_word_was_heard(guarded: Guarded) -> None:
+async def test_a_stream_is_refused_when_its_first_message_was_heard(guarded: Guarded) -> None:
     """Refused at once, a client that writes just then would hear that its own write failed."""
     for number in range(400):
         channel, adapter = await adapter_of(guarded, "", "c1")

@@ -14,7 +14,7 @@ from pumice.server.access import OPEN, AccessPolicy, Caller
 from pumice.server.audit import AuditLog
 from pumice.server.errors import ServiceError
 from pumice.server.peers import certificate_of, peer_of
-from pumice.server.service import abort, first_word
+from pumice.server.service import abort, first_message
 
 _BEARER = "bearer "
 # Who makes the call that is being served; None: nobody asked.
@@ -155,7 +155,7 @@ def _stream(behaviour: Any, call: _Call) -> Any:
             try:
                 call.authorize(context)
             except ServiceError as error:
-                await first_word(requests)
+                await first_message(requests)
                 await abort(context, error)
             answered = behaviour(each(requests), context)
             if hasattr(answered, "__aiter__"):

@@ -1,4 +1,4 @@
-"""What a cluster holds, in a count and a sum a kind: how two sides find out that they differ."""
+"""Digests: a count and a sum of hashes for each kind, to find differences with an adapter."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pumice.v1 import delta_pb2, object_pb2
 
 
 def hash64(uid: str, revision: int) -> bytes:
-    """A number of 64 bits, the highest first."""
+    """The hash of an object, 8 bytes, big-endian."""
     return blake2b(f"{uid}\0{revision}".encode(), digest_size=8).digest()
 
 
 class KindSums:
-    """The uids and hashes of every object that was told, good or set aside, of any kind.
+    """The uids and hashes of all objects, usable or not, by kind.
 
     Hashes are added up when somebody asks for the sum, all at once: that is seldom.
     """
@@ -63,7 +63,7 @@ class KindSums:
     def differing(
         self, digests: Iterable[delta_pb2.KindDigest], kinds: Iterable[int] = ()
     ) -> list[int]:
-        """Kinds that differ; of those named only, or of all. A kind that is not told is empty.
+        """Kinds that differ; of those named only, or of all. A kind that is not named is empty.
 
         Kinds that this core does not read are never compared.
         """

@@ -1,4 +1,4 @@
-"""Ops of the stream, read and numbered, on their way to a cluster's state."""
+"""Reads the ops of a batch and gives them their numbers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from pumice.server.wire.unknown_values import UnknownValue
 from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
 
 _POD = object_pb2.KIND_POD
-# Fewer than so many are read sooner one by one.
+# Smaller batches are read faster one by one.
 _FEW_OPS = 4
 
 
 @dataclass(slots=True)
 class NumberedOp:
-    """One op: what the engine shall take in, or what is wrong with it."""
+    """One op: the delta for the engine, or the error."""
 
     seq: int
     # Zero and empty where the op is about no object.
@@ -47,7 +47,7 @@ class NumberedOp:
         return self.seq
 
     def each(self) -> Iterable[NumberedOp]:
-        """The ops that are told together here, one by one."""
+        """The ops in it, one by one."""
         return (self,)
 
     def rejected(self, error: ObjectError) -> object_pb2.RejectedObject:
@@ -63,7 +63,7 @@ class NumberedOp:
 
 @dataclass(slots=True)
 class NumberedPods(NumberedOp):
-    """Ops that follow each other and tell of pods; the first one's number stands for all."""
+    """Consecutive ops with pods; ``seq`` is the number of the first."""
 
     pods: list[Pod] = field(default_factory=list)
     # Of each pod; none is 0.
@@ -80,21 +80,21 @@ class NumberedPods(NumberedOp):
 
 
 class OpReader:
-    """Reads the ops of one cluster; it remembers the shapes and specs of pods it has seen."""
+    """Reads the ops of one cluster; caches the shapes and specs of pods."""
 
     def __init__(self, few_ops: int = _FEW_OPS) -> None:
         self._objects = ObjectReader()
         self._few_ops = few_ops
 
     def batch(self, batch: delta_pb2.DeltaBatch) -> list[NumberedOp]:
-        """The ops of a batch: pods in bulk, unless there are few; others one by one."""
+        """The ops of a batch; pods are read in bulk unless the batch is small."""
         if len(batch.ops) < self._few_ops:
             return [*self.number(batch.first_seq, batch.ops)]
         places, revisions, pods = self._objects.read_pods(batch)
         numbered: list[NumberedOp] = []
         begin = taken = 0
         while begin < len(pods):
-            # Pods that follow each other, after what is before them.
+            # Consecutive pods, after the ops before them.
             place = places[begin]
             numbered += self._read_some(batch, taken, place)
             end = begin + 1
@@ -109,7 +109,7 @@ class OpReader:
         return [self._read(first_seq + place, ops[place]) for place in range(begin, end)]
 
     def number(self, first_seq: int, ops: Iterable[delta_pb2.Op]) -> Iterator[NumberedOp]:
-        """Reads ops one by one, so that whoever reads many can pause in between."""
+        """Reads ops one by one, so that the caller can pause in between."""
         for seq, op in enumerate(ops, first_seq):
             yield self._read(seq, op)
 
@@ -154,5 +154,5 @@ class OpReader:
 
 def _together(seq: int, pods: list[Pod], revisions: list[int]) -> Iterable[NumberedOp]:
     op = NumberedPods(seq, _POD, delta=PodsUpserted(pods), pods=pods, revisions=revisions)
-    # Without a revision a pod is not counted as there.
+    # A pod without a revision is not counted.
     return op.each() if 0 in revisions else (op,)

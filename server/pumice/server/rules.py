@@ -1,4 +1,4 @@
-"""The rules of one stream: who may say what and when, and which ops are new. No sockets here."""
+"""Checks the messages of one stream: their order, numbers and credit, and which ops are new."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def check_hello(
 
 
 class StreamRules:
-    """Follows the numbers of one stream after its Welcome."""
+    """Checks the sequence numbers of one stream after its Welcome."""
 
     def __init__(self, incarnation: str, credit: int, resume_after: int | None) -> None:
         self._incarnation = incarnation
         self._credit = credit
-        # None: a whole snapshot is expected, and says itself where its numbers begin.
+        # None: a snapshot of everything is expected; its begin marker has the first number.
         self._received = 0 if resume_after is None else resume_after
         self._acknowledged = self._received
         self._expects_snapshot = resume_after is None
@@ -58,7 +58,7 @@ class StreamRules:
 
     @property
     def received(self) -> int:
-        """The number of the last op that came."""
+        """The number of the last op that was received."""
         return self._received
 
     def batch(

@@ -1,4 +1,4 @@
-"""ClusterService: adapters' streams, read and written on the loop; it never touches an engine."""
+"""ClusterService: reads and writes adapters' streams on the event loop; owners run the engines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc, delta_pb2
 
 log = logging.getLogger("pumice.server")
 _SECOND_NS = 1_000_000_000
-_FIRST_WORD_SECONDS = 5.0
+_FIRST_MESSAGE_SECONDS = 5.0
 
 
 def not_expected(error: BaseException) -> BaseException | None:
@@ -41,14 +41,14 @@ async def abort(context: Any, error: BaseException) -> None:
     await context.abort(status.code, status.details, status.trailing_metadata)
 
 
-async def first_word(requests: AsyncIterator[Any]) -> None:
-    """Waits a little for it, before a stream is refused.
+async def first_message(requests: AsyncIterator[Any]) -> None:
+    """Waits for the first message before a stream is refused.
 
-    Whoever is refused while the first message is on its way hears that the message failed, and
-    not why.
+    A client that is refused while its first message is under way sees a failed write and not the
+    status.
     """
     with suppress(TimeoutError):
-        async with asyncio.timeout(_FIRST_WORD_SECONDS):
+        async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
             await anext(aiter(requests), None)
 
 
@@ -70,7 +70,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
     ) -> None:
         try:
             if self.draining:
-                await first_word(request_iterator)
+                await first_message(request_iterator)
                 raise errors.ShuttingDownError
             peer = peer_of(context)
             first = await self._first_message(request_iterator, peer)
@@ -215,7 +215,7 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
                 pass
 
     async def drain(self) -> None:
-        """Takes no new streams and says goodbye to those there are."""
+        """Accepts no new streams and ends those there are with GoAway."""
         self.draining = True
         reason = cluster_service_pb2.GO_AWAY_REASON_SHUTTING_DOWN
         streams = list(self._open)

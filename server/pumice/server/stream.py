@@ -1,4 +1,4 @@
-"""The core's end of an adapter's stream: what waits to be sent, and how the stream ends."""
+"""The core's side of an adapter's stream: the queue of messages to send, and its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pumice.v1 import cluster_service_pb2
 
 
 class AdapterStream:
-    """Messages on their way to one adapter. Owners of clusters send from their own threads."""
+    """The queue of messages to one adapter. Owner threads of clusters add to it."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class AdapterStream:
         self._call(self._put, responses)
 
     def end(self, reason: cluster_service_pb2.GoAwayReason.ValueType, message: str) -> None:
-        """Says GoAway and ends; what was not sent by then never is."""
+        """Sends GoAway and ends; messages that were not sent are dropped."""
         self._call(self._end, reason, message)
 
     def fail(self, error: BaseException) -> None:
@@ -78,7 +78,7 @@ class AdapterStream:
         self._news.set()
 
     def _overtake(self) -> None:
-        """An Ack that says no more than the next one, and was not sent yet, need not be."""
+        """Drops an unsent Ack without rejections or warnings: the next Ack replaces it."""
         last = self._queue[-1] if self._queue else None
         if (
             last is not None

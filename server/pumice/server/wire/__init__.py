@@ -1,4 +1,4 @@
-"""The wire and the engine's values, each turned into the other; nothing else knows both."""
+"""Converts protocol messages into the engine's values and back."""
 
 from pumice.server.wire.decisions import (
     decision_batches,

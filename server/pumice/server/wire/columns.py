@@ -1,12 +1,12 @@
-"""The pods of a batch by columns: all uids, all names, all nodes, each in one call.
+"""Reads the pods of a batch by columns: all uids, all names, all nodes, each in one call.
 
-Bytes of one message can be read as another one whose fields have the same numbers. Where a batch is
-read as having *one* op with *one* pod, all its pods are merged into that one, and fields that are
-then declared as repeated hold what all of them say, in order. A pod that leaves a field out leaves
-a gap that cannot be seen; so a column counts only when it is as long as there are pods.
+The bytes of a message can be parsed as another message type whose fields have the same numbers. When
+a batch is parsed as having *one* op with *one* pod, protobuf merges all its pods into that one, and
+fields that are declared as repeated there hold the values of all pods, in order. A pod without a
+value leaves no gap, so a column is used only when it is as long as the list of pods.
 
-The other fields of a pod are its *shape*, which it shares with most pods of its gang. The bytes are
-read once more by a message that knows only these; what it writes is the key of the shape.
+The other fields of a pod are its *shape* (see shapes.py). The bytes are parsed once more by a type
+that has only these; its serialization is the key of the shape.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pumice.v1 import delta_pb2, object_pb2, pod_pb2
 
 T = TypeVar("T")
 _SECOND_NS = 1_000_000_000
-# What is not of the shape; of conditions it is the time.
+# Fields that are not part of the shape.
 _OWN_OF_CONDITIONS = ("transition_time",)
 _OWN = ("uid", "name", "creation_time", "node_name", "start_time")
 _LEFT_OUT: Fields = {**dict.fromkeys(_OWN), "conditions": dict.fromkeys(_OWN_OF_CONDITIONS)}
@@ -32,7 +32,7 @@ _NO_POD = 6
 
 
 def _add_columns(types: Types, name: str, source: Any, own: Sequence[str]) -> Any:
-    """A message of nothing but its own fields, each of which may be there many times."""
+    """Adds a type with these fields only, each repeated."""
     made = types.add(name)
     for field in own:
         described = source.fields_by_name[field]
@@ -44,7 +44,7 @@ def _add_columns(types: Types, name: str, source: Any, own: Sequence[str]) -> An
 
 
 def _add_around(types: Types, suffix: str, *, many: bool) -> Any:
-    """All that is around a pod, down to a batch of one or many ops; returns what is an upsert."""
+    """Adds the types that enclose a pod, up to the batch; returns that of the upsert."""
     parts = (
         ("Object", object_pb2.ClusterObject, "pod", "Pod"),
         ("Upsert", delta_pb2.Upsert, "object", "Object"),
@@ -78,12 +78,12 @@ def _make_types() -> tuple[Any, Any, Any]:
     return shapes, listed, merged
 
 
-# Asking a class for its method takes as long as reading a small message with it.
+# Looking up the method takes as long as parsing a small message.
 _read_shapes, _read_keys, _read_columns = (made.FromString for made in _make_types())
 
 
 class PodColumns:
-    """What is said about the pods of a batch, in the order of its ops."""
+    """Columns of the pods of a batch, in the order of its ops."""
 
     __slots__ = (
         "condition_times_ns",
@@ -99,10 +99,10 @@ class PodColumns:
     )
 
     def __init__(self, batch: delta_pb2.DeltaBatch) -> None:
-        # Written anew, every field is there once at most; what came need not be like that.
+        # Serialized again, each field occurs at most once; received bytes may repeat fields.
         data = batch.SerializeToString()
         keys = _keys(data)
-        # Which ops are about pods.
+        # The positions of ops with pods.
         self.places = [place for place, key in enumerate(keys) if len(key) > _NO_POD]
         self.keys = [keys[place] for place in self.places]
         upserts = _read_columns(data).ops.upsert
@@ -130,7 +130,7 @@ class PodColumns:
         )
 
     def _texts(self, column: Sequence[str], batch: delta_pb2.DeltaBatch) -> Sequence[str]:
-        """The column with its gaps, which have to be looked for one by one."""
+        """The column; when some values are missing, they are read one by one."""
         if len(column) == len(self.places):
             return column[:]
         if not column:
@@ -138,7 +138,7 @@ class PodColumns:
         return [batch.ops[place].upsert.object.pod.node_name for place in self.places]
 
     def _times(self, column: Any, batch: delta_pb2.DeltaBatch, field: str) -> Sequence[int]:
-        """Nanoseconds; the gaps have to be looked for one by one."""
+        """Nanoseconds; when some values are missing, they are read one by one."""
         times = _nanoseconds(column)
         if times is not None and len(times) == len(self.places):
             return times

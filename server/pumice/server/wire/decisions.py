@@ -1,4 +1,4 @@
-"""The engine's decisions, for the wire; and back, for checkpoints of recordings."""
+"""Decisions as protocol messages; and back, for checkpoints of recordings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pumice.core.decisions import Bind, Decision, Evict, Gang, SessionResult, VolumeChoice
 from pumice.v1 import cluster_service_pb2, decision_pb2
 
-# Batches of this size keep a message well under the limit and a slow reader responsive.
+# The size at which a batch is sent; well below the limit of messages.
 BATCH_BYTES = 512 * 1024
 
 
@@ -51,7 +51,7 @@ def _write_evict(evict: Evict) -> decision_pb2.Evict:
 
 
 def write_decision(decision: Decision) -> decision_pb2.Decision:
-    """Names its gang by id only; whoever puts it into a message adds the gang."""
+    """Names the gang by id only; the caller adds the gang to the message."""
     gang_id = decision.gang.id if decision.gang else ""
     match decision:
         case Bind():
@@ -63,7 +63,7 @@ def write_decision(decision: Decision) -> decision_pb2.Decision:
 
 
 def read_decision(message: decision_pb2.Decision, gangs: Mapping[str, Gang]) -> Decision | None:
-    """None for an order newer than this engine."""
+    """None for an order that is newer than this engine."""
     gang = gangs[message.gang_id] if message.gang_id else None
     match message.WhichOneof("order"):
         case "bind":
@@ -97,7 +97,7 @@ def read_decision(message: decision_pb2.Decision, gangs: Mapping[str, Gang]) -> 
 def write_decisions(
     decisions: Iterable[Decision],
 ) -> tuple[list[decision_pb2.Gang], list[decision_pb2.Decision]]:
-    """The decisions, and before them each of their gangs once."""
+    """The gangs of the decisions, each once, and the decisions."""
     gangs: dict[str, decision_pb2.Gang] = {}
     orders = []
     for decision in decisions:
@@ -129,7 +129,7 @@ def _chunks(
 def decision_batches(
     result: SessionResult, *, epoch: int, based_on_seq: int, batch_bytes: int = BATCH_BYTES
 ) -> Iterator[cluster_service_pb2.DecisionBatch]:
-    """A session's decisions in messages of a good size; none when it decided nothing."""
+    """A session's decisions in batches; none when it decided nothing."""
     for gangs, orders in _chunks(result.decisions, batch_bytes):
         yield cluster_service_pb2.DecisionBatch(
             session=result.session,

@@ -1,4 +1,4 @@
-"""Ops of the stream as the engine's deltas."""
+"""Converts ops into the engine's deltas."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def read_tombstone(message: object_pb2.ObjectRef) -> Deleted | None:
 
 
 class DeltaReader:
-    """Reads ops; one per stream or one for all, it only remembers pod specs."""
+    """Reads ops; its only state is a cache of pod specs."""
 
     def __init__(self, objects: ObjectReader | None = None) -> None:
         self._objects = ObjectReader() if objects is None else objects
 
     def read(self, op: delta_pb2.Op) -> Delta | None:
-        """None for what is not the engine's: configuration, kinds and ops it does not know."""
+        """None for a configuration, and for kinds and ops that the engine does not know."""
         match op.WhichOneof("op"):
             case "upsert":
                 return self._upsert(op.upsert)
@@ -100,7 +100,7 @@ def check_upsert(upsert: delta_pb2.Upsert) -> None:
 
 
 def op_ref(op: delta_pb2.Op) -> tuple[int, str, str]:
-    """The kind, uid and key that an op is about; zero and empty where it is about none."""
+    """Kind, uid and key of the object of an op; zero and empty if it has none."""
     match op.WhichOneof("op"):
         case "upsert":
             return op.upsert.kind, op.upsert.uid, object_ref(op.upsert.object)[2]
@@ -113,7 +113,7 @@ def op_ref(op: delta_pb2.Op) -> tuple[int, str, str]:
 
 
 def object_ref(message: object_pb2.ClusterObject) -> tuple[int, str, str]:
-    """The kind, uid and key of an object; also of kinds that the engine does not hold."""
+    """Kind, uid and key of an object, also of kinds that the engine does not hold."""
     field = message.WhichOneof("object")
     if field is None:
         return object_pb2.KIND_UNSPECIFIED, "", ""
@@ -135,7 +135,7 @@ def write_warnings(
 
 
 def write_rejected(seq: int, op: delta_pb2.Op, error: ObjectError) -> object_pb2.RejectedObject:
-    """The name and fault of an op that was set aside, for the Ack."""
+    """An op with an object that cannot be used, for the Ack."""
     kind, uid, key = op_ref(op)
     return object_pb2.RejectedObject(
         seq=seq,

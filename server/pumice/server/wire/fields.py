@@ -1,4 +1,4 @@
-"""Reading single fields with care: a bad one is named, with what is allowed."""
+"""Reads single fields; an error names the field and what is allowed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Choice = TypeVar("Choice", bound=Enum | str)
 
 
 class FieldError(ValueError):
-    """A field that cannot be read; whoever knows the object makes an ObjectError of it."""
+    """A field that cannot be read; the reader of the object turns it into an ObjectError."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -59,7 +59,7 @@ def amount(field: str, value: int, limit: int = INT64_LIMIT) -> int:
 
 
 def amounts(field: str, held: Mapping[str, int], limit: int = INT64_LIMIT) -> Pairs:
-    """Sorted, so that equal maps give equal values whatever their order on the wire."""
+    """Sorted, so that equal maps give equal values whatever their order in the message."""
     # Walking an empty map of a message costs as much as walking a small one.
     if not held:
         return ()
@@ -77,7 +77,7 @@ class UnknownValueError(FieldError):
 
 
 def chosen(field: str, number: Number, choices: Mapping[Number, Choice]) -> Choice:
-    """What an enum's number stands for; a number that has no meaning here is an error."""
+    """The meaning of an enum's number; a number without a meaning is an error."""
     try:
         return choices[number]
     except KeyError:

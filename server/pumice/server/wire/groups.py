@@ -1,4 +1,4 @@
-"""PodGroups, queues and what else decides who may start, between the wire and the engine."""
+"""Converts PodGroups and queues between protocol messages and the engine's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole objects between the wire and the engine, by their kind."""
+"""Converts objects of every kind between protocol messages and the engine's values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pumice.v1 import object_pb2
 
 
 class _Kind(NamedTuple):
-    """How objects of one kind are read and written; messages differ in type, so Any."""
+    """How objects of one kind are read and written."""
 
     type: type[ClusterObject]
     read: Callable[[Any], ClusterObject]
     write: Callable[[Any], Any]
-    # What people call it.
+    # The name in messages to people.
     word: str
 
 
@@ -95,12 +95,12 @@ def kind_type(kind: int) -> type[ClusterObject] | None:
 
 
 def kind_number(word: str) -> object_pb2.Kind.ValueType:
-    """The kind that people call so; KIND_UNSPECIFIED if there is none."""
+    """The kind with this name; KIND_UNSPECIFIED if there is none."""
     return object_pb2.Kind.ValueType(_NUMBERS.get(_FIELDS_BY_WORD.get(word, ""), 0))
 
 
 def kind_word(kind: int) -> str:
-    """What people call a kind."""
+    """The name of a kind in messages to people."""
     field = object_pb2.ClusterObject.DESCRIPTOR.fields_by_number.get(kind)
     known = _KINDS.get(field.name) if field else None
     return known.word if known else f"kind {kind}"
@@ -114,7 +114,7 @@ def key_of(message: Any) -> str:
 
 
 class ObjectReader:
-    """Reads objects; remembers the shapes and specs of pods that it has seen."""
+    """Reads objects; caches the shapes and specs of pods."""
 
     def __init__(self, specs: SpecTable | None = None) -> None:
         reader = PodReader(specs)

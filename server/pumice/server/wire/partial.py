@@ -1,6 +1,6 @@
-"""Messages that know some fields of others, to read the bytes of those with.
+"""Message types with some of the fields of another type, to read part of its bytes.
 
-What such a message does not know it keeps as it came, until it is told to discard it.
+Such a message keeps the other fields as unknown fields until they are discarded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 _Message = descriptor_pb2.DescriptorProto
 _Field = descriptor_pb2.FieldDescriptorProto
 _PACKAGE = "partial"
-# Texts, maps and messages are taken as the bytes they are.
+# Strings, maps and messages are read as bytes.
 _TAKEN_AS = {
     _Field.TYPE_STRING: _Field.TYPE_BYTES,
     _Field.TYPE_MESSAGE: _Field.TYPE_BYTES,
@@ -22,12 +22,12 @@ _TAKEN_AS = {
     _Field.TYPE_INT64: _Field.TYPE_INT64,
     _Field.TYPE_BOOL: _Field.TYPE_BOOL,
 }
-# Names of fields to be left out; of a message inside, the fields that are left out there.
+# Fields to leave out; for a nested message, a mapping of the fields to leave out there.
 Fields = Mapping[str, "Fields | None"]
 
 
 class Types:
-    """Makes messages; none can be used before all are made."""
+    """Builds message types; all are added before the first is used."""
 
     def __init__(self) -> None:
         # Fields of proto2 know whether they were set: preemptable is true when it was not.
@@ -37,7 +37,7 @@ class Types:
         return self._file.message_type.add(name=name)
 
     def without(self, name: str, source: Any, left_out: Fields) -> None:
-        """A message like the source but for some fields."""
+        """Adds a type like the source without some fields."""
         made = self.add(name)
         for field in source.fields:
             inner = left_out.get(field.name)
@@ -50,7 +50,7 @@ class Types:
             copy_field(made, source, field.name, kind, repeated=field.is_repeated)
 
     def made(self, *names: str) -> list[Any]:
-        """The classes of messages of these names."""
+        """The classes of the types with these names."""
         pool = descriptor_pool.DescriptorPool()
         pool.Add(self._file)
         found = [pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in names]
@@ -60,7 +60,7 @@ class Types:
 def copy_field(
     into: _Message, source: Any, name: str, kind: int | str, *, repeated: bool = False
 ) -> None:
-    """A field with the name and number that it has in the source; a text names a message."""
+    """Adds a field with its name and number in the source; a string kind names a message type."""
     field = into.field.add(name=name, number=source.fields_by_name[name].number)
     field.label = _Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL
     if isinstance(kind, str):

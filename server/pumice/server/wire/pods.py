@@ -1,4 +1,4 @@
-"""Pods and nodes between the wire and the engine."""
+"""Converts pods and nodes between protocol messages and the engine's values."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _write_condition(condition: PodCondition) -> pod_pb2.PodCondition:
 def read_pod(
     message: pod_pb2.Pod, read_spec: Callable[[pod_pb2.PodSpec], PodSpec] = read_spec
 ) -> Pod:
-    """The hottest reader: positional, and texts that many pods share are kept once."""
+    """Called for every pod: arguments are positional, and shared texts are interned."""
     uid, namespace, name = message.uid, message.namespace, message.name
     check_namespaced(uid, namespace, name)
     has, labels, annotations = message.HasField, message.labels, message.annotations

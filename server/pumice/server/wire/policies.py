@@ -1,4 +1,4 @@
-"""Priorities, quotas, namespaces, budgets and workloads between the wire and the engine."""
+"""Converts priority classes, quotas, namespaces, disruption budgets and workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selectors, taints and tolerations between the wire and the engine."""
+"""Converts selectors, taints and tolerations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What pods have in common, read once: most fields of a gang's pods are the same.
+"""Reads pods in bulk: fields that pods of a gang have in common are read once.
 
-A pod is told apart by a handful of fields: its uid, its name, its node and its times. All others
-together are its *shape*, and no field of it has to be read with Python but the first time.
+Pods of a gang differ in a few fields: uid, name, node and times. All other fields together are the
+*shape* of a pod. Each shape is read once and cached.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pumice.v1 import delta_pb2, pod_pb2
 
 
 class _Shape(NamedTuple):
-    """The fields of a pod between those that are its own, as they follow each other."""
+    """The common fields of pods, grouped in the order of Pod's arguments."""
 
     namespace: str
     spec: PodSpec
     # The labels, the annotations, the phase, and whether it is terminating.
     before_node: tuple[Mapping[str, str], Mapping[str, str], PodPhase, bool]
     nominated_node_name: str
-    # Their times are the pod's own.
+    # With the times of one of the pods; each pod has its own.
     conditions: tuple[PodCondition, ...]
-    # Group, role, priorities and zone; whose it is.
+    # Group, role, priorities, revocable zone and controller.
     after_times: tuple[str, str, int, int, bool, str, str, str, str]
 
 
@@ -56,7 +56,7 @@ def _shape_of(pod: Pod) -> _Shape:
 
 
 class PodsRead(NamedTuple):
-    """Pods of a batch, with the places of their ops in it and their revisions."""
+    """Pods of a batch, with the positions of their ops and their revisions."""
 
     places: list[int]
     revisions: list[int]
@@ -64,9 +64,9 @@ class PodsRead(NamedTuple):
 
 
 class PodReader:
-    """Reads pods; remembers the shapes and the specs it has seen."""
+    """Reads pods; caches shapes and specs."""
 
-    # A shape above this is rare and not worth keeping the bytes of.
+    # Larger shapes are rare and are not kept.
     LARGEST_KEY_BYTES = 1 << 16
 
     def __init__(self, specs: SpecTable | None = None, limit: int = 20_000) -> None:
@@ -79,7 +79,7 @@ class PodReader:
         return len(self._shapes)
 
     def read(self, message: pod_pb2.Pod) -> Pod:
-        """One pod; those that are alike share labels and annotations here too."""
+        """Reads one pod; equal labels and annotations are shared."""
         pod = read_pod(message, self._read_spec)
         pod.labels, pod.annotations = self._shared(pod.labels), self._shared(pod.annotations)
         return pod
@@ -90,10 +90,10 @@ class PodReader:
         return self._texts.setdefault(tuple(texts.items()), texts)
 
     def batch(self, batch: delta_pb2.DeltaBatch) -> PodsRead:
-        """The pods of a batch that can be read; whoever reads the others finds out why not."""
+        """The pods of a batch that can be read; reading the others one by one gives their errors."""
         columns = PodColumns(batch)
         if not columns.is_valid:
-            # Some pods have a wrong field, and it cannot be seen which.
+            # Some pod has a wrong field; the columns do not show which.
             return PodsRead([], [], [])
         shapes = self._shapes_of(batch, columns)
         rows = zip(
@@ -142,7 +142,7 @@ class PodReader:
             return None
         if len(key) <= self.LARGEST_KEY_BYTES:
             if len(self._shapes) >= self._limit:
-                # Whoever holds labels keeps them; only later pods no longer share them.
+                # Pods keep the labels that they hold; only later pods do not share them.
                 self._shapes.clear()
             self._shapes[key] = shape
         return shape
@@ -151,7 +151,7 @@ class PodReader:
 def _conditions(
     batch: delta_pb2.DeltaBatch, columns: PodColumns, shapes: list[_Shape | None]
 ) -> Sequence[tuple[PodCondition, ...]]:
-    """The conditions of each pod, at their own times."""
+    """The conditions of each pod, with their times."""
     known = [() if shape is None else shape.conditions for shape in shapes]
     counts = [len(conditions) for conditions in known]
     if not any(counts):
@@ -160,7 +160,7 @@ def _conditions(
     if column is not None and None not in shapes and sum(counts) == len(column):
         times: Iterator[int] = iter(column)
     else:
-        # Some have no time: which ones has to be looked for.
+        # Some have no time, so the column does not show which time belongs to which condition.
         ops = batch.ops
         times = (
             read_time("transition_time", condition.transition_time)
@@ -172,11 +172,11 @@ def _conditions(
 
 
 def _at(conditions: tuple[PodCondition, ...], times: Iterator[int]) -> tuple[PodCondition, ...]:
-    """The same conditions at the next times."""
+    """The conditions with the next times."""
     return tuple(
         c
         if c.transition_time_ns == at_ns
         else PodCondition(c.type, c.status, c.reason, c.message, at_ns)
-        # The conditions first, so that no time is taken that is none of theirs.
+        # zip takes a condition first, so that it takes no time too many.
         for c, at_ns in zip(conditions, times, strict=False)
     )

@@ -1,4 +1,4 @@
-"""Pod specs between the wire and the engine, read once for all pods that share one."""
+"""Converts pod specs; equal specs are read once."""
 
 from __future__ import annotations
 
@@ -224,9 +224,9 @@ def write_spec(spec: PodSpec) -> pod_pb2.PodSpec:
 
 
 class SpecTable:
-    """Gives equal specs as one object, so that a hundred thousand pods hold a few hundred."""
+    """Returns one object for equal specs, so that pods of a template share it."""
 
-    # A spec above this is rare and not worth keeping the bytes of.
+    # Larger specs are rare and are not kept.
     LARGEST_KEY_BYTES = 1 << 16
 
     def __init__(self, limit: int = 10_000) -> None:
@@ -247,7 +247,7 @@ class SpecTable:
         if len(key) > self.LARGEST_KEY_BYTES:
             return read
         if len(self._by_bytes) >= self._limit:
-            # Whoever holds a spec keeps it; only later pods no longer share it.
+            # Pods keep the specs that they hold; only later pods do not share them.
             self._by_bytes.clear()
             self._by_value.clear()
         spec = self._by_value.setdefault(read, read)

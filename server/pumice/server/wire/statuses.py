@@ -1,4 +1,4 @@
-"""What the engine says about objects and why jobs wait, for the wire."""
+"""Statuses, events and reasons as protocol messages."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _written(result: SessionResult) -> Iterator[status_pb2.StatusChange | status
 def status_batches(
     result: SessionResult, *, epoch: int, batch_bytes: int = BATCH_BYTES
 ) -> Iterator[cluster_service_pb2.StatusBatch]:
-    """A session's statuses and events in messages of a good size; none when nothing changed."""
+    """A session's statuses and events in batches; none when nothing changed."""
     batch = cluster_service_pb2.StatusBatch(session=result.session, epoch=epoch)
     size = 0
     for written in _written(result):

@@ -1,4 +1,4 @@
-"""Volumes between the wire and the engine."""
+"""Converts volumes and storage objects between protocol messages and the engine's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times and durations between the wire and the engine, which counts nanoseconds since 1970."""
+"""Converts times and durations; the engine uses nanoseconds since 1970."""
 
 from __future__ import annotations
 

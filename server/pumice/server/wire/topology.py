@@ -1,4 +1,4 @@
-"""HyperNodes, NUMA layouts and shards between the wire and the engine."""
+"""Converts HyperNodes, NUMA layouts and node shards."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_a_redacted_copy_is_written(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["record", "{}/new.pumice", "--tls-cert", "{}/text.pumice"], "tls_key go together"),
         (["adapter", "replay", "{}/text.pumice", "--core", "unix:{}/none"], "not a recording"),
         (["demo", "--record", "{}/x.rec"], "must end in .pumice"),
-        (["demo", "--record", "{}/none/x.pumice"], "none is no folder"),
+        (["demo", "--record", "{}/none/x.pumice"], "none is not a folder"),
         (["core", "--record", "{}/text.pumice"], "text.pumice: is not a recording"),
         (["core", "--record", "{}/fly/there"], "fly/there: Not a directory"),
         (["core", "--record-keep", "2"], "--record-keep needs --record"),

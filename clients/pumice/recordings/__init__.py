@@ -1,4 +1,4 @@
-"""Recordings (``.pumice`` files): how they are written and read. Nothing here runs a scheduler."""
+"""Recordings (``.pumice`` files): writing, reading and what-if runs, without a scheduler."""
 
 from pumice.recordings.errors import NothingRecordedError, RecordingError
 from pumice.recordings.frames import FORMAT_VERSION, SUFFIX

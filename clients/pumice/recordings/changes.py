@@ -1,4 +1,4 @@
-"""The outside of a recording, as a core was told of it: objects that came, changed and went."""
+"""The changes of objects in a recording, as the core received them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Key = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that was told, at a time. Without object and configuration: the object is gone."""
+    """A change at a time. Without object and configuration the object was deleted."""
 
     at_ns: int
     object: ClusterObject | None = None
@@ -24,21 +24,21 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """All that was there at the beginning has been told."""
+class SnapshotComplete:
+    """The end of the first snapshot."""
 
     at_ns: int
 
 
 class Changes:
-    """Reads entries; snapshots that tell everything again tell only what is new here."""
+    """Reads entries; a repeated snapshot gives only the differences."""
 
     def __init__(self) -> None:
         self.held: dict[_Key, ClusterObject] = {}
         self._snapshot: tuple[frozenset[int], set[_Key]] | None = None
         self._is_whole = False
 
-    def read(self, entries: Iterable[RecordingEntry]) -> Iterator[Change | Whole]:
+    def read(self, entries: Iterable[RecordingEntry]) -> Iterator[Change | SnapshotComplete]:
         for entry in entries:
             at_ns = entry.entry_time.ToNanoseconds()
             match entry.WhichOneof("entry"):
@@ -55,10 +55,10 @@ class Changes:
                 case _:
                     pass
 
-    def _whole(self, at_ns: int) -> Iterator[Whole]:
+    def _whole(self, at_ns: int) -> Iterator[SnapshotComplete]:
         if not self._is_whole:
             self._is_whole = True
-            yield Whole(at_ns)
+            yield SnapshotComplete(at_ns)
 
     def _checkpoint(self, entry: RecordingEntry, at_ns: int) -> Iterator[Change]:
         part = entry.checkpoint
@@ -76,7 +76,7 @@ class Changes:
             elif op.HasField("configuration"):
                 yield Change(at_ns, configuration=op.configuration)
 
-    def _end(self, at_ns: int) -> Iterator[Change | Whole]:
+    def _end(self, at_ns: int) -> Iterator[Change | SnapshotComplete]:
         if self._snapshot is None:
             return
         (kinds, seen), self._snapshot = self._snapshot, None

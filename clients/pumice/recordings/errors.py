@@ -1,10 +1,10 @@
-"""What is wrong with a recording."""
+"""Errors of recordings."""
 
 from __future__ import annotations
 
 
 class RecordingError(Exception):
-    """A file that cannot be used as a recording at all: says which, and why."""
+    """A file that cannot be used as a recording."""
 
     def __init__(self, source: str, problem: str) -> None:
         super().__init__(f"{source}: {problem}")
@@ -13,4 +13,4 @@ class RecordingError(Exception):
 
 
 class NothingRecordedError(RecordingError):
-    """A recording that was begun, and of which not even the header is whole."""
+    """A recording without a complete header."""

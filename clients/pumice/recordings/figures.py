@@ -18,14 +18,14 @@ class QueueFigures:
 
     pods: int = 0
     placed: int = 0
-    # Seconds, of pods that were placed.
+    # Seconds until pods were placed.
     mean_wait: float = 0.0
     median_wait: float = 0.0
     p90_wait: float = 0.0
     longest_wait: float = 0.0
     still_waiting: int = 0
     evictions: int = 0
-    # What pods on nodes held on average, as a share of the cluster's cpu.
+    # Average requests of pods on nodes, as a share of the cluster's CPUs.
     cpu_share: float = 0.0
 
 
@@ -117,9 +117,6 @@ def _jobs(
             wait = round(max(decided[enough - 1] - begin, 0) / _SECOND_NS, 3)
         found[name] = JobFigures(job.queue, wait, evicted.get(name, 0))
     return found
-
-
-# Utilisation.
 
 
 def _capacity(history: History) -> list[tuple[int, int]]:

@@ -1,9 +1,9 @@
-"""The bytes of a recording: a magic word, then frames that stand alone, then where the index is.
+"""The format of a recording: a magic word, independent frames, and the offset of the index.
 
 A frame is the length and the CRC-32 of a zstd frame, both as little-endian 32-bit numbers, and
 that zstd frame; decompressed it is a run of RecordingEntry messages, each after its length as a
-varint. A file that was closed well ends with a frame that holds the index, the offset of that
-frame (64 bits) and ``PUMICEIX``. Whoever cannot find the index walks from frame to frame.
+varint. A complete file ends with a frame that contains the index, the offset of that
+frame (64 bits) and ``PUMICEIX``. Without an index a reader goes from frame to frame.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 SUFFIX = ".pumice"
 FORMAT_VERSION = 2
-# The last byte is the version of what is described here.
+# The last byte is the version of the format.
 MAGIC = b"\x89PUMICE\x01"
 TRAILER_MAGIC = b"PUMICEIX"
 LEVEL = 1
 CUT_OFF = "is cut off"
-# No honest frame is larger; a length beyond it is damage.
+# A greater length is damage: no writer writes larger frames.
 MOST_FRAME_BYTES = 64 * 1024 * 1024
 _HEAD = struct.Struct("<II")
 _TRAILER = struct.Struct("<Q8s")
@@ -34,7 +34,7 @@ TRAILER_BYTES = _TRAILER.size
 
 @dataclass(frozen=True, slots=True)
 class DamagedFrame:
-    """A frame that is not whole: where it begins and what is wrong."""
+    """A damaged frame: its offset and the problem."""
 
     offset: int
     problem: str
@@ -64,7 +64,7 @@ def pack_trailer(index_offset: int) -> bytes:
 
 
 def read_trailer(data: bytes) -> int | None:
-    """The offset of the index; None where these bytes are no trailer."""
+    """The offset of the index; None for bytes that are not a trailer."""
     if len(data) != TRAILER_BYTES:
         return None
     offset, magic = _TRAILER.unpack(data)
@@ -113,7 +113,7 @@ def _unpacked(data: bytes) -> bytes | None:
 
 
 def entries_of(payload: bytes) -> Iterator[RecordingEntry]:
-    """The messages of a frame. Raises ValueError for bytes that are none."""
+    """The messages of a frame. Raises ValueError for other bytes."""
     position, end = 0, len(payload)
     while position < end:
         length, shift = 0, 0
@@ -131,7 +131,7 @@ def entries_of(payload: bytes) -> Iterator[RecordingEntry]:
         entry = RecordingEntry()
         try:
             entry.MergeFromString(payload[position : position + length])
-        except Exception as error:  # protobuf's DecodeError has several homes
+        except Exception as error:  # The implementations of protobuf have different DecodeErrors.
             raise ValueError("an entry cannot be read") from error
         position += length
         yield entry

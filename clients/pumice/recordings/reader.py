@@ -1,4 +1,4 @@
-"""Reads a recording: what is whole, and where and why it ends."""
+"""Reads a recording up to its end or its first damage."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pumice.v1.recording_pb2 import RecordingEntry, RecordingFrame, RecordingHea
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A file that does not end where it should."""
+    """The end of a damaged or incomplete file."""
 
-    # What is before it is whole.
+    # Everything before it is complete.
     offset: int
     size: int
     problem: str
@@ -30,7 +30,7 @@ class Ending:
 
 
 class Recording:
-    """A recording in a file. Raises RecordingError for a file that is none, or a newer one."""
+    """A recording in a file. Raises RecordingError for other files and newer formats."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -40,10 +40,10 @@ class Recording:
             raise RecordingError(str(path), error.strerror or str(error)) from error
         try:
             self._check_magic()
-            # None until all was read; then where the whole part ends, and why if not well.
+            # None until the end was read; then the offset of the end, and the problem if there is one.
             self.whole_until = len(MAGIC)
             self.ending: Ending | None = None
-            # Entries of kinds that this reader does not know.
+            # Number of entries of unknown kinds.
             self.unknown = 0
             self.header = self._first_header()
         except BaseException:
@@ -91,8 +91,6 @@ class Recording:
             raise NothingRecordedError(str(self.path), problem)
         raise RecordingError(str(self.path), problem)
 
-    # What is in it.
-
     def entries(self, session: int = 0) -> Iterator[RecordingEntry]:
         """The entries from the last checkpoint before a session on; all of them without one."""
         offset = self._start_for(session) if session else len(MAGIC)
@@ -107,7 +105,7 @@ class Recording:
                     yield entry
 
     def _frames_from(self, offset: int) -> Iterator[tuple[int, list[RecordingEntry]]]:
-        """Whole frames from an offset on; what stops the walk is kept in ``ending``."""
+        """Frames from an offset on; a problem that ends them is kept in ``ending``."""
         while True:
             found = frames.read_frame(self._file, offset)
             if found is None:
@@ -126,10 +124,8 @@ class Recording:
             yield offset, held
             offset = found[1]
 
-    # Seeking.
-
     def frames(self) -> list[RecordingFrame]:
-        """The frames without the index itself; from the index, or else found by reading all."""
+        """The frames without that of the index; from the index, or else from the whole file."""
         return self._indexed() or self._walked()
 
     def _indexed(self) -> list[RecordingFrame]:
@@ -151,7 +147,7 @@ class Recording:
         return []
 
     def whole_frames(self) -> list[RecordingFrame]:
-        """The frames up to the first that is damaged, even if there is an index."""
+        """The frames before the first damaged one, read without the index."""
         indexed = self._indexed()
         for number, frame in enumerate(indexed):
             found = frames.read_frame(self._file, frame.offset_bytes)
@@ -177,14 +173,14 @@ class Recording:
         return found
 
     def _start_for(self, session: int) -> int:
-        """Where a core that was started again counted anew, the last one to count so far."""
+        """The last checkpoint before a session; session numbers of a restarted core begin again."""
         found = [f for f in self.frames() if f.checkpoint and f.first_session <= session]
         starts = [frame.offset_bytes for frame in found]
         held = (start for start in reversed(starts) if self._holds(start, session))
         return next(held, starts[-1] if starts else len(MAGIC))
 
     def _holds(self, start: int, session: int) -> bool:
-        """Whether a session is in what follows a checkpoint, up to the next one."""
+        """Whether a session is between a checkpoint and the next one."""
         for offset, held in self._frames_from(start):
             for entry in held:
                 if entry.HasField("header") and offset != start:
@@ -194,7 +190,7 @@ class Recording:
         return False
 
     def sessions(self) -> list[tuple[int, int]]:
-        """The first and last whole session of each run of numbers."""
+        """The first and last complete session of each run of numbers."""
         found: list[tuple[int, int]] = []
         for entry in self.entries():
             if entry.HasField("session_end"):

@@ -117,7 +117,7 @@ _INDEXED_NAME_PARTS = 3
 
 
 class Renamer(Protocol):
-    """What becomes of the three sorts of names."""
+    """New names for the three sorts of names."""
 
     def name(self, text: str) -> str: ...
 
@@ -127,7 +127,7 @@ class Renamer(Protocol):
 
 
 class Collector:
-    """Renames nothing, but sees all."""
+    """Collects all names, and changes none."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -148,7 +148,7 @@ class Collector:
 
 
 class Pseudonyms:
-    """Other names in the same order."""
+    """New names in the same order."""
 
     def __init__(self, seen: Collector, source: str) -> None:
         self._source = source
@@ -169,7 +169,7 @@ class Pseudonyms:
         mark: str,
         order: Callable[[str], str],
     ) -> dict[str, str]:
-        """A name is called after the last kept one before it, and its number."""
+        """A new name: the last kept name before it, and a number."""
         found: dict[str, str] = {}
         last, previous = "", ""
         in_order = sorted(texts, key=order)
@@ -188,7 +188,7 @@ class Pseudonyms:
 
 
 def _ending(name: str) -> str:
-    """The number of a pod in its job means something to the order of pods."""
+    """The number at the end of a pod's name, which affects the order of pods."""
     parts = name.split("-")
     if len(parts) >= _INDEXED_NAME_PARTS and _NUMBER.fullmatch(parts[-1]):
         return f"-x-{parts[-1]}"
@@ -205,13 +205,13 @@ def _is_ours(key: str) -> bool:
 
 
 def _without_comments(configuration: str) -> str:
-    """A configuration names actions, plugins and resources; people write the comments."""
+    """The text without comments; names of actions, plugins and resources stay."""
     lines = configuration.splitlines(keepends=True)
     return "".join(line for line in lines if not line.lstrip().startswith("#"))
 
 
 def redact(recording: Recording) -> Iterator[RecordingEntry]:
-    """The entries again, renamed. Reads the recording twice."""
+    """The entries with new names. Reads the recording twice."""
     seen = Collector()
     for entry in recording.entries():
         _rewrite(entry, seen)

@@ -1,4 +1,4 @@
-"""Writes a recording, frame by frame; a crash costs the frame that was not written yet."""
+"""Writes a recording in frames; a crash loses at most the frame in memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pumice.recordings.frames import LEVEL, MAGIC, pack_entry, pack_frame, pack_
 from pumice.recordings.reader import Recording
 from pumice.v1.recording_pb2 import RecordingEntry, RecordingFrame, RecordingIndex
 
-# A frame is written when it holds so much, or when it is told to.
+# Size at which a frame is written.
 FRAME_BYTES = 256 * 1024
 
 
 class RecordingWriter:
-    """One file. A file that is there is gone on with, after its last whole frame.
+    """A recording in a file; an existing file is continued after its last complete frame.
 
-    Raises RecordingError for a file that somebody else is writing.
+    Raises RecordingError for a file that another process is writing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,7 +30,7 @@ class RecordingWriter:
         self._compressor = zstandard.ZstdCompressor(level=LEVEL)
         self._frames: list[RecordingFrame] = []
         self._pending = bytearray()
-        # What was behind the last whole frame of a file that was there.
+        # Bytes after the last complete frame of an existing file.
         self.cut_bytes = 0
         self._new_frame()
         self._file = self._opened(path)
@@ -39,7 +39,7 @@ class RecordingWriter:
 
     def _opened(self, path: Path) -> BinaryIO:
         try:
-            # A recording contains every object of a cluster: it is for its owner only.
+            # A recording contains every object of a cluster, so only its owner can read it.
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
             file: BinaryIO = os.fdopen(os.open(path, flags, 0o600), "a+b")
         except OSError as error:
@@ -70,7 +70,7 @@ class RecordingWriter:
                 end = old.whole_until
                 self.cut_bytes = 0 if old.ending is None else old.size - end
         except NothingRecordedError:
-            # Whoever began it crashed before the first frame was whole.
+            # The process that created it crashed before the first frame was complete.
             end = len(MAGIC)
             self.cut_bytes = self.path.stat().st_size - end
         file.truncate(end)
@@ -99,7 +99,7 @@ class RecordingWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hands the pending entries to the operating system, as a frame."""
+        """Writes the pending entries as a frame."""
         if not self._pending:
             return
         frame = RecordingFrame(
@@ -119,7 +119,7 @@ class RecordingWriter:
         self.size += len(data)
 
     def close(self) -> None:
-        """Writes the index and makes sure that all is on the disk."""
+        """Writes the index, and the file to the disk."""
         if self._file.closed:
             return
         self.flush()

@@ -1,4 +1,4 @@
-"""A cluster in memory: built in a few lines, with decisions that come true between sessions."""
+"""A cluster in memory for tests; decisions are applied between sessions."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ START_NS = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * _SECOND_NS
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one session decided. Pods and jobs are ``namespace/name``."""
+    """The decisions of one session. Pods and jobs are ``namespace/name``."""
 
     binds: Mapping[str, str]
     evicts: frozenset[str]
-    # PodGroup to phase, after the session.
+    # Phases of PodGroups after the session.
     phases: Mapping[str, str]
-    # Job to reasons, as sentences.
+    # Reasons of waiting jobs, as text.
     waits: Mapping[str, tuple[str, ...]]
     decisions: tuple[Decision, ...] = field(default=(), repr=False)
 
 
 class Cluster:
-    """Every method that adds something returns the cluster, so that calls can be chained."""
+    """A cluster and its core. Methods that add objects return the cluster, for chaining."""
 
     def __init__(self, conf: str | Path = "", *, now_ns: int = START_NS) -> None:
         text = conf.read_text(encoding="utf-8") if isinstance(conf, Path) else conf
@@ -59,8 +59,6 @@ class Cluster:
         # Uids by kind and ``namespace/name``, or name where there is no namespace.
         self._uids: dict[tuple[str, str], str] = {}
 
-    # Building.
-
     def node(
         self,
         name: str,
@@ -70,9 +68,9 @@ class Cluster:
         labels: Mapping[str, str] | None = None,
         **more: str,
     ) -> Cluster:
-        """A node; further resources by name, with underscores for what Python cannot spell.
+        """Adds a node; other resources are keyword arguments, with underscores for other characters.
 
-        One that is there already is changed.
+        A node that exists is changed.
         """
         amounts = {"cpu": cpu, "memory": memory, "pods": "110", **_amounts(more)}
         return self.manifest(
@@ -91,7 +89,7 @@ class Cluster:
         return self
 
     def queue(self, name: str, weight: int = 1, **spec: Any) -> Cluster:
-        """A queue with any field of a Queue's spec; one that is there already is changed."""
+        """Adds a queue with any field of a Queue's spec, or changes one that exists."""
         for field_ in spec:
             if field_ not in _QUEUE_FIELDS:
                 near = get_close_matches(field_, _QUEUE_FIELDS, n=1) or sorted(_QUEUE_FIELDS)
@@ -130,7 +128,7 @@ class Cluster:
         pod_spec: Mapping[str, Any] | None = None,
         **more: str,
     ) -> Cluster:
-        """A PodGroup and its pods, ``name-0`` and so on; all must start together by default."""
+        """Adds a PodGroup and its pods ``name-0`` …; by default all of them must start together."""
         if ("pod_group", f"{namespace}/{name}") in self._uids:
             raise ValueError(f"job {namespace}/{name}: is there already; give it another name")
         if ("queue", queue) not in self._uids:
@@ -174,21 +172,21 @@ class Cluster:
             raise ValueError(f"job {job}: there is no priority class {name}; there are: {held}")
 
     def manifest(self, body: Mapping[str, Any]) -> Cluster:
-        """Any Kubernetes object that scheduling reads."""
+        """Adds any Kubernetes object that scheduling reads."""
         message = translate(dict(body))
         if message is None:
             raise ValueError(f"{body.get('kind')} is not read by scheduling")
         return self.add(message)
 
     def manifests(self, *files: Path | str | IO[str] | IO[bytes]) -> Cluster:
-        """YAML or JSON files, by path or open."""
+        """Adds the objects of YAML or JSON files, given by path or open."""
         found = translate_all(*(Path(file) if isinstance(file, str) else file for file in files))
         if found.errors:
             raise ValueError("; ".join(map(str, found.errors)))
         return self.add(*found.objects)
 
     def add(self, *objects: ClusterObject) -> Cluster:
-        """Objects of the wire."""
+        """Adds objects of the protocol."""
         rejected = self._core.upsert(*objects)
         if rejected:
             raise ValueError(
@@ -203,10 +201,8 @@ class Cluster:
             self._uids[kind, _key(getattr(item, kind))] = getattr(item, kind).uid
         return self
 
-    # What happens to it besides.
-
     def finish(self, job: str, namespace: str = "default") -> Cluster:
-        """All pods of a job that run have succeeded."""
+        """Lets all running pods of a job succeed."""
         changed = self._world.finish(namespace, job)
         if not changed:
             raise ValueError(f"job {namespace}/{job}: no pod of it runs")
@@ -214,13 +210,13 @@ class Cluster:
         return self
 
     def remove_job(self, job: str, namespace: str = "default") -> Cluster:
-        """Somebody deletes a job: its PodGroup and its pods are gone."""
+        """Deletes the PodGroup and the pods of a job."""
         for uid in self._world.pods_of(namespace, job):
             self.remove(KIND_POD, uid)
         return self._remove_named("pod_group", KIND_POD_GROUP, f"{namespace}/{job}")
 
     def remove_node(self, name: str) -> Cluster:
-        """A node is gone; its pods are not, until somebody removes them."""
+        """Deletes a node, but not its pods."""
         return self._remove_named("node", KIND_NODE, name)
 
     def _remove_named(self, word: str, kind: Kind.ValueType, key: str) -> Cluster:
@@ -230,7 +226,7 @@ class Cluster:
         return self.remove(kind, uid)
 
     def remove(self, kind: Kind.ValueType, uid: str) -> Cluster:
-        """Any object that is there, by uid."""
+        """Deletes any object by uid."""
         self._core.delete(ObjectRef(kind=kind, uid=uid))
         self._world.remove(uid)
         self._uids = {key: held for key, held in self._uids.items() if held != uid}
@@ -239,7 +235,7 @@ class Cluster:
     def _metadata(
         self, kind: str, name: str, namespace: str = "", labels: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """Who was added earlier is older."""
+        """Objects that are added earlier are older."""
         self._made += 1
         uid = self._uids.get((kind, f"{namespace}/{name}" if namespace else name))
         metadata: dict[str, Any] = {
@@ -255,13 +251,11 @@ class Cluster:
             metadata["labels"] = dict(labels)
         return metadata
 
-    # Running.
-
     def cycle(self, seconds: float = 1.0) -> Cycle:
-        """One session. Afterwards bound pods run, evicted pods are gone, and time has passed."""
+        """Runs one session, then applies its decisions and advances the time."""
         session = self._core.session(self.now_ns)
         self.now_ns += int(seconds * _SECOND_NS)
-        changes = self._world.happens(session.decisions, session.statuses)
+        changes = self._world.apply(session.decisions, session.statuses)
         self._core.upsert(*changes.objects)
         self._core.delete(*changes.gone)
         return Cycle(
@@ -279,13 +273,13 @@ class Cluster:
 def cluster(conf: str | Path = "") -> Cluster:
     """An empty cluster with a scheduler configuration (text, or a file), or the built-in one.
 
-    Raises ValueError for a configuration that cannot be used.
+    Raises ValueError for an invalid configuration.
     """
     return Cluster(conf)
 
 
 def core_with(conf: str) -> LocalCore:
-    """Raises ValueError for a configuration that cannot be used."""
+    """Raises ValueError for an invalid configuration."""
     try:
         return LocalCore(Configuration(scheduler_conf=conf))
     except ConfigurationRefusedError as error:

@@ -11,11 +11,11 @@ from pumice.testing.clusters import Cluster, cluster
 
 @pytest.fixture
 def pumice_cluster() -> Callable[..., Cluster]:
-    """Makes clusters: ``pumice_cluster(conf)``, or without one the built-in configuration."""
+    """A factory of clusters: ``pumice_cluster(conf)``; without a conf, the built-in one."""
     return cluster
 
 
 @pytest.fixture
 def empty_cluster() -> Cluster:
-    """A cluster with the built-in configuration and nothing in it."""
+    """An empty cluster with the built-in configuration."""
     return cluster()

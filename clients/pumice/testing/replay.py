@@ -1,4 +1,4 @@
-"""Recordings in tests: what was decided once must be decided again."""
+"""Recordings in tests: a replay must give the recorded decisions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _MOST_SHOWN = 10
 def assert_replay_identical(
     recording: Path | str, *, conf: str | None = None, statuses: bool = False
 ) -> Comparison:
-    """Replays a recording and fails with the first differences, session and pod named.
+    """Replays a recording; fails with the first differences, which name session and pod.
 
-    With a configuration text, every session is decided by that one instead, on the recorded
-    state. ``statuses``: what is written about objects must be the same too. Raises ValueError for
-    a configuration that cannot be used, RecordingError for a file that is no recording.
+    With a configuration text, it replaces the recorded one in every session, on the recorded
+    state. With ``statuses`` the written statuses are compared, too. Raises ValueError for an invalid
+    configuration and RecordingError for a file that is not a recording.
     """
     if conf is not None:
         core_with(conf)
@@ -44,7 +44,7 @@ def _told(path: Path, found: Comparison) -> str:
 def recordings_in(folder: Path | str) -> list[Path]:
     """The recordings of a folder in the order of names, for ``pytest.mark.parametrize``.
 
-    Raises NotADirectoryError: of no recordings, no test would run, and nobody would notice.
+    Raises NotADirectoryError, because without recordings no test would run unnoticed.
     """
     if not Path(folder).is_dir():
         raise NotADirectoryError(f"{folder}: is no folder")

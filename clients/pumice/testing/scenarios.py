@@ -1,4 +1,4 @@
-"""Scenario files in tests: a cluster, a configuration, and what must be decided."""
+"""Scenario files in tests: a cluster, a configuration and the expected decisions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ANY_NODE = "*"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario file, read."""
+    """The content of a scenario file."""
 
     name: str
     cycles: int
     cluster: Cluster
-    # Outcomes of which one, whole, is right; each a list with an entry a cycle.
+    # Accepted outcomes; each is a list with an entry for every cycle.
     expected: tuple[tuple[Mapping[str, Any], ...], ...] = ()
 
     def run(self) -> list[Cycle]:
@@ -33,7 +33,7 @@ class Scenario:
 
 
 def load_scenario(path: Path | str) -> Scenario:
-    """Raises ValueError for a file that is none."""
+    """Reads a scenario file; raises ValueError for other files."""
     path = Path(path)
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
@@ -63,7 +63,7 @@ def load_scenario(path: Path | str) -> Scenario:
 
 
 def assert_scenario(path: Path | str) -> list[Cycle]:
-    """Runs a scenario file and fails unless one of its outcomes comes out, whole."""
+    """Runs a scenario file; fails unless all cycles match one of the expected outcomes."""
     scenario = load_scenario(path)
     if not scenario.expected:
         raise ValueError(f"{path}: expect is missing")

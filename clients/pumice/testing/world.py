@@ -1,4 +1,4 @@
-"""The cluster between two cycles: what was decided has happened, and nothing else."""
+"""The cluster between two cycles: decisions and statuses are applied, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _PREFIX = "POD_GROUP_PHASE_"
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is different after a cycle."""
+    """The changes between two cycles."""
 
     objects: list[ClusterObject]
     gone: list[ObjectRef]
 
 
 class World:
-    """The objects of a cluster, and what becomes of them.
+    """The objects of a cluster.
 
-    Bound pods run, evicted ones are gone, statuses have been written back.
+    Applying decisions and statuses starts bound pods, deletes evicted pods and writes statuses.
     """
 
     def __init__(self, objects: Iterable[ClusterObject]) -> None:
@@ -35,7 +35,7 @@ class World:
         self.add(objects)
 
     def add(self, objects: Iterable[ClusterObject]) -> None:
-        """Pods and PodGroups become the world's own, and are changed in it."""
+        """Adds objects; pods and PodGroups are copied, because they change."""
         for held in objects:
             if held.HasField("pod"):
                 self._pods[held.pod.uid] = held.pod
@@ -64,7 +64,7 @@ class World:
         ]
 
     def finish(self, namespace: str, job: str) -> list[ClusterObject]:
-        """Lets a job's running pods succeed; those are returned."""
+        """Lets a job's running pods succeed, and returns them."""
         changed = []
         for uid in self.pods_of(namespace, job):
             if self._pods[uid].phase == POD_PHASE_RUNNING:
@@ -73,14 +73,14 @@ class World:
         return changed
 
     def phases(self) -> dict[str, str]:
-        """Every PodGroup's phase as Volcano spells it; empty for one that nobody has seen."""
+        """The phases of all PodGroups, as Volcano spells them; empty without a status."""
         return {
             f"{group.namespace}/{group.name}": phase_word(group.status.phase)
             for group in sorted(self._groups.values(), key=lambda g: (g.namespace, g.name))
         }
 
-    def happens(self, decisions: Iterable[Decision], changes: Iterable[StatusChange]) -> Changes:
-        """Lets decisions and statuses come true; says what is different now."""
+    def apply(self, decisions: Iterable[Decision], changes: Iterable[StatusChange]) -> Changes:
+        """Applies decisions and statuses, and returns the changed objects."""
         changed: dict[str, ClusterObject] = {}
         gone: list[ObjectRef] = []
         for decision in decisions:

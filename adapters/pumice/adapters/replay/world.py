@@ -16,7 +16,7 @@ from pumice.adapters.runtime.world import (
     WorldEvent,
 )
 from pumice.recordings import Recording
-from pumice.recordings.changes import Change, Changes, Whole
+from pumice.recordings.changes import Change, Changes, SnapshotComplete
 from pumice.v1.cluster_service_pb2 import CAPABILITY_EVICT, CAPABILITY_VOLUMES, Capability
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.decision_pb2 import Bind, Evict
@@ -66,7 +66,9 @@ class ReplayWorld:
         self._scheduler_conf = scheduler_conf
         self._clock: Clock = clock or SystemClock()
         self._changes = Changes()
-        self._remaining: Iterator[Change | Whole] = self._changes.read(recording.entries())
+        self._remaining: Iterator[Change | SnapshotComplete] = self._changes.read(
+            recording.entries()
+        )
         self._configuration: Configuration | None = None
         # The start of the replay: by the recording's clock, and by ours.
         self._start: tuple[int, float] | None = None
@@ -100,7 +102,7 @@ class ReplayWorld:
         if self._start is not None:
             yield Synced()
         for change in self._remaining:
-            if isinstance(change, Whole):
+            if isinstance(change, SnapshotComplete):
                 self._start = (change.at_ns, self._clock.now())
                 yield Synced()
                 if self.is_served is not None:

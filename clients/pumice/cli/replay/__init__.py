@@ -1,4 +1,4 @@
-"""``pumice replay``: a recording again, compared with itself or under another configuration."""
+"""``pumice replay``: comparisons and what-if runs of recordings."""
 
 from pumice.cli.replay.command import replay_command
 

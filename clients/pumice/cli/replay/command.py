@@ -1,4 +1,4 @@
-"""``pumice replay``: open loop, closed loop, or one session as a scenario."""
+"""``pumice replay``: comparison, what-if run, or export of one session."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _files(given: tuple[Path, ...]) -> list[Path]:
 def _check_options(
     *, several: bool, compares: bool, paced_or_closed: bool, **given: object
 ) -> None:
-    """Raises UsageError for options that would have no effect beside each other."""
+    """Raises UsageError for options that have no effect together."""
     set_ = {name for name, value in given.items() if value is not None}
     if several and (alone := set_ - {"--plot"}):
         raise click.UsageError(f"{min(alone)} takes one recording at a time")
@@ -207,7 +207,7 @@ def _diff(
             progress=progress,
         )
     if not found.sessions:
-        _say_what_there_is(held, session, until_ns)
+        _report_no_comparison(held, session, until_ns)
     if as_json:
         say_json(comparison_json(found))
     else:
@@ -215,8 +215,8 @@ def _diff(
     return 0 if found.identical else FAILED
 
 
-def _say_what_there_is(held: Recording, session: int | None, until_ns: int | None) -> None:
-    """Nothing was compared; where something else was asked for than there is, that is an error."""
+def _report_no_comparison(held: Recording, session: int | None, until_ns: int | None) -> None:
+    """Says that nothing was compared; an error if a session was named."""
     runs = held.sessions()
     if not runs:
         if session:
@@ -280,7 +280,7 @@ def _export(held: Recording, session: int, path: Path, as_json: bool) -> int:
 
 @contextmanager
 def _progress(text: str) -> Iterator[Callable[[int], None] | None]:
-    """How far it is, on stderr, when somebody looks."""
+    """A progress line on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

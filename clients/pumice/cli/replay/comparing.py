@@ -1,4 +1,4 @@
-"""``pumice replay REC --diff``: what came out otherwise, first one first."""
+"""``pumice replay REC --diff``: the differences between recorded and replayed decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pumice replay REC --session N --export-scenario FILE``: a bug report that fits into a file."""
+"""``pumice replay REC --session N --export-scenario FILE``: a recorded session as a scenario file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pumice.server.local import Excerpt, excerpt
 
 
 def export_scenario(recording: Recording, session: int, path: Path) -> str:
-    """Writes the file; returns a warning if it does not decide what was recorded, else nothing."""
+    """Writes the file; returns a warning if its decisions are not the recorded ones."""
     found = excerpt(recording, session)
     body = _body(recording, found)
     scenario = read_scenario(body, path.name)

@@ -1,4 +1,4 @@
-"""Two ways in which it went, drawn: as text for a terminal, as SVG for a file."""
+"""Plots of the recorded and the what-if run: as text for a terminal, as SVG for a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OLD, _NEW = "#c0504d", "#3a7d44"
 
 
 def text_plot(old: Figures, new: Figures) -> list[str]:
-    """A row of bars for each way: pods that wait, and the share of cpu that is held."""
+    """Rows of bars for each run: waiting pods, and the used share of CPUs."""
     most = max((waiting for _, waiting, _ in [*old.curve, *new.curve]), default=0) or 1
     lines = [f"pods waiting, up to {most}"]
     for word, held in (("old", old), ("new", new)):
@@ -34,7 +34,7 @@ def _bars(values: Sequence[float]) -> str:
 
 
 def svg_plot(old: Figures, new: Figures, title: str) -> str:
-    """A whole SVG document."""
+    """An SVG document."""
     seconds = max((point[0] for point in [*old.curve, *new.curve]), default=0) or 1
     most = max((point[1] for point in [*old.curve, *new.curve]), default=0) or 1
     height = _TOP + 2 * (_HEIGHT + _GAP)

@@ -1,4 +1,4 @@
-"""A recording with other names, and the proof that it still decides the same."""
+"""A recording with other names, checked to give the same decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pumice.server.local import compare_recording
 
 
 def write_redacted(source: Path, target: Path) -> None:
-    """Writes a redacted copy; none is left where it would not replay like the original."""
+    """Writes a redacted copy, and removes it if its decisions are not those of the original."""
     if target.exists():
         raise InputProblem(f"{target}: is there already; choose another name")
     try:

@@ -1,4 +1,4 @@
-"""``pumice replay REC --conf NEW``: what the recorded time would have looked like."""
+"""``pumice replay REC --conf NEW``: the figures of a recording with another configuration."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _until(entries: Iterator[RecordingEntry], until_ns: int | None) -> Iterator[
 
 
 def in_order(recordings: Sequence[Recording]) -> list[Recording]:
-    """By time. Raises InputProblem where they are not of one cluster."""
+    """The recordings by time. Raises InputProblem where they are of several clusters."""
     names = sorted({held.header.cluster for held in recordings})
     if len(names) > 1:
         said = ", ".join(names)
@@ -135,7 +135,7 @@ def in_order(recordings: Sequence[Recording]) -> list[Recording]:
 
 
 def check_configuration_text(text: str) -> None:
-    """Raises InputProblem for a configuration that no core would use."""
+    """Raises InputProblem for an invalid configuration."""
     _check(Configuration(scheduler_conf=text))
 
 
@@ -182,9 +182,6 @@ def _assumptions(
             "for the replaced settings"
         )
     return tuple(said)
-
-
-# For people.
 
 
 def print_what_if(found: WhatIf) -> None:
@@ -234,7 +231,7 @@ def _pair(old: object, new: object) -> str:
 
 
 def _changed_jobs(found: WhatIf) -> list[tuple[str, JobFigures | None, JobFigures | None]]:
-    """Those whose waiting changed most, by more than a second."""
+    """The jobs whose waiting time changed most, by more than a second."""
     never = found.seconds
 
     def change(job: tuple[str, JobFigures | None, JobFigures | None]) -> float:
@@ -262,9 +259,6 @@ def _job_table(jobs: list[tuple[str, JobFigures | None, JobFigures | None]]) -> 
             _pair(old.evictions if old else 0, new.evictions if new else 0),
         )
     return table
-
-
-# For programs.
 
 
 def what_if_json(found: WhatIf) -> dict[str, Any]:

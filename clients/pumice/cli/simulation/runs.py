@@ -60,7 +60,7 @@ def run(scenario: Scenario, now_ns: int, *, explain: bool = False) -> Run:
     for number in range(scenario.cycles):
         session = core.session(now_ns + number * SECOND_NS)
         waits = core.waits() if explain else session.waits
-        changes = world.happens(session.decisions, session.statuses)
+        changes = world.apply(session.decisions, session.statuses)
         core.upsert(*changes.objects)
         core.delete(*changes.gone)
         cycles.append(

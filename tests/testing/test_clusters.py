@@ -86,7 +86,7 @@ Mistake = Callable[[Cluster], object]
         (lambda c: c.remove_job("a"), "pod group default/a: is not there"),
         (lambda c: c.remove_node("n9"), "node n9: is not there"),
         (lambda c: c.manifest({**NODE, "kind": "ConfigMap"}), "ConfigMap is not read"),
-        (lambda c: c.manifests("nowhere.yaml"), "nowhere.yaml: cannot be read"),
+        (lambda c: c.manifests("nowhere.yaml"), "nowhere.yaml: No such file"),
         (lambda _: cluster("actions: fly"), "configuration: actions: unknown action 'fly'"),
         (lambda _: cluster("scheduler.yaml"), "configuration: all of it: must be a mapping"),
     ],

@@ -1,4 +1,4 @@
-"""Kubernetes JSON and YAML to the wire: the only code that reads a Pod.
+"""Translates Kubernetes JSON and YAML into messages of the protocol.
 
 ``translate`` takes one manifest, ``translate_all`` files and streams of them, ``decode`` and
 ``decode_pod`` the raw JSON of an API server. Nothing here touches a network or a clock.

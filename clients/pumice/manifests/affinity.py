@@ -20,7 +20,7 @@ from pumice.manifests.selectors import (
 from pumice.manifests.shapes import Count, Int32, Shape, decode_part, one_of
 from pumice.v1 import pod_pb2, selector_pb2
 
-# What a raw affinity or constraint contains if its meaning depends on the pod's own labels.
+# Text in an affinity or constraint whose meaning depends on the pod's own labels.
 LABEL_KEYS_MARK: Final = b"atchLabelKeys"
 
 _WHEN_UNSATISFIABLE: Final = {"DoNotSchedule": True, "ScheduleAnyway": False}
@@ -35,14 +35,14 @@ class PreferredNodeTermShape(Shape, frozen=True):
 
 
 class NodeAffinityShape(Shape, frozen=True):
-    """Which nodes a pod must and should go to."""
+    """Required and preferred nodes of a pod."""
 
     required_during_scheduling_ignored_during_execution: NodeSelectorShape | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredNodeTermShape, ...] = ()
 
 
 class PodAffinityTermShape(Shape, frozen=True):
-    """Which pods to be near to, or away from."""
+    """A term of a pod affinity or anti-affinity."""
 
     topology_key: str = ""
     label_selector: LabelSelectorShape | None = None
@@ -53,14 +53,14 @@ class PodAffinityTermShape(Shape, frozen=True):
 
 
 class WeightedPodAffinityTermShape(Shape, frozen=True):
-    """A preference about other pods."""
+    """A preferred term of a pod affinity, with its weight."""
 
     weight: Int32 = 0
     pod_affinity_term: PodAffinityTermShape = PodAffinityTermShape()
 
 
 class PodAffinityShape(Shape, frozen=True):
-    """Which pods a pod must and should be near to, or away from."""
+    """Required and preferred terms of a pod affinity or anti-affinity."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTermShape, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[
@@ -77,7 +77,7 @@ class AffinityShape(Shape, frozen=True):
 
 
 class SpreadConstraintShape(Shape, frozen=True):
-    """How evenly pods are to be spread."""
+    """A topology spread constraint."""
 
     topology_key: str = ""
     max_skew: Int32 = 0
@@ -114,7 +114,7 @@ def _fill_node_affinity(spec: pod_pb2.PodSpec, shape: NodeAffinityShape) -> None
     field = "spec.affinity.nodeAffinity"
     required = shape.required_during_scheduling_ignored_during_execution
     if required is not None:
-        # Present without terms it excludes every node, so presence itself must travel.
+        # An affinity without terms excludes every node, so it differs from an absent one.
         spec.required_node_terms.SetInParent()
         spec.required_node_terms.MergeFrom(node_selector(required, f"{field}.{_REQUIRED}"))
     preferred = shape.preferred_during_scheduling_ignored_during_execution
@@ -124,7 +124,7 @@ def _fill_node_affinity(spec: pod_pb2.PodSpec, shape: NodeAffinityShape) -> None
 
 
 class _PodTerms:
-    """The terms of one pod (anti-)affinity, with the pod's own labels folded in."""
+    """The terms of one pod (anti-)affinity, with the pod's own label values added."""
 
     def __init__(self, shape: PodAffinityShape, field: str, labels: Mapping[str, str]) -> None:
         self._shape = shape
@@ -176,7 +176,7 @@ def _fold(
     operator: selector_pb2.Operator.ValueType,
     labels: Mapping[str, str],
 ) -> None:
-    """Adds the pod's own values of some labels; keys that the pod does not have do not count."""
+    """Adds the pod's own values of some labels; keys that the pod does not have are left out."""
     for key in keys:
         if key not in labels:
             continue

@@ -1,4 +1,4 @@
-"""Resource lists as the scheduler counts them, and the names that it does not count."""
+"""Resource lists in the units of the protocol, without resources that scheduling ignores."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _NAME: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
 
 def billionths(resources: ResourceList, field: str) -> dict[str, int]:
-    """Every name, exact; none may be negative."""
+    """All amounts in billionths; a negative amount is an error."""
     return {
         name: _not_negative(nanos, name, quantity, field) for name, quantity in resources.items()
     }
 
 
 def milli_amounts(resources: ResourceList, field: str) -> dict[str, int]:
-    """Every name in thousandths of its own unit, as namespace quotas compare them."""
+    """All amounts in thousandths of their units, as namespace quotas compare them."""
     return {
         name: _not_negative(saturated_milli_value, name, quantity, field)
         for name, quantity in resources.items()
@@ -50,12 +50,12 @@ def milli_amounts(resources: ResourceList, field: str) -> dict[str, int]:
 
 
 def amounts(resources: ResourceList, field: str) -> dict[str, int]:
-    """What scheduling counts, in the units of the wire; names that Volcano drops are left out."""
+    """The amounts that scheduling counts, in the units of the protocol."""
     return counted(billionths(resources, field), field)
 
 
 def counted(exact: Billionths, field: str) -> dict[str, int]:
-    """What scheduling counts of exact amounts, each rounded up to its unit on the wire."""
+    """The amounts that scheduling counts, rounded up to the units of the protocol."""
     result: dict[str, int] = {}
     for name, amount in exact.items():
         convert = _conversion(name)
@@ -95,7 +95,7 @@ def _conversion(name: str) -> Callable[[int], int] | None:
 
 
 def is_scalar(name: str) -> bool:
-    """Whether a resource, other than those that every node has, counts in scheduling."""
+    """Whether scheduling counts an extended resource."""
     if name.startswith("count/"):
         return False
     return (

@@ -1,4 +1,4 @@
-"""Annotations: which of them travel, and what the ones that Volcano reads say."""
+"""Annotations: which are sent to the core, and the values of those that Volcano reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OVERSUBSCRIPTION_CPU: Final = "volcano.sh/oversubscription-cpu"
 OVERSUBSCRIPTION_MEMORY: Final = "volcano.sh/oversubscription-memory"
 
 _SLA_WAITING_TIMES: Final = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
-# A copy of the whole object, which may hold what must not travel.
+# A copy of the whole object, which can contain secrets.
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 # Volcano's, Kubernetes scheduling's, and those of the devices that Volcano shares out.
@@ -30,7 +30,7 @@ _WITHOUT_DOMAIN: Final = frozenset({"sla-waiting-time", "hami-vnpu-core"})
 
 @lru_cache(maxsize=4096)
 def is_for_scheduling(key: str) -> bool:
-    """Whether an annotation of a pod or node can matter to a scheduler."""
+    """Whether an annotation of a pod or node is sent to the core."""
     domain, slash, _ = key.rpartition("/")
     if not slash:
         return key in _WITHOUT_DOMAIN
@@ -50,7 +50,7 @@ def role(annotations: Mapping[str, str], labels: Mapping[str, str]) -> str:
 
 
 def preemptable(annotations: Mapping[str, str], labels: Mapping[str, str], default: bool) -> bool:
-    """The annotation, then the label; what is not a boolean to Go is false."""
+    """The value of the annotation or else the label; text that Go does not read as a boolean is false."""
     text = annotations.get(PREEMPTABLE)
     if text is None:
         text = labels.get(PREEMPTABLE)
@@ -58,7 +58,7 @@ def preemptable(annotations: Mapping[str, str], labels: Mapping[str, str], defau
 
 
 def revocable_zone(annotations: Mapping[str, str]) -> str:
-    """``*`` for all of them: Volcano honours no other value."""
+    """``*`` for all zones: Volcano accepts no other value."""
     zone = annotations.get(REVOCABLE_ZONE)
     if zone is not None:
         return "*" if zone == "*" else ""

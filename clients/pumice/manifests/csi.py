@@ -1,4 +1,4 @@
-"""What CSI drivers say: how many volumes a node can attach, and how much room there is."""
+"""CSINodes, CSIDrivers, CSIStorageCapacities and VolumeAttachments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pumice.v1 import storage_pb2
 
 
 class DriverCountShape(Shape, frozen=True):
-    """How many volumes a driver can attach."""
+    """The volume limit of a driver."""
 
     count: Count | None = None
 
@@ -40,7 +40,7 @@ class CsiNodeShape(Shape, frozen=True):
 
 
 class CsiDriverSpecShape(Shape, frozen=True):
-    """What a driver can do."""
+    """The specification of a CSIDriver."""
 
     storage_capacity: bool = False
 
@@ -69,7 +69,7 @@ class AttachmentSourceShape(Shape, frozen=True):
 
 
 class AttachmentSpecShape(Shape, frozen=True):
-    """What is attached where."""
+    """The specification of a VolumeAttachment."""
 
     attacher: str = ""
     node_name: str = ""

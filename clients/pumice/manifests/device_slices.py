@@ -1,4 +1,4 @@
-"""ResourceSlices: the devices there are."""
+"""ResourceSlices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pumice.v1 import devices_pb2, selector_pb2
 
 
 class AttributeShape(Shape, frozen=True):
-    """One value of one type."""
+    """The value of an attribute."""
 
     int_value: Int64 | None = msgspec.field(default=None, name="int")
     bool_value: bool | None = msgspec.field(default=None, name="bool")
@@ -27,7 +27,7 @@ class AttributeShape(Shape, frozen=True):
 
 
 class RangeShape(Shape, frozen=True):
-    """The amounts that may be taken."""
+    """The range of a capacity request."""
 
     min: Quantity | None = None
     max: Quantity | None = None
@@ -35,7 +35,7 @@ class RangeShape(Shape, frozen=True):
 
 
 class CapacityPolicyShape(Shape, frozen=True):
-    """How much of a capacity may be taken."""
+    """The request policy of a capacity."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -43,34 +43,34 @@ class CapacityPolicyShape(Shape, frozen=True):
 
 
 class CapacityShape(Shape, frozen=True):
-    """How much of something a device has."""
+    """A capacity of a device."""
 
     value: Quantity = "0"
     request_policy: CapacityPolicyShape | None = None
 
 
 class CounterShape(Shape, frozen=True):
-    """How much of something several devices share."""
+    """A counter that several devices share."""
 
     value: Quantity = "0"
 
 
 class ConsumptionShape(Shape, frozen=True):
-    """What a device takes of what is shared."""
+    """The consumption of shared counters by a device."""
 
     counter_set: str = ""
     counters: dict[str, CounterShape] = msgspec.field(default_factory=dict)
 
 
 class CounterSetShape(Shape, frozen=True):
-    """What several devices share."""
+    """A set of shared counters."""
 
     name: str = ""
     counters: dict[str, CounterShape] = msgspec.field(default_factory=dict)
 
 
 class DeviceTaintShape(Shape, frozen=True):
-    """A mark on a device."""
+    """A taint of a device."""
 
     key: str = ""
     value: str = ""
@@ -79,7 +79,7 @@ class DeviceTaintShape(Shape, frozen=True):
 
 
 class BasicDeviceShape(Shape, frozen=True):
-    """What a device is like."""
+    """Attributes and capacities of a device."""
 
     attributes: dict[str, AttributeShape] = msgspec.field(default_factory=dict)
     capacity: dict[str, CapacityShape] = msgspec.field(default_factory=dict)
@@ -95,7 +95,7 @@ class BasicDeviceShape(Shape, frozen=True):
 
 
 class DeviceShape(BasicDeviceShape, frozen=True):
-    """A device; the first beta of the API had what it is like in a part of its own."""
+    """A device; in the first beta of the API its attributes are in `basic`."""
 
     name: str = ""
     basic: BasicDeviceShape | None = None
@@ -110,7 +110,7 @@ class PoolShape(Shape, frozen=True):
 
 
 class SliceSpecShape(Shape, frozen=True):
-    """Some devices of a pool."""
+    """The specification of a ResourceSlice."""
 
     driver: str = ""
     pool: PoolShape = PoolShape()

@@ -39,13 +39,13 @@ class DeviceSelectorShape(Shape, frozen=True):
 
 
 class CapacityRequestsShape(Shape, frozen=True):
-    """How much of a device is asked for."""
+    """Requested capacities of a device."""
 
     requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class DeviceSubRequestShape(Shape, frozen=True):
-    """A wish for devices of a class."""
+    """A request for devices of a class."""
 
     name: str = ""
     device_class_name: str = ""
@@ -58,14 +58,14 @@ class DeviceSubRequestShape(Shape, frozen=True):
 
 
 class DeviceRequestShape(DeviceSubRequestShape, frozen=True):
-    """One request; the first beta of the API had the exact wish in the request itself."""
+    """A request; in the first beta of the API its fields are not in `exactly`."""
 
     exactly: DeviceSubRequestShape | None = None
     first_available: tuple[DeviceSubRequestShape, ...] = ()
 
 
 class DeviceConstraintShape(Shape, frozen=True):
-    """What devices must have in common, or not."""
+    """A constraint on the devices of several requests."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str = ""
@@ -80,13 +80,13 @@ class DeviceClaimShape(Shape, frozen=True):
 
 
 class ClaimSpecShape(Shape, frozen=True):
-    """What a claim asks for."""
+    """The specification of a ResourceClaim."""
 
     devices: DeviceClaimShape = DeviceClaimShape()
 
 
 class AllocatedDeviceShape(Shape, frozen=True):
-    """One device that a claim was given."""
+    """A device that is allocated to a claim."""
 
     request: str = ""
     driver: str = ""
@@ -101,13 +101,13 @@ class AllocatedDeviceShape(Shape, frozen=True):
 
 
 class AllocatedDevicesShape(Shape, frozen=True):
-    """All devices that a claim was given."""
+    """The devices that are allocated to a claim."""
 
     results: tuple[AllocatedDeviceShape, ...] = ()
 
 
 class AllocationShape(Shape, frozen=True):
-    """What a claim was given, and where it can be used."""
+    """The allocation of a claim, with the nodes that can use it."""
 
     devices: AllocatedDevicesShape = AllocatedDevicesShape()
     node_selector: NodeSelectorShape | None = None
@@ -115,7 +115,7 @@ class AllocationShape(Shape, frozen=True):
 
 
 class ConsumerShape(Shape, frozen=True):
-    """Who uses a claim."""
+    """A consumer of a claim."""
 
     resource: str = ""
     name: str = ""
@@ -123,7 +123,7 @@ class ConsumerShape(Shape, frozen=True):
 
 
 class ClaimStatusShape(Shape, frozen=True):
-    """Where a claim stands."""
+    """The status of a ResourceClaim."""
 
     allocation: AllocationShape | None = None
     reserved_for: tuple[ConsumerShape, ...] = ()
@@ -138,7 +138,7 @@ class ClaimShape(Shape, frozen=True):
 
 
 class ClassSpecShape(Shape, frozen=True):
-    """Which devices are of a class."""
+    """The specification of a DeviceClass."""
 
     selectors: tuple[DeviceSelectorShape, ...] = ()
     extended_resource_name: str = ""

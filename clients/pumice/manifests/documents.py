@@ -1,7 +1,7 @@
-"""YAML and JSON text as objects, each with the place it was found at.
+"""Objects in YAML and JSON text, with their file and line.
 
-A file is cut at its document marks before it is parsed, so a document that is not YAML costs only
-itself.
+A file is split at its document markers before it is parsed, so an invalid document does not affect
+the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pumice.manifests.errors import ManifestError
 _BaseLoader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DOCUMENT_MARK: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 _BYTE_OFFSET: Final = re.compile(r" \(byte (\d+)\)")
-# A document is written out whole before it is read; aliases must not make it explode.
+# Aliases are expanded before a document is read, so their expansion is limited.
 _MOST_NODES: Final = 2_000_000
 # The YAML library crashes the process on deep nesting, so that is looked for before.
 _DEEPEST: Final = 200
@@ -30,14 +30,14 @@ _INDENTATION: Final = re.compile(r"^[-?: \t]*", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object as it was written, and where."""
+    """An object with its file and line."""
 
     body: Mapping[str, Any]
     source: str
 
 
 def parse(text: str | bytes, source: str) -> Iterator[Document | ManifestError]:
-    """The objects of a file: lists are taken apart, empty documents skipped."""
+    """The objects of a file, with the items of lists and without empty documents."""
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -140,11 +140,11 @@ def _items(
 
 
 class _ExcessError(Exception):
-    """A document is deeper or larger than can be meant."""
+    """A document that is nested too deeply or too large."""
 
 
 class _Loader(_BaseLoader):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: times are text, sixties are not a base, keys are unique."""
+    """YAML as Kubernetes reads it: times are text, numbers with colons are text, keys are unique."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -194,7 +194,7 @@ def _load(text: str) -> Iterator[tuple[Any, int]]:
 
 
 def _could_be_deep(text: str) -> bool:
-    """A quick look that spares most documents the exact one."""
+    """A fast check that excludes most documents."""
     if text.count("[") + text.count("{") > _DEEPEST:
         return True
     return any(len(found[0]) > _DEEPEST for found in _INDENTATION.finditer(text))
@@ -214,7 +214,7 @@ def _is_deep(text: str) -> bool:
 
 
 def _expanded_size(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a document has when every alias is written out."""
+    """The number of values of a document with all aliases expanded."""
     size = known.get(id(node))
     if size is None:
         # A node inside itself has no end.

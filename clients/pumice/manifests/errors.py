@@ -1,10 +1,10 @@
-"""What can be wrong with a manifest, as one line that names the object, the field and the way out."""
+"""Errors of manifests: one line that names the object, the field and what is allowed."""
 
 from __future__ import annotations
 
 
 class FieldError(ValueError):
-    """A field that cannot be translated; the door adds which object it belongs to."""
+    """A field that cannot be translated; the caller adds the object."""
 
     def __init__(self, field: str, problem: str, allowed: str = "") -> None:
         super().__init__(field, problem, allowed)
@@ -17,13 +17,13 @@ class FieldError(ValueError):
         return f"{text}; allowed: {self.allowed}" if self.allowed else text
 
     def under(self, field: str) -> FieldError:
-        """The same problem, seen from the object that holds the field."""
+        """The same problem with the path from the containing object."""
         separator = "." if self.field and not self.field.startswith("[") else ""
         return FieldError(f"{field}{separator}{self.field}", self.problem, self.allowed)
 
 
 class ManifestError(ValueError):
-    """An object, or a file of objects, that is set aside, with all that is needed to mend it."""
+    """An object or file that is rejected."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Text as Go reads it: what Volcano accepts in annotations, labels and flags, and nothing else."""
+"""Text as Go reads it, for annotations, labels and flags of Volcano."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _MAX_INT64: Final = _LONGEST_NS - 1
 
 
 def parse_bool(text: str) -> bool | None:
-    """``strconv.ParseBool``; None for what it refuses."""
+    """``strconv.ParseBool``; None for text that it rejects."""
     if text in _TRUE:
         return True
     return False if text in _FALSE else None
 
 
 def parse_int(text: str, bits: int = 64) -> int | None:
-    """``strconv.ParseInt(text, 10, bits)``; None for what it refuses."""
+    """``strconv.ParseInt(text, 10, bits)``; None for text that it rejects."""
     if len(text) > 64 or _INTEGER.fullmatch(text) is None:
         return None
     number = int(text)
@@ -44,12 +44,12 @@ def parse_int(text: str, bits: int = 64) -> int | None:
 
 
 def parse_decimal(text: str) -> float | None:
-    """``strconv.ParseFloat`` for decimal numbers; None for what it refuses."""
+    """``strconv.ParseFloat`` for decimal numbers; None for text that it rejects."""
     return float(text) if _DECIMAL.fullmatch(text) else None
 
 
 def parse_duration_ns(text: str) -> int | None:
-    """``time.ParseDuration``; None for what it refuses."""
+    """``time.ParseDuration``; None for text that it rejects."""
     negative = text.startswith("-")
     rest = text[1:] if text.startswith(("-", "+")) else text
     if rest == "0":

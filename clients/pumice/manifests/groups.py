@@ -36,7 +36,7 @@ _MODES: Final = {"hard": True, "soft": False}
 
 
 class NetworkTopologyShape(Shape, frozen=True):
-    """How far a job may be spread over the network."""
+    """The network topology constraint of a job."""
 
     mode: str = "hard"
     highest_tier_allowed: Count | None = None
@@ -44,7 +44,7 @@ class NetworkTopologyShape(Shape, frozen=True):
 
 
 class SubGroupPolicyShape(Shape, frozen=True):
-    """Divides a job into gangs of their own."""
+    """A policy that divides a job into sub-groups."""
 
     name: str = ""
     label_selector: LabelSelectorShape | None = None
@@ -55,7 +55,7 @@ class SubGroupPolicyShape(Shape, frozen=True):
 
 
 class PodGroupSpecShape(Shape, frozen=True):
-    """What a job asks for."""
+    """The specification of a PodGroup."""
 
     min_member: Count = 0
     min_task_member: dict[str, Count] = msgspec.field(default_factory=dict)
@@ -78,7 +78,7 @@ class PodGroupConditionShape(Shape, frozen=True):
 
 
 class PodGroupStatusShape(Shape, frozen=True):
-    """What the scheduler last said."""
+    """The status of a PodGroup."""
 
     phase: str = ""
     running: Count = 0
@@ -155,7 +155,7 @@ def _fill_policy(policy: group_pb2.SubGroupPolicy, shape: SubGroupPolicyShape, f
 
 
 def _spec_hash(group: group_pb2.PodGroup) -> str:
-    """Changes when, and only when, something changes that a decision about the job rests on."""
+    """A hash of the fields on which decisions about the job depend."""
     relevant = group_pb2.PodGroup()
     relevant.CopyFrom(group)
     for name in ("uid", "namespace", "name", "creation_time", "labels", "annotations"):

@@ -1,8 +1,7 @@
-"""Workloads as their controllers would write them out: a PodGroup and its pods.
+"""The PodGroups and pods that controllers create for workloads.
 
-A user has a Job; the scheduler sees what the job controller makes of it. Here Volcano's Jobs
-become what Volcano's controller makes, and Kubernetes' own workloads what the PodGroup controller
-and Kubernetes make, so that a manifest can be tried before it is applied.
+Volcano's Jobs become what Volcano's job controller creates, workloads of Kubernetes what Kubernetes
+and Volcano's PodGroup controller create.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _MOST_PODS: Final = 100_000
 
 
 def expand(documents: Iterable[Document | ManifestError]) -> Iterator[Document | ManifestError]:
-    """The same documents, workloads written out; pods without a group get one."""
+    """The documents with the pods and PodGroups of workloads; pods without a PodGroup get one."""
     for document in documents:
         if isinstance(document, ManifestError):
             yield document
@@ -58,7 +57,7 @@ def _expanded(document: Document) -> list[Mapping[str, Any]]:
 
 
 class _Reader:
-    """Reads an untyped manifest and says where it is wrong."""
+    """Reads an untyped manifest; its errors name the field."""
 
     def __init__(self, document: Document) -> None:
         self.body = document.body
@@ -219,7 +218,7 @@ def _pod(
 
 
 def _workload(document: Document, field: str) -> list[Mapping[str, Any]]:
-    """One group of which a single pod may start, as the PodGroup controller makes it."""
+    """A PodGroup with a minimum of one pod, as the PodGroup controller creates it."""
     owner = _Reader(document)
     template = owner.mapping(owner.spec, "template", "spec.template")
     count = owner.count(owner.spec, field, 1, f"spec.{field}")

@@ -1,4 +1,4 @@
-"""Every kind that is read: where it stands on the wire, and how it gets there."""
+"""All kinds that are read, with their fields in the protocol and their readers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Reader(Generic[S, M]):
         object.__setattr__(self, "field", fields[self.kind].name)
 
     def read(self, data: bytes | Raw, target: M, source: str = "") -> None:
-        """Fills the message from JSON; what cannot be read leaves it empty."""
+        """Fills the message from JSON; it stays empty after an error."""
         try:
             self.fill(target, decode(self.decoder, data))
         except FieldError as error:
@@ -71,7 +71,7 @@ class Reader(Generic[S, M]):
             self._read_without_nulls(bytes(data), target, error, source)
 
     def _read_without_nulls(self, data: bytes, target: M, error: FieldError, source: str) -> None:
-        """Tries again as Kubernetes would see it: there null is the same as absent.
+        """Reads the object again without nulls, which Kubernetes treats as absent.
 
         Nulls are rare in what API servers send, so the fast path does not look for them.
         """
@@ -99,14 +99,14 @@ class Reader(Generic[S, M]):
 
 
 class _Name(Shape, frozen=True):
-    """What an object is called."""
+    """Namespace and name of an object."""
 
     name: str = ""
     namespace: str = "default"
 
 
 class _Head(Shape, frozen=True):
-    """As much of an object as an error needs."""
+    """The fields of an object that an error names."""
 
     metadata: _Name = _Name()
 
@@ -225,7 +225,7 @@ _BY_NAME: Final = {(group, reader.name): reader for reader in READERS for group 
 
 
 def reader_of(kind: Kind.ValueType) -> Reader[Any, Any]:
-    """The reader of a kind of the wire."""
+    """The reader of a kind of the protocol."""
     return _BY_KIND[kind]
 
 

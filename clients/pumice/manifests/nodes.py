@@ -22,7 +22,7 @@ from pumice.v1 import node_pb2
 
 
 class NodeSpecShape(Shape, frozen=True):
-    """What an administrator says about a node."""
+    """The specification of a node."""
 
     taints: tuple[TaintShape, ...] = ()
     unschedulable: bool = False
@@ -36,7 +36,7 @@ class ImageShape(Shape, frozen=True):
 
 
 class NodeStatusShape(Shape, frozen=True):
-    """What the kubelet says about a node."""
+    """The status of a node."""
 
     allocatable: dict[str, Quantity] = msgspec.field(default_factory=dict)
     capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
@@ -74,7 +74,7 @@ def fill_node(node: node_pb2.Node, shape: NodeShape) -> None:
 
 
 def _oversubscription(annotations: Mapping[str, str], key: str) -> int:
-    """What Volcano's agent lends out; what is not a number counts as nothing, as in Volcano."""
+    """Oversubscribed resources that Volcano's agent reports; invalid numbers count as 0, as in Volcano."""
     amount = parse_decimal(annotations.get(key, ""))
     if amount is None or not math.isfinite(amount) or not 0 <= amount <= MAX_INT64:
         return 0

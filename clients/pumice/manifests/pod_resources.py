@@ -1,4 +1,4 @@
-"""Reads what a pod and its containers ask for, and what they were given already."""
+"""Reads requests and allocated resources of a pod and its containers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def is_resize_infeasible(pod: PodShape) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """One pod, being read."""
+    """Reads the resources of one pod."""
 
     pod: PodShape
 

@@ -1,4 +1,4 @@
-"""The fields of a Pod that are read; what many pods share is kept raw, to be decoded once."""
+"""The fields of a Pod that are read; fields that many pods share are kept raw and decoded once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ContainerShape(Shape, frozen=True):
 
 
 class ResourcesShape(Shape, frozen=True):
-    """What a container, or a pod as a whole, asks for."""
+    """Requests and limits of a container or of a pod."""
 
     requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
     limits: dict[str, Quantity] = msgspec.field(default_factory=dict)
@@ -52,7 +52,7 @@ class EphemeralVolumeShape(Shape, frozen=True):
 
 
 class VolumeShape(Shape, frozen=True):
-    """A volume; only those that say something about nodes are told apart."""
+    """A volume; only sources that restrict nodes are read."""
 
     name: str = ""
     persistent_volume_claim: ClaimVolumeShape | None = None
@@ -69,7 +69,7 @@ class VolumeShape(Shape, frozen=True):
 
 
 class NamedShape(Shape, frozen=True):
-    """Something with a name."""
+    """An object with a name."""
 
     name: str = ""
 
@@ -82,7 +82,7 @@ class ResourceClaimShape(Shape, frozen=True):
 
 
 class PodSpecShape(Shape, frozen=True):
-    """What a pod asks for."""
+    """The specification of a pod."""
 
     containers: tuple[ContainerShape, ...] = ()
     init_containers: tuple[ContainerShape, ...] = ()
@@ -104,7 +104,7 @@ class PodSpecShape(Shape, frozen=True):
 
 
 class ContainerStatusShape(Shape, frozen=True):
-    """What a container really has."""
+    """The status of a container."""
 
     name: str = ""
     resources: Raw = ABSENT
@@ -122,7 +122,7 @@ class PodConditionShape(Shape, frozen=True):
 
 
 class PodStatusShape(Shape, frozen=True):
-    """Where a pod stands."""
+    """The status of a pod."""
 
     phase: str = ""
     conditions: tuple[PodConditionShape, ...] = ()

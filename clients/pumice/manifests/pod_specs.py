@@ -1,8 +1,8 @@
-"""PodSpec on the wire, made once for all pods of a template.
+"""PodSpecs of the protocol, built once for all pods of a template.
 
 Pods of one template differ in names, nodes and labels, and in the volume that holds their token,
-but hardly ever in what they ask for. So the finished message is kept under the raw text of all
-that it was made from, and most pods are a look-up and a copy.
+but rarely in their requests. The finished message is cached by the raw text of its sources, so that
+most pods need a look-up and a copy.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def pod_spec(pod: PodShape) -> pod_pb2.PodSpec:
 
 
 def _key(pod: PodShape) -> Hashable:
-    """All that the spec is made from, as values that can be compared."""
+    """The sources of the spec as a cache key."""
     spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations
     raws: list[Raw] = [
         spec.affinity,
@@ -181,7 +181,7 @@ def _images(spec: PodSpecShape) -> list[str]:
 
 
 def with_tag(image: str) -> str:
-    """The image with the tag it has when none is said; a digest counts as a tag."""
+    """The image with its default tag; a digest counts as a tag."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 

@@ -1,4 +1,4 @@
-"""Pods: the hottest kind, so what differs from pod to pod is set field by field."""
+"""Pods. They are the most frequent kind, so fields are set one by one for speed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def fill_pod(pod: pod_pb2.Pod, shape: PodShape) -> None:
 
 
 def _fill_marks(pod: pod_pb2.Pod, metadata: Metadata, priority: int | None) -> None:
-    """Labels and annotations, and what they say."""
+    """Fills labels, annotations and the fields that they set."""
     annotations, labels = metadata.annotations, metadata.labels
     if labels:
         # Item by item: faster than update() on a map of the wire.

@@ -1,4 +1,4 @@
-"""Kubernetes quantities, exact: every amount is a whole number of billionths.
+"""Kubernetes quantities as whole numbers of billionths.
 
 Kubernetes keeps nine decimal places and rounds what is finer away from zero, as it does again
 where an amount is asked for in whole units or in thousandths. Integers can hold all of it.
@@ -12,7 +12,7 @@ from typing import Final
 
 from pumice.manifests.errors import FieldError
 
-# What a manifest may hold where a quantity is expected.
+# Types of a quantity in a manifest.
 Quantity = str | int | float
 
 MAX_INT64: Final = 2**63 - 1
@@ -108,7 +108,7 @@ def _nanos(text: str) -> int:
 
 
 def _scaled(text: str, digits: int, power: int) -> int:
-    """Digits times a power of ten, rounded up: who asks for something gets something."""
+    """Digits times a power of ten, rounded up, so that a small amount does not become zero."""
     if digits == 0:
         return 0
     if power > _LARGEST_POWER:

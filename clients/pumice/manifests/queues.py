@@ -1,4 +1,4 @@
-"""Queues and the other objects that decide who may start: classes, quotas, namespaces."""
+"""Queues, PriorityClasses, ResourceQuotas and Namespaces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 class GuaranteeShape(Shape, frozen=True):
-    """What is kept for a queue."""
+    """The guarantee of a queue."""
 
     resource: dict[str, Quantity] | None = None
 
@@ -47,7 +47,7 @@ class QueueAffinityShape(Shape, frozen=True):
 
 
 class QueueSpecShape(Shape, frozen=True):
-    """What an administrator says about a queue."""
+    """The specification of a queue."""
 
     weight: Int32 | None = None
     priority: Int32 = 0
@@ -60,7 +60,7 @@ class QueueSpecShape(Shape, frozen=True):
 
 
 class QueueStatusShape(Shape, frozen=True):
-    """Where a queue stands."""
+    """The status of a queue."""
 
     state: str = ""
     allocated: dict[str, Quantity] = msgspec.field(default_factory=dict)
@@ -83,7 +83,7 @@ class PriorityClassShape(Shape, frozen=True):
 
 
 class QuotaStatusShape(Shape, frozen=True):
-    """What a namespace may use and uses."""
+    """Hard limits and usage of a namespace."""
 
     hard: dict[str, Quantity] = msgspec.field(default_factory=dict)
     used: dict[str, Quantity] = msgspec.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a pod asks for as a whole, exactly as Volcano and the Kubernetes scheduler add it up."""
+"""The total requests of a pod, computed as in Volcano and the Kubernetes scheduler."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEFAULTS: Final[Billionths] = {CPU: nanos("100m"), MEMORY: nanos("200Mi")}
 
 @dataclass(frozen=True, slots=True)
 class ContainerResources:
-    """What one container asks for, in billionths, and where it says so."""
+    """Requests of one container in billionths, with the paths of their fields."""
 
     requests: Billionths
     field: str
@@ -33,7 +33,7 @@ class ContainerResources:
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """All in a pod that asks for resources."""
+    """All resource requests of a pod."""
 
     containers: tuple[ContainerResources, ...]
     init_containers: tuple[ContainerResources, ...] = ()
@@ -45,7 +45,7 @@ class PodResources:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What scheduling counts of a pod, in the units of the wire."""
+    """Total requests of a pod, in the units of the protocol."""
 
     requests: dict[str, int]
     non_zero_milli_cpu: int
@@ -72,14 +72,14 @@ def _cpu_and_memory_of(amounts: Billionths) -> tuple[int, int]:
 
 
 def default_requests(requests: Billionths, limits: Billionths) -> dict[str, int]:
-    """What the API server makes of limits without requests."""
+    """Requests with the API server's defaults for limits without requests."""
     return {**limits, **requests}
 
 
 def effective_requests(
     spec: Billionths, actual: Billionths, allocated: Billionths, infeasible: bool
 ) -> dict[str, int]:
-    """What counts while a container is being resized: the most of what is asked and what is held.
+    """Requests during a resize: the maximum of requested and allocated resources.
 
     A resize that the node refused for good does not count.
     """
@@ -90,7 +90,7 @@ def effective_requests(
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether a pod can ask for this resource as a whole."""
+    """Whether a pod-level request can name this resource."""
     return name in {CPU, MEMORY} or name.startswith(HUGE_PAGES_PREFIX)
 
 
@@ -110,7 +110,7 @@ def _requests(pod: PodResources, pod_level: Billionths) -> dict[str, int]:
 
 
 def _non_zero(pod: PodResources, pod_level: Billionths) -> dict[str, int]:
-    """Cpu and memory with defaults for containers that do not say; zero said is zero."""
+    """CPU and memory with defaults for containers without requests; an explicit zero stays zero."""
     defaults = dict(_DEFAULTS)
     if pod_level:
         # Then only what neither the pod nor any container mentions is assumed.
@@ -140,7 +140,7 @@ def _cpu_and_memory(container: ContainerResources, defaults: Billionths) -> dict
 
 
 def _pod_level_requests(pod: PodResources) -> dict[str, int]:
-    """What the pod asks for as a whole, with what the API server adds where only limits are set."""
+    """Pod-level requests, with the API server's defaults for limits without requests."""
     asked = {
         name: amount for name, amount in (pod.pod_requests or {}).items() if is_pod_level(name)
     }
@@ -161,7 +161,7 @@ def _combined(
     containers: Iterable[Mapping[str, int]],
     init_containers: Iterable[tuple[Mapping[str, int], bool]],
 ) -> dict[str, int]:
-    """The most that is needed at any time, while init containers run one by one and after."""
+    """The maximum over the phases of a pod: each init container, and the main containers."""
     total: dict[str, int] = {}
     for container in containers:
         _add(total, container)

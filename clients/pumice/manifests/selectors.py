@@ -68,7 +68,7 @@ class NodeSelectorShape(Shape, frozen=True):
 
 
 class TaintShape(Shape, frozen=True):
-    """A mark on a node."""
+    """A taint of a node."""
 
     key: str = ""
     value: str = ""
@@ -76,7 +76,7 @@ class TaintShape(Shape, frozen=True):
 
 
 class TolerationShape(Shape, frozen=True):
-    """A permission to ignore taints."""
+    """A toleration of taints."""
 
     key: str = ""
     operator: str = ""

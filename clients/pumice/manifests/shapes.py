@@ -1,4 +1,4 @@
-"""The parts of Kubernetes objects that every kind has, typed: only what is read is decoded."""
+"""Typed parts of Kubernetes objects that all kinds share; only fields that are read are decoded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Shape(Struct, rename="camel", frozen=True, gc=False):
 
 
 class OwnerReference(Shape, frozen=True):
-    """Who an object belongs to."""
+    """An owner of an object."""
 
     uid: str = ""
     kind: str = ""
@@ -37,7 +37,7 @@ class OwnerReference(Shape, frozen=True):
 
 
 class Metadata(Shape, frozen=True):
-    """What names an object."""
+    """The metadata of an object."""
 
     name: str = ""
     namespace: str = ""
@@ -55,15 +55,15 @@ class Metadata(Shape, frozen=True):
 
     @property
     def namespace_or_default(self) -> str:
-        """Where the object goes when it does not say."""
+        """The namespace of an object; `default` without one."""
         return self.namespace or "default"
 
     def uid_of(self, kind: str) -> str:
-        """The uid; what was never in a cluster is known by what it is called."""
+        """The uid; `namespace/name` for an object without one."""
         return self.uid or f"{kind}/{self.namespace or 'default'}/{self.name}"
 
     def cluster_uid_of(self, kind: str) -> str:
-        """The same for what has no namespace."""
+        """The uid of an object without a namespace; its name if it has none."""
         return self.uid or f"{kind}/{self.name}"
 
     def fill_creation_time(self, target: Timestamp) -> None:
@@ -86,7 +86,7 @@ _LOCATED: Final = re.compile(r"(.*?)(?: - at `(key in )?\$\.?(.*)`)?", re.DOTALL
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decodes; what does not fit is a FieldError that names the field."""
+    """Decodes JSON; raises a FieldError that names the field."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -110,7 +110,7 @@ def decode_part(decoder: msgspec.json.Decoder[T], raw: Raw, field: str, default:
 
 
 def without_nulls(document: Any) -> Any:
-    """A copy in which fields that say null are not there: to Kubernetes the two are the same."""
+    """A copy without null fields, which Kubernetes treats as absent."""
     if isinstance(document, dict):
         return {key: without_nulls(value) for key, value in document.items() if value is not None}
     if isinstance(document, list):
@@ -119,7 +119,7 @@ def without_nulls(document: Any) -> Any:
 
 
 def one_of(choices: Mapping[str, T], name: str, field: str) -> T:
-    """What a word stands for; a word that stands for nothing is an error with those that do."""
+    """The value for a word; raises a FieldError with the allowed words."""
     try:
         return choices[name]
     except KeyError:

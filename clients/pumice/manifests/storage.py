@@ -45,7 +45,7 @@ class PhaseShape(Shape, frozen=True):
 
 
 class ClaimRefShape(Shape, frozen=True):
-    """The claim that a volume is for."""
+    """The claim reference of a volume."""
 
     namespace: str = ""
     name: str = ""
@@ -60,13 +60,13 @@ class CsiSourceShape(Shape, frozen=True):
 
 
 class VolumeNodeAffinityShape(Shape, frozen=True):
-    """The nodes that reach a volume."""
+    """The node affinity of a volume."""
 
     required: NodeSelectorShape | None = None
 
 
 class VolumeSpecShape(Shape, frozen=True):
-    """What a volume is."""
+    """The specification of a volume."""
 
     capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
@@ -87,13 +87,13 @@ class VolumeShape(Shape, frozen=True):
 
 
 class ClaimResourcesShape(Shape, frozen=True):
-    """How much a claim asks for."""
+    """Requests of a claim."""
 
     requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class ClaimSpecShape(Shape, frozen=True):
-    """What a claim asks for."""
+    """The specification of a claim."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -113,14 +113,14 @@ class ClaimShape(Shape, frozen=True):
 
 
 class TopologyExpressionShape(Shape, frozen=True):
-    """Values that a label of a node may have."""
+    """Allowed values of a node label."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
 class TopologyTermShape(Shape, frozen=True):
-    """Nodes that a storage class provisions for."""
+    """An allowed topology of a storage class."""
 
     match_label_expressions: tuple[TopologyExpressionShape, ...] = ()
 

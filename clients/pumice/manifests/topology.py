@@ -30,7 +30,7 @@ class RegexMatchShape(Shape, frozen=True):
 
 
 class MemberSelectorShape(Shape, frozen=True):
-    """Exactly one of three ways to choose members."""
+    """A member selector; exactly one field is set."""
 
     exact_match: ExactMatchShape | None = None
     regex_match: RegexMatchShape | None = None
@@ -45,7 +45,7 @@ class MemberShape(Shape, frozen=True):
 
 
 class HyperNodeSpecShape(Shape, frozen=True):
-    """What is close together."""
+    """The specification of a HyperNode."""
 
     tier: Count = 0
     tier_name: str = ""
@@ -60,14 +60,14 @@ class HyperNodeShape(Shape, frozen=True):
 
 
 class NumaResourceShape(Shape, frozen=True):
-    """What a node has of one resource."""
+    """Amounts of a resource on a node."""
 
     allocatable: str = ""
     capacity: Int64 = 0
 
 
 class CpuShape(Shape, frozen=True):
-    """Where a cpu sits."""
+    """The NUMA node, socket and core of a CPU."""
 
     numa: Count = 0
     socket: Count = 0
@@ -75,13 +75,13 @@ class CpuShape(Shape, frozen=True):
 
 
 class ContainerAllocationShape(Shape, frozen=True):
-    """What a container was given."""
+    """CPUs of a container."""
 
     allocations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class PodAllocationShape(Shape, frozen=True):
-    """What a pod was given."""
+    """CPUs of a pod's containers."""
 
     uid: str = ""
     container_allocations: tuple[ContainerAllocationShape, ...] = ()

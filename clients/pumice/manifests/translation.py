@@ -1,4 +1,4 @@
-"""The door: documents in, objects of the wire out, and what was set aside by name."""
+"""Translates documents into objects of the protocol, with errors by object."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class IgnoredObject:
 
 @dataclass(slots=True)
 class Translation:
-    """What became of some documents."""
+    """The result of translating documents."""
 
     objects: list[ClusterObject] = field(default_factory=list)
     errors: list[ManifestError] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Translation:
 def decode(
     kind: Kind.ValueType, data: bytes | Raw, into: ClusterObject | None = None, source: str = ""
 ) -> ClusterObject:
-    """An object of a known kind from the JSON of an API server; `kind` in it is not looked at."""
+    """An object of a known kind from the JSON of an API server; its `kind` is not read."""
     target = ClusterObject() if into is None else into
     reader = reader_of(kind)
     reader.read(data, getattr(target, reader.field), source)
@@ -63,7 +63,7 @@ def decode_pod(data: bytes | Raw, into: pod_pb2.Pod | None = None, source: str =
 def translate(document: Mapping[str, Any], source: str = "") -> ClusterObject | None:
     """An object from its manifest; None if it is of a kind that scheduling does not read.
 
-    Raises ManifestError when the object cannot be what it says it is.
+    Raises ManifestError for an invalid object.
     """
     api_version, kind = _type_of(document, source)
     reader = reader_for(api_version, kind)
@@ -77,16 +77,16 @@ def translate(document: Mapping[str, Any], source: str = "") -> ClusterObject | 
 def translate_all(
     *sources: Path | IO[str] | IO[bytes], expand_workloads: bool = False
 ) -> Translation:
-    """Everything in some files or streams of YAML or JSON; nothing bad in them stops the rest.
+    """The objects of files or streams of YAML or JSON; an error does not affect other objects.
 
-    Jobs and other workloads can be written out as their controllers would.
+    With ``expand_workloads``, Jobs and other workloads get their PodGroups and pods.
     """
     documents = (document for source in sources for document in _read(source))
     return _translated(expand(documents) if expand_workloads else documents)
 
 
 def translate_documents(documents: Iterable[Any], source: str = "") -> Translation:
-    """The same for documents that were parsed already; lists among them are taken apart."""
+    """The same for parsed documents; lists stand for their items."""
     return _translated(
         found
         for index, document in enumerate(documents)
@@ -127,7 +127,7 @@ def _translated(documents: Iterable[Document | ManifestError]) -> Translation:
 
 
 class _Register:
-    """The names and uids that were given, each of which can be given once."""
+    """Names and uids of translated objects; each must be unique."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str, str], str] = {}

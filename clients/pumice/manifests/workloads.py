@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, and the owners and services whose pods default spread counts."""
+"""PodDisruptionBudgets, and the workloads and services that default spreading uses."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pumice.v1 import group_pb2, selector_pb2
 
 
 class BudgetSpecShape(Shape, frozen=True):
-    """How many pods must stay."""
+    """The specification of a PodDisruptionBudget."""
 
     selector: LabelSelectorShape | None = None
     min_available: Int32 | str = 0
 
 
 class BudgetStatusShape(Shape, frozen=True):
-    """How many pods may go now."""
+    """The status of a PodDisruptionBudget."""
 
     disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -35,7 +35,7 @@ class BudgetShape(Shape, frozen=True):
 
 
 class LabelsSpecShape(Shape, frozen=True):
-    """A selector that is just labels."""
+    """A selector of labels."""
 
     selector: dict[str, str] = msgspec.field(default_factory=dict)
 

@@ -101,3 +101,24 @@ def test_the_glossary_is_short_and_in_order() -> None:
     assert len(terms) == len(set(terms)) <= 30
     for table in tables:
         assert table[1:] == sorted(table[1:])
+
+
+def test_a_newcomer_finds_answers_to_twenty_questions() -> None:
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split("## Where is…?")[1].split("\n## ")[0]
+    answers = dict(re.findall(r"^\| (.+\?) \| (.+) \|$", table, re.MULTILINE))
+    assert len(answers) >= 20
+    for question, answer in answers.items():
+        names = CODE.findall(answer)
+        assert names, question
+        assert [name for name in names if not (REPOSITORY / name).is_file()] == [], question
+
+
+def test_each_step_of_a_pod_names_its_files() -> None:
+    page = REPOSITORY / "docs" / "explanation" / "life-of-a-pod.md"
+    steps = re.split(r"^\d+\. ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    with_files = [step for step in steps if "→ `" in step]
+    assert len(with_files) >= 15
+    for step in with_files:
+        for name in CODE.findall(step.split("→")[1]):
+            assert (REPOSITORY / name).is_file(), name

@@ -4,7 +4,7 @@ import pytest
 
 from pumice.bench import catalogue
 from pumice.bench.asking import asking
-from pumice.bench.catalogue import Wishes
+from pumice.bench.catalogue import RunOptions
 from pumice.bench.clusters import Size
 from pumice.bench.delay import delay
 from pumice.bench.ingest import ingest
@@ -31,7 +31,7 @@ def test_a_snapshot_ends_with_the_decision_on_the_pod_that_waits() -> None:
 
 
 def test_allocate_is_seen_by_a_client_in_one_session() -> None:
-    (found,) = catalogue.BENCHES["allocate"](TINY, Wishes())
+    (found,) = catalogue.BENCHES["allocate"](TINY, RunOptions())
     assert found.figures["bound"] == TINY.pods
     assert found.figures["client_sessions"] == 1
     assert float(str(found.figures["client_s"])) > 0

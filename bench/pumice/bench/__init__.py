@@ -1,1 +1,1 @@
-"""What pumice costs: benchmarks on clusters made from a seed, one JSON line a result."""
+"""Benchmarks on generated clusters, with one JSON line for each result."""

@@ -1,4 +1,4 @@
-"""A real API server as a benchmark needs it: many objects, bare bindings, and what it counted."""
+"""A real API server for benchmarks: creation of objects, bare bindings, counts of requests."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def opened(kubeconfig: str) -> AsyncIterator[ApiSession]:
 
 @dataclass(slots=True)
 class Binds:
-    """When each pod was seen with a node."""
+    """The times at which pods were bound."""
 
     at: dict[str, float] = field(default_factory=dict)
 
@@ -87,12 +87,12 @@ class Binds:
 
     @property
     def seconds(self) -> float:
-        """From the first to the last."""
+        """Seconds from the first to the last bind."""
         return max(self.at.values()) - min(self.at.values())
 
 
 async def all_of(calls: Iterable[Awaitable[object]]) -> None:
-    """Several at a time, begun in order."""
+    """Runs several coroutines at a time, started in order."""
     waiting = iter(calls)
 
     async def work() -> None:
@@ -119,7 +119,7 @@ async def clear(api: ApiSession, *paths: str) -> None:
 
 
 async def writes(api: ApiSession) -> int:
-    """Requests that changed something, as the server counted them; renewals of leases do not."""
+    """The server's count of write requests, without those to leases."""
     text = (await api.call("GET", "/metrics", accept="text/plain", seconds=60)).decode()
     return sum(
         int(float(count))
@@ -129,7 +129,7 @@ async def writes(api: ApiSession) -> int:
 
 
 async def until_quiet(api: ApiSession, seconds: float = 120.0) -> int:
-    """Until nothing was written for a second; the count of writes."""
+    """Waits for a second without writes, and returns the count of writes."""
     end = time.perf_counter() + seconds
     before = -1
     while (now := await writes(api)) != before and time.perf_counter() < end:
@@ -178,7 +178,7 @@ def pods(size: Size, prefix: str, scheduler: str) -> Iterator[dict[str, Any]]:
 
 
 def bindings(api: ApiSession, size: Size, prefix: str) -> Iterator[Awaitable[object]]:
-    """What a scheduler would send that has nothing to think about."""
+    """The binding requests of a scheduler without any computation."""
     for number, pod in enumerate(pods(size, prefix, "")):
         name = pod["metadata"]["name"]
         node = f"node-{number % size.nodes:05}"

@@ -1,4 +1,4 @@
-"""How long those wait who ask a core with a large cluster, while its sessions go on."""
+"""Latency of Explain and Schedule on a large cluster while sessions run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OPTIONS = (
 def asking(
     size: Size, questions: int = _QUESTIONS, gang_size: int = _GANG_SIZE, requests: int = _REQUESTS
 ) -> list[Result]:
-    """Why jobs and pods wait, and where a large gang would go."""
+    """Explain of jobs and pods, and Schedule of a large gang."""
     return asyncio.run(_asking(size, questions, gang_size, requests))
 
 
@@ -47,7 +47,7 @@ async def _asking(size: Size, questions: int, gang_size: int, requests: int) -> 
     async with core_process() as core, connected(core.address) as adapter:
         await held.send(adapter)
         await held.end(adapter)
-        # The first session, before which nothing is known of any job.
+        # Jobs can be explained after the first session.
         await asyncio.sleep(_FIRST_SESSION_SECONDS)
         async with (
             _changing_nodes(adapter, size),
@@ -62,7 +62,7 @@ async def _asking(size: Size, questions: int, gang_size: int, requests: int) -> 
 
 @asynccontextmanager
 async def _changing_nodes(adapter: BenchAdapter, size: Size) -> AsyncIterator[None]:
-    """Nodes change all the time, so that there is always a session to run."""
+    """Changes nodes continuously, so that sessions run all the time."""
     enough = asyncio.Event()
     nodes = list(clusters.nodes(size.nodes))
 
@@ -85,7 +85,7 @@ async def _changing_nodes(adapter: BenchAdapter, size: Size) -> AsyncIterator[No
 
 
 async def _explained(stub: Any, size: Size, questions: int) -> Result:
-    """The first questions come before there is a process that answers beside the sessions."""
+    """The first requests come before the follower process has started."""
     jobs: list[float] = []
     pods: list[float] = []
     without_nodes = 0

@@ -1,4 +1,4 @@
-"""What the report sets beside each other: a figure, the bar set for it, and Volcano's figure."""
+"""Rows of the report: a figure, its target, and Volcano's figure."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: which result, which of its figures, and what it is held against."""
+    """A row: the result, the figure, the target and Volcano's figure."""
 
     bench: str
     size: str
-    # Figures of the result by which it is told from others of its bench.
+    # Figures that select the result among others of its benchmark.
     where: Mapping[str, int]
     figure: str
     unit: str
     at_least: float | None = None
     under: float | None = None
-    # Measured with Volcano on this class of machine; where it is a range, its better end.
+    # Volcano's figure on this class of machine; the better end of a range.
     volcano: float | None = None
     volcano_words: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Row:
 
     @property
     def known(self) -> str:
-        """Volcano's figure in words."""
+        """Volcano's figure as text."""
         if self.volcano is None:
             return ""
         return self.volcano_words or f"{self.volcano:g} {self.unit}"
@@ -42,7 +42,7 @@ class Row:
         return value < self.under if self.under is not None else None
 
     def ratio(self, value: float) -> float | None:
-        """How many times better than Volcano; more is better, and so is less time."""
+        """The ratio to Volcano's figure; above 1 is better."""
         if self.volcano is None or not value:
             return None
         return value / self.volcano if self.unit in _MORE_IS_BETTER else self.volcano / value

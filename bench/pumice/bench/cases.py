@@ -1,4 +1,4 @@
-"""Cases with thresholds on counted work: as many steps on every machine, so a test can assert them.
+"""Cases with thresholds on counted work: the counts are the same on every machine, so a test can check them.
 
 ``bench/cases.yaml`` names a benchmark, a small size, what must come out and how often the engine may
 do something at most, with the compiled kernel and without it.
@@ -21,7 +21,7 @@ from pumice.bench.engines import computing
 from pumice.bench.resting import waiting_gangs
 from pumice.bench.results import Result
 
-# Above it the sources only: what is installed elsewhere has no cases, and says so.
+# The cases are in the source tree only; an installed package has none.
 CASES = Path(__file__).resolve().parents[2] / "cases.yaml"
 COUNTS = (
     "candidates_scored",
@@ -34,12 +34,12 @@ COUNTS = (
     "rows_tried_in_vain",
 )
 WORDS = ("nodes", "jobs", "size", "queues", "classes", "pods", "waiting")
-# What a fresh bound allows beyond the count.
+# Margin of a new bound over the count.
 MARGIN = 1.2
 
 
 class CasesError(Exception):
-    """A file of cases that cannot be used: says which case, which field and what is allowed."""
+    """An invalid file of cases. The message names the case, the field and what is allowed."""
 
 
 class CaseSize(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,7 +61,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     bench: str
     size: CaseSize
-    # Figures that must come out exactly.
+    # Figures with their exact values.
     expect: dict[str, int | float | str]
     # Counts of work, each a number or a product such as ``1.2 * classes * nodes``.
     at_most: dict[str, int | float | str]
@@ -71,7 +71,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return ENGINE_BENCHES[self.bench](self.size.read())
 
     def problems(self, result: Result) -> list[str]:
-        """What is not as it must be, each in a sentence."""
+        """The problems of a result, each as a sentence."""
         size, found = self.size.read(), []
         for name, text in self.expect.items():
             wanted, figure = product(text, size), result.figures.get(name)
@@ -91,7 +91,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_cases(path: Path = CASES) -> list[Case]:
-    """All cases of a file; the first thing wrong in it is an error."""
+    """All cases of a file; raises CasesError for the first problem."""
     try:
         content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         cases = msgspec.convert(content, _File).cases
@@ -159,7 +159,7 @@ def product(text: float | str, size: Size) -> float:
 
 
 def fitted(text: float | str, size: Size, count: int) -> str:
-    """The bound that fits a count with the usual margin, in the words of the one there is."""
+    """A bound for a count with the usual margin, as a product of the same words."""
     words = [word.strip() for word in str(text).split("*")]
     kept = [word for word in words if word in WORDS]
     base = product(" * ".join(kept), size) if kept else 1.0
@@ -170,7 +170,7 @@ def fitted(text: float | str, size: Size, count: int) -> str:
 
 
 def tightened(content: str, counts: Mapping[str, Mapping[str, int]], cases: list[Case]) -> str:
-    """A file of cases with every bound lowered that is looser than the counts of a run need."""
+    """The text of the cases with bounds lowered to the counts of a run."""
     by_name = {case.name: case for case in cases}
     case: Case | None = None
     lines = []

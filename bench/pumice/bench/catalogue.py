@@ -1,4 +1,4 @@
-"""The benchmarks by name, the sizes that the bars are set for, and those that show growth."""
+"""The benchmarks by name, with their standard sizes and the sizes of the plots."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from pumice.core.engine import DEFAULT_CONFIGURATION
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What a run is asked for beside its size."""
+class RunOptions:
+    """Options of a run besides its size."""
 
     configuration: Configuration = DEFAULT_CONFIGURATION
-    # The same as text: what a core in another process is told.
+    # The configuration as text, for a core in another process.
     scheduler_conf: str = ""
-    # Whether allocate is measured over the stream too.
+    # Measure allocate over the stream, too.
     with_client: bool = True
 
 
-Bench = Callable[[Size, Wishes], Iterator[Result]]
+Bench = Callable[[Size, RunOptions], Iterator[Result]]
 EngineBench = Callable[[Size], Result]
 
 
-def _allocate(size: Size, wishes: Wishes) -> Iterator[Result]:
-    inside = placing.allocate(size, wishes.configuration, placing.runs_of(size))
-    if not wishes.with_client:
+def _allocate(size: Size, options: RunOptions) -> Iterator[Result]:
+    inside = placing.allocate(size, options.configuration, placing.runs_of(size))
+    if not options.with_client:
         yield inside
         return
     from pumice.bench.snapshot import client_view  # noqa: PLC0415
 
-    seen = apart(client_view, size, wishes.scheduler_conf, placing.runs_of(size))
+    seen = apart(client_view, size, options.scheduler_conf, placing.runs_of(size))
     measured = (
         f"{inside.measured}; client: over the stream to a core in a process of its own, from the "
         "last delta acknowledged to the last decision received"
@@ -46,61 +46,61 @@ def _allocate(size: Size, wishes: Wishes) -> Iterator[Result]:
     yield replace(inside, figures={**inside.figures, **seen}, measured=measured)
 
 
-def _mixed(size: Size, wishes: Wishes) -> Iterator[Result]:
-    yield placing.mixed(size, wishes.configuration, placing.runs_of(size))
+def _mixed(size: Size, options: RunOptions) -> Iterator[Result]:
+    yield placing.mixed(size, options.configuration, placing.runs_of(size))
 
 
-def _preempt(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _preempt(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield evicting.preempt(size, placing.runs_of(size))
     yield evicting.preempt_half_hopeless(size, placing.runs_of(size))
 
 
-def _reclaim(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _reclaim(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield evicting.reclaim(size, placing.runs_of(size))
 
 
-def _idle(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _idle(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield resting.idle(size)
     yield resting.hopeless(size)
     yield resting.freed(size)
 
 
-def _churn(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _churn(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield resting.churn(size)
     yield resting.churn_share(size)
 
 
-def _snapshot(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _snapshot(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     from pumice.bench.snapshot import snapshot  # noqa: PLC0415
 
     yield snapshot(size)
 
 
-def _ingest(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _ingest(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     from pumice.bench.ingest import ingest  # noqa: PLC0415
 
     yield from ingest(size)
 
 
-def _delay(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _delay(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     from pumice.bench.delay import delay  # noqa: PLC0415
 
     yield from delay(size)
 
 
-def _asking(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _asking(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     from pumice.bench.asking import asking  # noqa: PLC0415
 
     yield from asking(size)
 
 
-def _replay(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _replay(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     from pumice.bench.replaying import replay  # noqa: PLC0415
 
     yield replay(size)
 
 
-def _memory(size: Size, _wishes: Wishes) -> Iterator[Result]:
+def _memory(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     from pumice.bench.memory import memory  # noqa: PLC0415
 
     yield memory(size)
@@ -121,7 +121,7 @@ BENCHES: Mapping[str, Bench] = {
     "memory": _memory,
 }
 
-# What each is for, as its help says it.
+# Help texts.
 MEANINGS: Mapping[str, str] = {
     "allocate": "One session over gangs that have just arrived; inside the engine and as a client "
     "sees it.",
@@ -152,7 +152,7 @@ ENGINE_BENCHES: Mapping[str, EngineBench] = {
     "churn-share": resting.churn_share,
 }
 
-# What runs without numbers of one's own: the sizes that the bars are set for.
+# Standard sizes, for which the targets are set.
 SIZES: Mapping[str, tuple[Size, ...]] = {
     "allocate": (
         Size(1000, 1000, 10),
@@ -175,7 +175,7 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "memory": (Size(10_000, 10_000, 10, classes=200),),
 }
 
-# Beside the standard sizes: more nodes with the same pods, more pods on the same nodes.
+# Further sizes for plots: more nodes with the same pods, more pods on the same nodes.
 GROWTH: Mapping[str, tuple[Size, ...]] = {
     "allocate": (
         *(Size(nodes, 1000, 10) for nodes in (500, 2000, 10_000)),
@@ -186,12 +186,12 @@ GROWTH: Mapping[str, tuple[Size, ...]] = {
 }
 
 
-def growth(wishes: Wishes) -> Iterator[Result]:
-    """Results at the sizes between, without what the plots do not show."""
-    inside = replace(wishes, with_client=False)
+def growth(options: RunOptions) -> Iterator[Result]:
+    """The results for the plots."""
+    inside = replace(options, with_client=False)
     for size in GROWTH["allocate"]:
         yield from _allocate(size, inside)
     for size in GROWTH["idle"]:
         yield resting.idle(size)
     for size in GROWTH["snapshot"]:
-        yield from _snapshot(size, wishes)
+        yield from _snapshot(size, options)

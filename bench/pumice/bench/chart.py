@@ -1,4 +1,4 @@
-"""Lines over a plane, as SVG: how something grows."""
+"""Line charts as SVG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TICKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Points joined by a line, both axes from zero; a dashed line where a bar is set."""
+    """A line chart with both axes from zero, and a dashed line for the target."""
 
     title: str
     across: str
@@ -24,7 +24,7 @@ class Chart:
     bar: float | None = None
 
     def svg(self) -> str:
-        """A whole SVG document."""
+        """An SVG document."""
         points = sorted(self.points)
         widest = _round_up(max((x for x, _ in points), default=1.0))
         tallest = _round_up(max((*(y for _, y in points), self.bar or 0.0), default=1.0))
@@ -52,7 +52,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where a value is on the page."""
+    """The position of values on the page."""
 
     widest: float
     tallest: float
@@ -79,7 +79,7 @@ class _Frame:
 
 
 def _line(points: Sequence[tuple[float, float, float]]) -> list[str]:
-    """The line, and each point with its value."""
+    """The line and its points, with their values."""
     if not points:
         return []
     path = "L".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
@@ -94,7 +94,7 @@ def _line(points: Sequence[tuple[float, float, float]]) -> list[str]:
 
 
 def _round_up(value: float) -> float:
-    """The next number above that reads well when it is cut into five."""
+    """The next round number that divides well into five steps."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -1,4 +1,4 @@
-"""Clusters for benchmarks, made from numbers and nothing else."""
+"""Generated clusters for benchmarks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _READY = PodGroupCondition("Scheduled", "True", "tasks in gang are ready to be s
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a cluster and its workload are."""
+    """The size of a cluster and its workload."""
 
     nodes: int = 1000
     jobs: int = 1000
@@ -95,7 +95,7 @@ def queues(count: int) -> Iterator[Queue]:
 
 
 def plain_spec(number: int) -> PodSpec:
-    """One of many classes: they differ a little in cpu and memory."""
+    """A spec of one of many classes, which differ in CPU and memory."""
     milli_cpu, memory = 1000 + 10 * (number % 10), GIB + number // 10 * MIB
     return spec_of(milli_cpu, memory)
 
@@ -135,7 +135,7 @@ def mixed_spec(number: int) -> PodSpec:
 def pending_job(
     number: int, size: int, spec: PodSpec, queue: str, priority_class: str = ""
 ) -> Iterator[ClusterObject]:
-    """A gang that was let in and waits for all its places."""
+    """An Inqueue gang without any pod placed."""
     name = f"job-{number:05d}"
     yield PodGroup(
         f"uid-{name}",
@@ -162,7 +162,7 @@ def pending_job(
 def running_job(
     number: int, places: list[str], spec: PodSpec, queue: str, *, minimum: int = 1
 ) -> Iterator[ClusterObject]:
-    """A job whose pods run on the given nodes, and whose status says so."""
+    """A running job with its pods on the given nodes."""
     name = f"old-{number:05d}"
     status = PodGroupStatus(PodGroupPhase.RUNNING, running=len(places), conditions=(_READY,))
     yield PodGroup(
@@ -189,7 +189,7 @@ def running_job(
 
 
 def fresh(size: Size) -> Iterator[ClusterObject]:
-    """An empty cluster and gangs that have just arrived."""
+    """An empty cluster with new gangs."""
     yield from queues(size.queues)
     yield from nodes(size.nodes)
     specs = [plain_spec(number) for number in range(size.classes)]
@@ -209,7 +209,7 @@ def mixed(size: Size) -> Iterator[ClusterObject]:
 
 
 def full(size: Size, *, per_node: int, low_queue: str) -> Iterator[ClusterObject]:
-    """A cluster that running jobs of low priority in one queue fill to the brim."""
+    """A cluster that running jobs of low priority in one queue fill completely."""
     yield PriorityClass("uid-high", "high", 1000)
     yield from queues(size.queues)
     yield from nodes(size.nodes, milli_cpu=per_node * 1000)
@@ -221,7 +221,7 @@ def full(size: Size, *, per_node: int, low_queue: str) -> Iterator[ClusterObject
 
 
 def settled(size: Size) -> Iterator[ClusterObject]:
-    """A cluster in which everything that was asked for runs."""
+    """A cluster in which all pods run."""
     yield from queues(size.queues)
     yield from nodes(size.nodes)
     specs = [plain_spec(number) for number in range(size.classes)]

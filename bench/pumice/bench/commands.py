@@ -1,4 +1,4 @@
-"""``pumice bench``: measures, and prints one line of JSON a result."""
+"""``pumice bench``: benchmarks, with one line of JSON for each result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from pumice.bench import catalogue
 from pumice.bench.cases import CASES, Case, CasesError, fitted, product, read_cases, tightened
-from pumice.bench.catalogue import BENCHES, MEANINGS, SIZES, Wishes
+from pumice.bench.catalogue import BENCHES, MEANINGS, SIZES, RunOptions
 from pumice.bench.clusters import Size
 from pumice.bench.engines import ways
 from pumice.bench.results import Result
@@ -21,25 +21,25 @@ from pumice.v1.configuration_pb2 import Configuration as ConfigurationMessage
 _END_TO_END_SIZE = Size(1000, 300, 10)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OPTIONS = (
-    click.option("--nodes", type=click.IntRange(1), help="Nodes of the cluster."),
-    click.option("--jobs", type=click.IntRange(1), help="Jobs that arrive or run."),
-    click.option("--size", type=click.IntRange(1), help="Pods of a job."),
-    click.option("--queues", type=click.IntRange(1), help="Queues; four unless said otherwise."),
-    click.option("--classes", type=click.IntRange(1), help="Kinds of pods."),
+    click.option("--nodes", type=click.IntRange(1), help="Number of nodes."),
+    click.option("--jobs", type=click.IntRange(1), help="Number of jobs."),
+    click.option("--size", type=click.IntRange(1), help="Pods of each job."),
+    click.option("--queues", type=click.IntRange(1), help="Number of queues; default 4."),
+    click.option("--classes", type=click.IntRange(1), help="Number of task classes."),
 )
 _json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Always so: one line of JSON a result."
+    "--json", "as_json", is_flag=True, help="Output as JSON, one line for each result; always on."
 )
 _conf_option = click.option(
-    "--conf", type=_FILE, help="A scheduler configuration, for allocate and mixed."
+    "--conf", type=_FILE, help="Scheduler configuration for allocate and mixed."
 )
 _client_option = click.option(
-    "--client/--no-client", default=True, help="Whether allocate is measured over the stream too."
+    "--client/--no-client", default=True, help="Measurement of allocate over the stream, too."
 )
 
 
-class Benches(click.Group):
-    """The benchmarks as commands; a name that is none of them comes with those there are."""
+class BenchmarkGroup(click.Group):
+    """The benchmarks as commands."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -61,13 +61,14 @@ class Benches(click.Group):
             formatter.write_dl(list(zip(self.commands, first_lines, strict=True)))
 
 
-@click.group("bench", cls=Benches, invoke_without_command=True)
+@click.group("bench", cls=BenchmarkGroup, invoke_without_command=True)
 @click.pass_context
 def bench_command(context: click.Context) -> None:
-    """Measures on clusters made from numbers; prints one line of JSON a result.
+    """Runs benchmarks on generated clusters; prints one line of JSON for each result.
 
-    Without a name: all. Times depend on the machine and what else it does; ``machine_speed`` says
-    how fast it was. The counts under ``work`` are the same everywhere.
+    Without a command all benchmarks run. Times depend on the machine and its load;
+    ``machine_speed`` is its speed during the run. The counts in ``work`` are the same on every
+    machine.
     """
     if context.invoked_subcommand is None:
         context.invoke(all_command, conf=None, client=True, as_json=True)
@@ -78,12 +79,12 @@ def bench_command(context: click.Context) -> None:
 @_client_option
 @_json_option
 def all_command(conf: Path | None, client: bool, as_json: bool) -> None:
-    """All of them at their standard sizes, but those on somebody's cluster and for the plots."""
+    """All benchmarks at their standard sizes, without endtoend and growth."""
     del as_json
-    wishes = _wishes(conf, client)
+    options = _run_options(conf, client)
     for name, bench in BENCHES.items():
         for size in SIZES[name]:
-            _say(bench(size, wishes))
+            _say(bench(size, options))
 
 
 def _sized(function: Callable[..., None]) -> Callable[..., None]:
@@ -97,10 +98,10 @@ def _command(name: str) -> click.Command:
     @_sized
     def measure(conf: Path | None, client: bool, as_json: bool, **own: int | None) -> None:
         del as_json
-        wishes = _wishes(conf, client)
+        options = _run_options(conf, client)
         given = {key: value for key, value in own.items() if value is not None}
         for standard in SIZES[name][:1] if given else SIZES[name]:
-            _say(BENCHES[name](_with(standard, given), wishes))
+            _say(BENCHES[name](_with(standard, given), options))
 
     return measure
 
@@ -112,9 +113,9 @@ for _name in BENCHES:
 @bench_command.command("growth")
 @_json_option
 def growth_command(as_json: bool) -> None:
-    """Allocate, idle and snapshot at more sizes: what the plots are drawn from."""
+    """Allocate, idle and snapshot at more sizes, for the plots."""
     del as_json
-    _say(catalogue.growth(Wishes()))
+    _say(catalogue.growth(RunOptions()))
 
 
 @bench_command.command("endtoend")
@@ -126,10 +127,10 @@ def growth_command(as_json: bool) -> None:
 )
 @click.option("--pairs", type=click.IntRange(1), default=3, help="How often, to take the median.")
 def endtoend_command(kubeconfig: str | None, pairs: int, **own: Any) -> None:
-    """Binds on a real API server, beside the rate at which it takes bare bindings."""
+    """Binds on a real API server, and its rate of bare bindings."""
     if not kubeconfig:
         raise click.UsageError("endtoend needs a cluster: give --kubeconfig or set KUBECONFIG")
-    # Loads the Kubernetes client, which no other measurement should wait for.
+    # Imported here, because it loads the Kubernetes client.
     from pumice.bench.endtoend import endtoend  # noqa: PLC0415
 
     sizes = ("nodes", "jobs", "size", "queues", "classes")
@@ -142,7 +143,7 @@ def endtoend_command(kubeconfig: str | None, pairs: int, **own: Any) -> None:
 @click.option("--suggest", is_flag=True, help="Prints each count, its bound, and one that fits.")
 @click.option("--tighten", is_flag=True, help="Lowers, in the file, bounds that are too loose.")
 def cases_command(file: Path, suggest: bool, tighten: bool) -> int:
-    """Checks counted work against the thresholds of bench/cases.yaml; 1 when one is passed."""
+    """Check of counted work against bench/cases.yaml; the exit code is 1 above a threshold."""
     try:
         cases = read_cases(file)
     except CasesError as error:
@@ -187,7 +188,7 @@ def _suggest(case: Case, counts: Mapping[str, int]) -> None:
     help="The folder of the page; its plots are put into a folder speed/ beside it.",
 )
 def report_command(lines: Path, date: str, into: Path) -> None:
-    """Makes the page about speed from the lines that a run printed."""
+    """Page about speed, from the output of a run."""
     from pumice.bench.report import write_report  # noqa: PLC0415
 
     page = write_report(lines.read_text(encoding="utf-8").splitlines(), date, into)
@@ -209,9 +210,9 @@ def _with(size: Size, given: Mapping[str, int]) -> Size:
     )
 
 
-def _wishes(path: Path | None, with_client: bool) -> Wishes:
+def _run_options(path: Path | None, with_client: bool) -> RunOptions:
     if path is None:
-        return Wishes(with_client=with_client)
+        return RunOptions(with_client=with_client)
     text = path.read_text(encoding="utf-8")
     scheduler = served.read(ConfigurationMessage(scheduler_conf=text), Registry()).scheduler
-    return Wishes(scheduler, text, with_client)
+    return RunOptions(scheduler, text, with_client)

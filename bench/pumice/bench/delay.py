@@ -1,4 +1,4 @@
-"""How long decoding and a session delay each other, process to process."""
+"""Mutual delay of decoding and sessions, between processes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _ARRIVING_GANGS = 50
 _ARRIVALS_EVERY_SECONDS = 0.25
 _HEAD_START_SECONDS = 0.2
 _STEADY_OPS = 100
-# Changes of pods: seconds between two messages.
+# Seconds between two messages with changes of pods.
 _POURING = (("steady", 0.02), ("flood", 0.0))
-# A round may take seconds in a flood; after so many no other one begins.
+# Longest time of a measurement; no round begins after it.
 _ENOUGH_SECONDS = 10.0
 
 
 def delay(
     size: Size, rounds: int = _ROUNDS, probes: int = _PROBES, arrivals: int = _ARRIVALS
 ) -> list[Result]:
-    """Decisions while deltas pour in, deltas while sessions place pods, and what others notice."""
+    """Latency of decisions under a load of deltas, of deltas during sessions, and of health checks."""
     return asyncio.run(_delay(size, rounds, probes, arrivals))
 
 
@@ -65,7 +65,7 @@ async def _delay(size: Size, rounds: int, probes: int, arrivals: int) -> list[Re
 
 
 async def _decision_delay(adapter: BenchAdapter, size: Size, jobs: _Numbers, rounds: int) -> Result:
-    """Pods that come alone, among changes of others that come steadily, and in a flood."""
+    """Latency of a single pod: alone, with steady changes of others, and with many of them."""
     times = {"rest": await _decisions(adapter, rounds, jobs)}
     rates, ops = {}, _changes(size)
     for when, pause_seconds in _POURING:
@@ -89,7 +89,7 @@ async def _decision_delay(adapter: BenchAdapter, size: Size, jobs: _Numbers, rou
 async def _delta_delay(
     adapter: BenchAdapter, size: Size, jobs: _Numbers, probes: int, arrivals: int
 ) -> Result:
-    """Small changes while sessions place gangs."""
+    """Latency of small changes while sessions place gangs."""
     figures: dict[str, object] = {"nodes": size.nodes, "pods": size.pods}
     figures |= spread("rest", await _deltas(adapter, size, probes, lambda: True))
     arriving = partial(_arrivals, adapter, size, jobs)
@@ -103,7 +103,7 @@ async def _delta_delay(
 
 
 class _Numbers:
-    """Numbers of jobs that nobody has yet."""
+    """Unused numbers of jobs."""
 
     def __init__(self, first: int) -> None:
         self._next = first
@@ -115,7 +115,7 @@ class _Numbers:
 
 @asynccontextmanager
 async def _meanwhile(work: Callable[[asyncio.Event], Awaitable[None]]) -> AsyncIterator[None]:
-    """Something that goes on beside until it is told to end: cancelling would end the stream."""
+    """Runs a coroutine until an event ends it; cancelling it would end the stream."""
     enough = asyncio.Event()
 
     async def go_on() -> None:
@@ -145,18 +145,18 @@ async def _decisions(adapter: BenchAdapter, rounds: int, jobs: _Numbers) -> list
 async def _pour(
     adapter: BenchAdapter, ops: list[delta_pb2.Op], pause_seconds: float, enough: asyncio.Event
 ) -> None:
-    """Changes of running pods, batch after batch."""
+    """Sends batches of changes of running pods."""
     batches = [*batches_of(ops, _STEADY_OPS if pause_seconds else BATCH_OPS)]
     for batch in cycle(batches):
         await adapter.send_ops(batch)
         if enough.is_set():
-            # Whoever measures next shall not wait for these.
+            # The next measurement must not wait for these.
             return await adapter.until_acknowledged(adapter.seq)
         await asyncio.sleep(pause_seconds)
 
 
 def _changes(size: Size) -> list[delta_pb2.Op]:
-    """Each running pod with another label, twice: made before, so that sending them is cheap."""
+    """Two label changes of each running pod, encoded in advance."""
     pods = [thing for thing in running_cluster(size) if isinstance(thing, Pod)]
     return [
         upsert(pod, revision=2 + number)
@@ -168,7 +168,7 @@ def _changes(size: Size) -> list[delta_pb2.Op]:
 async def _arrivals(
     adapter: BenchAdapter, size: Size, jobs: _Numbers, enough: asyncio.Event
 ) -> None:
-    """Gangs come, and go once they were placed: a session each time."""
+    """Adds gangs, and deletes them after their placement; each causes a session."""
     for number in count():
         things: list[ClusterObject] = []
         for _ in range(_ARRIVING_GANGS):
@@ -191,7 +191,7 @@ def _ref(thing: ClusterObject) -> object_pb2.ObjectRef:
 async def _deltas(
     adapter: BenchAdapter, size: Size, probes: int, enough: Callable[[], bool]
 ) -> list[float]:
-    """Small changes, one after the other: so many, and more until it is enough."""
+    """Sends small changes one after the other, until there are enough samples."""
     node = next(clusters.nodes(size.nodes))
     times: list[float] = []
     for number in count():
@@ -207,7 +207,7 @@ async def _deltas(
 
 
 async def _health(size: Size) -> Result:
-    """Health checks, one after the other, while a session places all pods."""
+    """Health checks during a session that places all pods."""
     held = snapshot_of(pending_cluster(size))
     async with core_process() as core, connected(core.address) as adapter:
         await held.send(adapter)

@@ -1,4 +1,4 @@
-"""Measures core and adapter against a real API server, beside what that server takes at most."""
+"""Core and adapter with a real API server, compared with the server's rate of bare bindings."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pumice.bench.processes import PROGRAM, cpu_seconds
 from pumice.bench.results import Result
 
 _PAIRS = 3
-# For the time from pending to bound: gangs that come one after the other.
+# Gangs for the time from pending to bound, one after the other.
 _ARRIVALS = 60
 _ARRIVALS_PER_SECOND = 10
 
 
 @dataclass(slots=True)
 class Scheduler:
-    """The two processes."""
+    """The processes of core and adapter."""
 
     processes: list[asyncio.subprocess.Process] = field(default_factory=list)
     began: float = 0.0
@@ -59,7 +59,7 @@ async def scheduling(kubeconfig: str) -> AsyncIterator[Scheduler]:
 
 
 def endtoend(size: Size, kubeconfig: str, pairs: int = _PAIRS) -> list[Result]:
-    """Pairs of runs, bare bindings and a scheduler's; then gangs one after the other."""
+    """Pairs of runs with bare bindings and with the scheduler, then single gangs."""
     return asyncio.run(_measure(size, kubeconfig, pairs))
 
 

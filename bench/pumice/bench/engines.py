@@ -1,4 +1,4 @@
-"""Engines filled with a cluster, and sessions of them under a watch."""
+"""Engines with a cluster, and timed sessions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ INSIDE = "inside the engine, one process, caches cold"
 
 
 def ways() -> tuple[str, ...]:
-    """How rows can be computed here."""
+    """The available implementations of rows: compiled kernel and NumPy."""
     return ("numpy",) if kernel.rows is None else ("compiled", "numpy")
 
 
 @contextmanager
 def computing(way: str) -> Iterator[None]:
-    """Engines made within compute rows in one of the ways there are."""
+    """Engines that are created in this context use one implementation of rows."""
     held = kernel.rows
     if way == "numpy":
         kernel.rows = None
@@ -45,7 +45,7 @@ def engine_with(
 
 
 def timed(engine: Engine, now_ns: int = NOW_NS) -> tuple[float, SessionResult]:
-    """A full session: nothing here asks whether one is needed."""
+    """A timed session; it is never skipped."""
     results: list[SessionResult] = []
     with quiet_memory():
         took = seconds(lambda: results.append(engine.schedule(now_ns)))
@@ -62,7 +62,7 @@ def evicted_in(result: SessionResult) -> int:
 
 @dataclass(slots=True)
 class Sessions:
-    """Several sessions of one engine: how long each took, and the most that one of them did."""
+    """Times of several sessions of one engine, and the largest counts of work."""
 
     times: list[float] = field(default_factory=list)
     bound: int = 0
@@ -78,7 +78,7 @@ class Sessions:
 def sessions_after(
     engine: Engine, rounds: int, changes: Callable[[int], Iterable[Delta]]
 ) -> Sessions:
-    """A session a second, each after the changes of its round."""
+    """Runs a session for each round, after the changes of the round."""
     found = Sessions()
     for number in range(rounds):
         rejected = engine.apply(changes(number))

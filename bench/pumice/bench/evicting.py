@@ -1,4 +1,4 @@
-"""Evicting inside the engine: one session over gangs that arrive in a full cluster."""
+"""Eviction in the engine: one session with new gangs in a full cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def preempt(size: Size, runs: int = 1) -> Result:
 
 
 def preempt_half_hopeless(size: Size, runs: int = 1) -> Result:
-    """The same, and every other gang may take nobody's place."""
+    """The same, and every second gang has no victims."""
     cluster = lambda: _preempting(size, hopeless=True)  # noqa: E731
     return _evicted("preempt-half-hopeless", "preempt", cluster, size, runs)
 
@@ -33,7 +33,7 @@ def reclaim(size: Size, runs: int = 1) -> Result:
 
 
 def evicting(action: str) -> Configuration:
-    """The default plugins with an action that evicts; gang and drf let it take victims."""
+    """The default plugins with an evicting action."""
     first = tuple(PluginOptions(name) for name in ("priority", "gang", "conformance"))
     names = ("overcommit", "drf", "predicates", "proportion", "nodeorder")
     second = tuple(PluginOptions(name) for name in names)

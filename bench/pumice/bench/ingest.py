@@ -1,4 +1,4 @@
-"""How many changes a second a core takes in, process to process."""
+"""Changes per second that a core applies, between processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SMALL_SHARE = 10
 
 
 def ingest(size: Size) -> list[Result]:
-    """Into an empty core, then changes of pods in large and in small messages."""
+    """A snapshot into an empty core, then changes of pods in large and in small messages."""
     return asyncio.run(_ingest(size))
 
 
@@ -40,7 +40,7 @@ async def _ingest(size: Size) -> list[Result]:
 
 
 def _changes(size: Size, number: int, share: int) -> Iterator[delta_pb2.Op]:
-    """Every pod, or every so manieth, has another label."""
+    """A label change of every pod, or of every n-th pod."""
     pods = (thing for thing in running_cluster(size) if isinstance(thing, Pod))
     for place, pod in enumerate(labelled(pods, round=str(number))):
         if place % share == 0:

@@ -1,4 +1,4 @@
-"""What a core that records holds in memory."""
+"""Memory of a core that records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MEASURED = (
 
 @dataclass(slots=True)
 class _Held:
-    """What one core held after its sessions."""
+    """Memory of one core after its sessions."""
 
     empty: int
     after: list[int]
@@ -87,7 +87,7 @@ async def _measure(size: Size) -> _Held:
 
 
 async def _arrive(adapter: BenchAdapter, size: Size, first: int, pods: dict[str, Pod]) -> None:
-    """A pod of each class comes, is decided on and runs."""
+    """Adds a pod of each class and waits until it runs."""
     arriving = [
         thing for number in range(size.classes) for thing in single_pod(first + number, number)
     ]

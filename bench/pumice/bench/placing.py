@@ -1,4 +1,4 @@
-"""Placing inside the engine: one session over gangs that have just arrived."""
+"""Placement in the engine: one session with new gangs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _placed(
         engine = engine_with(cluster(size), configuration)
         took, result = timed(engine)
         times.append(took)
-        # The next one shall not find the memory full of this one.
+        # The memory of this run must not slow down the next one.
         del engine
     bound = bound_in(result)
     figures = {

@@ -1,4 +1,4 @@
-"""A core in a process of its own, and what a process has used by now."""
+"""A core in another process, and the CPU time and memory of processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _START_SECONDS = 60
 
 
 def apart(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Runs a function in a process of its own, which leaves nothing behind in this one."""
+    """Runs a function in another process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *args, **kwargs).result()
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of a process, in it and in the kernel for it."""
+    """User and system CPU time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -44,7 +44,7 @@ def resident_bytes(pid: int, word: str = "VmRSS") -> int:
 
 @dataclass(frozen=True, slots=True)
 class CoreProcess:
-    """Where a core listens, and who it is."""
+    """Address and process id of a core."""
 
     address: str
     pid: int
@@ -52,7 +52,7 @@ class CoreProcess:
 
 @asynccontextmanager
 async def core_process(record: Path | None = None) -> AsyncIterator[CoreProcess]:
-    """A core on a socket, ended afterwards; recorded into a folder where one is given."""
+    """A core on a socket, which is ended afterwards; optionally with a recording."""
     with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
         address = f"unix:{Path(folder) / 'core.sock'}"
         recording = () if record is None else ("--record", str(record))

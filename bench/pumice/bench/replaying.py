@@ -1,4 +1,4 @@
-"""How much faster than life a recording is replayed; the recording is made here, first."""
+"""Speed of a replay compared with the recorded time."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _LEAST_PERIODS, _SPREAD = 60, 60
 
 
 def replay(size: Size, periods: int = PERIODS) -> Result:
-    """Two gangs come each period, run for a while and go; then all of it is replayed."""
+    """Records two new gangs in each period, then replays the recording."""
     with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
         path = Path(folder) / "hour.pumice"
-        _Life(size, path).last(periods)
+        _RecordedCluster(size, path).last(periods)
         began = time.perf_counter()
         with Recording(path) as recording:
             found = compare_recording(recording)
@@ -63,8 +63,8 @@ def replay(size: Size, periods: int = PERIODS) -> Result:
     return Result("replay", measured, figures)
 
 
-class _Life:
-    """A cluster and its core without a stream, recorded as a core does."""
+class _RecordedCluster:
+    """A cluster and its core without a stream, with a recording."""
 
     def __init__(self, size: Size, path: Path) -> None:
         registry = installed_registry()
@@ -112,7 +112,7 @@ class _Life:
             yield upsert(thing)
 
     def _session(self, period: int) -> Iterator[delta_pb2.Op]:
-        """What comes of its decisions: their outcomes, and pods that run."""
+        """Runs a session and applies its decisions."""
         result = self._state.session(self._now_ns)
         decided = list(decision_batches(result, epoch=1, based_on_seq=self._seq))
         said = [ConnectResponse(decision_batch=batch) for batch in decided]
@@ -129,7 +129,7 @@ class _Life:
             yield upsert(runs, revision=2)
 
     def _ended(self, period: int) -> Iterator[delta_pb2.Op]:
-        """Gangs end as they began, and are deleted."""
+        """Finishes and deletes gangs in the order of their start."""
         pods = self._ending.pop(period, [])
         for pod in pods:
             yield upsert(replace(pod, phase=PodPhase.SUCCEEDED), revision=3)

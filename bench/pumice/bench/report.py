@@ -1,4 +1,4 @@
-"""The page about speed: made from the lines that benchmarks printed, and from nothing else."""
+"""The page about speed, from the output of benchmarks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write_report(printed: Iterable[str], date: str, into: Path) -> Path:
 
 
 def read_lines(printed: Iterable[str]) -> list[Line]:
-    """The results among the lines; what others printed between them is not ours."""
+    """The results among the lines; other lines are skipped."""
     return [json.loads(text) for text in printed if text.startswith('{"bench"')]
 
 
@@ -100,14 +100,14 @@ def _cells(row: Row, lines: Sequence[Line]) -> list[str]:
 
 
 def found(row: Row, lines: Sequence[Line]) -> Line | None:
-    """The last result that a row is about."""
+    """The last result of a row."""
     held = [
         line
         for line in lines
         if line["bench"] == row.bench
         and all(line.get(key) == value for key, value in row.where.items())
     ]
-    # One that was seen by a client too says more.
+    # A result with the client's view is preferred.
     with_more = [line for line in held if all(key in line for key in row.more)]
     return next(reversed(with_more or held), None)
 
@@ -158,6 +158,6 @@ def _of(bench: str, lines: Sequence[Line], **where: int) -> list[Line]:
 
 
 def _points(lines: Iterable[Line], across: str, upwards: str) -> list[tuple[float, float]]:
-    """One point for each place; the last one measured."""
+    """One point for each size, from the last result."""
     held = {float(line[across]): float(line[upwards]) for line in lines}
     return sorted(held.items())

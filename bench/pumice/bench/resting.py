@@ -1,4 +1,4 @@
-"""Sessions inside the engine when little or nothing changed; every one is a full one."""
+"""Sessions in the engine after few or no changes; none is skipped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def idle(size: Size) -> Result:
 
 
 def hopeless(size: Size) -> Result:
-    """Nothing changed, and gangs wait that fit nowhere."""
+    """Nothing changed, and gangs wait that do not fit."""
     pending = waiting_gangs(size)
     engine = _settled(with_hopeless(size, pending))
     found = sessions_after(engine, _ROUNDS, lambda _: ())
@@ -40,7 +40,7 @@ def hopeless(size: Size) -> Result:
 
 
 def freed(size: Size) -> Result:
-    """One node frees up before each session, and one of all that wait fits on an empty node."""
+    """One node becomes empty before each session, and one of the waiting pods fits on it."""
     pending = waiting_gangs(size)
     engine = _settled([*with_hopeless(size, pending), *_waiting_for_a_node(size, pending)])
     on_node: dict[str, list[Pod]] = {}
@@ -58,12 +58,12 @@ def freed(size: Size) -> Result:
 
 
 def churn(size: Size) -> Result:
-    """One pod went and came."""
+    """One pod was replaced."""
     return _churned("churn", size, 1)
 
 
 def churn_share(size: Size) -> Result:
-    """One in a hundred pods went and came."""
+    """One percent of the pods was replaced."""
     return _churned("churn-share", size, max(1, size.pods // 100))
 
 
@@ -116,7 +116,7 @@ def _result(
 
 
 def _turned_over(pods: list[Pod], number: int) -> Iterator[Delta]:
-    """Each pod is gone, and another one waits in its place."""
+    """Replaces each pod by a pending one."""
     for pod in pods:
         old = pod.uid if number == 0 else f"{pod.uid}-{number - 1}"
         yield Deleted(Pod, old)

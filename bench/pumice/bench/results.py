@@ -1,4 +1,4 @@
-"""What a benchmark prints: one line of JSON, with how it was measured."""
+"""Results of benchmarks as lines of JSON."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Result:
     """The figures of one benchmark."""
 
     bench: str
-    # What was measured, in a sentence.
+    # Description of the measurement.
     measured: str
     figures: Mapping[str, object]
-    # Counts of work done: the same on every machine.
+    # Counts of work, the same on every machine.
     work: dict[str, int] = field(default_factory=dict)
 
     def line(self) -> str:
@@ -44,7 +44,7 @@ class Result:
 
 
 def machine_speed() -> float:
-    """Million additions a second in plain Python: what makes runs on a busy machine comparable."""
+    """Million additions per second in Python, to compare runs on a busy machine."""
     count = 1_000_000
     start = time.perf_counter()
     total = 0
@@ -55,7 +55,7 @@ def machine_speed() -> float:
 
 @contextmanager
 def quiet_memory() -> Iterator[None]:
-    """As in a served core: no garbage is collected while a session runs."""
+    """Garbage collection is off during a session, as in a core."""
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -1,4 +1,4 @@
-"""A whole cluster, process to process: the snapshot, and what a client sees of a first session."""
+"""Time of a snapshot between processes, and of the first session as a client sees it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUNS = 2
 
 
 def snapshot(size: Size, runs: int = _RUNS) -> Result:
-    """A running cluster is streamed; it is there when a pod that waits in it is decided on."""
+    """Streams a running cluster, until its pending pod is decided."""
     held = snapshot_of([*running_cluster(size), *labelled(single_pod(size.jobs))])
     times = [asyncio.run(_streamed(held)) for _ in range(runs)]
     whole, streamed, cpu, sender = min(times)
@@ -39,7 +39,7 @@ def snapshot(size: Size, runs: int = _RUNS) -> Result:
 
 
 async def _streamed(held: Snapshot) -> tuple[float, float, float, float]:
-    """Seconds until the decision and until all was acknowledged; processor of core and sender."""
+    """Seconds until the decision and until the last acknowledgement, and CPU times."""
     async with core_process() as core, connected(core.address) as adapter:
         idle_cpu, began = cpu_seconds(core.pid), time.perf_counter()
         own_cpu = time.process_time()

@@ -1,4 +1,4 @@
-"""An adapter that sends as fast as it is allowed to, and counts what comes back."""
+"""An adapter that sends as fast as the core's credit allows, and counts the answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PATIENCE_SECONDS = 120.0
 
 @dataclass
 class BenchAdapter:
-    """Sends as fast as the credit allows; hands what comes back to whoever waits for it."""
+    """Sends as fast as the credit allows; coroutines can wait for conditions."""
 
     channel: grpc.aio.Channel
     seq: int = 0
@@ -84,7 +84,7 @@ class BenchAdapter:
         self.news.set()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Until it holds; a stream that ended, or a core that stays silent, is an error."""
+        """Waits for a condition; raises an error when the stream ends or the core does not answer."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while not condition():
                 if self.ended:
@@ -105,7 +105,7 @@ class BenchAdapter:
             await self._call.write(encoded)
 
     async def send_ops(self, ops: Sequence[delta_pb2.Op]) -> int:
-        """One batch; its last number. Several tasks may send, one batch after the other."""
+        """Sends one batch and returns its last number. Tasks can share this method."""
         async with self.turn:
             batch = delta_pb2.DeltaBatch(first_seq=self.seq + 1, ops=ops)
             await self.send_encoded([(len(ops), _encoded(batch))])
@@ -132,7 +132,7 @@ async def connected(address: str) -> AsyncIterator[BenchAdapter]:
 
 @dataclass
 class Snapshot:
-    """All of a cluster, encoded: what is measured is the stream and the core behind it."""
+    """A cluster as encoded messages, so that encoding is not measured."""
 
     batches: list[tuple[int, bytes]]
     digests: list[delta_pb2.KindDigest]
@@ -157,7 +157,7 @@ class Snapshot:
 
 
 def snapshot_of(things: Iterable[ClusterObject], scheduler_conf: str = "") -> Snapshot:
-    """A configuration, then the objects in batches; nothing is kept but bytes and sums."""
+    """Encodes a configuration and objects in batches."""
     configuration = configuration_pb2.Configuration(scheduler_conf=scheduler_conf)
     first = delta_pb2.DeltaBatch(first_seq=1, ops=[delta_pb2.Op(configuration=configuration)])
     batches, sums = [(1, _encoded(first))], _Sums()
@@ -181,7 +181,7 @@ def _encoded(batch: delta_pb2.DeltaBatch) -> bytes:
 
 @dataclass(slots=True)
 class _Sums:
-    """How many of each kind there are, and the sum of their hashes."""
+    """Counts and sums of hashes, by kind."""
 
     held: dict[int, tuple[int, int]] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""The clusters of the benchmarks as they go over the wire."""
+"""The clusters of the benchmarks as messages of the protocol."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def labelled(things: Iterable[ClusterObject], **more: str) -> Iterator[ClusterOb
 
 
 def single_pod(number: int, spec_number: int = 0) -> list[ClusterObject]:
-    """A gang of one that has just arrived."""
+    """A new gang of one pod."""
     spec = clusters.plain_spec(spec_number)
     return [*clusters.pending_job(number, 1, spec, "queue-0")]
 

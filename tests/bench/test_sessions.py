@@ -102,4 +102,4 @@ def test_the_command_prints_one_line_a_result(capsys: pytest.CaptureFixture[str]
 def test_an_unknown_bench_comes_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     done = run_pumice(capsys, "bench", "alocate")
     assert done.code == 2
-    assert "'alocate' is none of all, allocate, mixed" in done.err
+    assert "unknown benchmark 'alocate'; allowed: all, allocate, mixed" in done.err

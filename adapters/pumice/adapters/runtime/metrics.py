@@ -4,7 +4,7 @@ Every series is declared in `metric_definitions`; a name or label that is not de
 refused.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +20,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._children: dict[tuple[object, ...], Any] = {}
         self._counters = {
             name: Counter(PREFIX + name, text, labels, registry=self.registry)
             for name, (text, labels) in COUNTERS.items()
@@ -34,13 +35,14 @@ class Metrics:
         }
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
-        _child(self._counters[name], labels).inc(amount)
+        self._child(self._counters, name, labels).inc(amount)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        _child(self._gauges[name], labels).set(value)
+        self._child(self._gauges, name, labels).set(value)
 
     def remove_gauge(self, name: str, **labels: str) -> None:
         """Ends one series of a gauge, such as that of an object that is gone."""
+        self._children.pop((name, *labels.items()), None)
         with suppress(KeyError):
             self._gauges[name].remove(*(labels[label] for label in GAUGES[name][1]))
 
@@ -50,7 +52,7 @@ class Metrics:
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Adds one value to a histogram."""
-        _child(self._histograms[name], labels).observe(value)
+        self._child(self._histograms, name, labels).observe(value)
 
     def counted(self, name: str, **labels: str) -> int:
         """The sum over all series that have these labels, whatever others they have."""
@@ -88,6 +90,11 @@ class Metrics:
             if sample.name == full
         ]
 
-
-def _child(metric: Any, labels: dict[str, str]) -> Any:
-    return metric.labels(**labels) if labels else metric
+    def _child(self, metrics: Mapping[str, Any], name: str, labels: dict[str, str]) -> Any:
+        """The series of some labels. The library takes ten times as long to find one."""
+        key = (name, *labels.items())
+        found = self._children.get(key)
+        if found is None:
+            metric = metrics[name]
+            found = self._children[key] = metric.labels(**labels) if labels else metric
+        return found

@@ -81,7 +81,7 @@ def seen(engine: Engine) -> Any:
         for id_, job in cache.jobs.items()
     }
     amounts_by_node = cache.table.amounts.tolist()
-    return tasks, jobs, cache.foreign, amounts_by_node, cache.stirred, cache.version
+    return tasks, jobs, cache.foreign, amounts_by_node, cache.placement_changes, cache.version
 
 
 def compare(

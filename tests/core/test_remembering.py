@@ -43,7 +43,7 @@ def forget(engine: Engine) -> None:
     for one in engine.cache.jobs.values():
         one.standing = None
         one.closed_version = -1
-        engine.cache.roster.changed.add(one.id)
+        engine.cache.job_index.changed.add(one.id)
 
 
 def told(result: SessionResult) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pumice.core.cache.waiting import WaitingRoom
+from pumice.core.cache.waiting import WaitingGroups
 from pumice.core.deltas import ClusterObject, Deleted, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.engine import Engine
 from pumice.core.model.group import QueueState, Workload
@@ -39,8 +39,8 @@ CONFIGURATIONS: dict[str, tuple[str, list[list[Any]]]] = {
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 
 
-def room_of(engine: Engine) -> WaitingRoom:
-    return engine.cache.roster.waiting
+def room_of(engine: Engine) -> WaitingGroups:
+    return engine.cache.job_index.waiting
 
 
 class Crowd:

@@ -144,11 +144,11 @@ class Sessions:
 
     def __init__(self) -> None:
         self.times: list[int] = []
-        self.stirred = 0
+        self.placement_changes = 0
         self.configuration = Configuration()
 
     def apply(self, ops: Sequence[delta_pb2.Op], now_ns: int) -> None:
-        self.stirred += 1
+        self.placement_changes += 1
 
     def session(self, now_ns: int) -> LocalSession:
         self.times.append(now_ns)

@@ -45,7 +45,7 @@ class Core(Protocol):
     def next_wake(self, now_ns: int) -> int | None: ...
 
     @property
-    def stirred(self) -> int:
+    def placement_changes(self) -> int:
         """Grows with every change after which something could be placed that could not before."""
         ...
 
@@ -124,10 +124,10 @@ class ClosedLoop:
         ops = self._ops.take()
         if not ops:
             return
-        before = self._core.stirred
+        before = self._core.placement_changes
         self._core.apply(ops, now_ns)
         self._is_quiet = False
-        if self._core.stirred != before:
+        if self._core.placement_changes != before:
             self._times.relevant_change(now_ns)
 
     def _is_needed(self, now_ns: int) -> bool:

@@ -1,4 +1,4 @@
-"""The only door of the core: deltas in, decisions out."""
+"""The entry point of the core: deltas in, decisions out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
 from pumice.core.registry import Plugin, Registry
-from pumice.core.rest import Rest
 from pumice.core.session.closing.outcome import events_of, promises_of, waits_of
 from pumice.core.session.closing.statuses import note_closed
 from pumice.core.session.evicting import break_up
@@ -43,6 +42,7 @@ from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, bla
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 from pumice.core.session.waiting import remember_waiting
+from pumice.core.skip_check import SkipCheck
 
 DEFAULT_CONFIGURATION = Configuration(
     actions=("enqueue", "allocate", "backfill"),
@@ -86,25 +86,25 @@ class Engine:
         self._views = ClassViews()
         self._plugin_wake_ns: int | None = None
         self._looks = 0
-        self._rest = Rest()
-        # For those who look: queues as the last session left them, why its jobs wait, and by node
-        # what it promised to pods that wait for room which is being freed.
+        self._skip_check = SkipCheck()
+        # For readers: queues after the last session, why jobs wait, and by node what is reserved
+        # for pods that wait for room which is being freed.
         self.accounts: dict[str, QueueAccount] = {}
         self.waits: tuple[Wait, ...] = ()
         self.promised: dict[str, Resources] = {}
 
     def configure(self, configuration: Configuration) -> None:
-        """From the next session on; what was computed for the old one is forgotten."""
+        """Uses a configuration from the next session on; what was computed for the old one is dropped."""
         if configuration != self.configuration:
             self.configuration = configuration
             self._views.clear()
             self.cache.node_states.clear()
-            self.cache.roster.waiting.wake_all()
+            self.cache.job_index.waiting.wake_all()
             self.cache.version += 1
-            self.cache.stirred += 1
+            self.cache.placement_changes += 1
 
     def resettle(self, settings: CacheSettings) -> None:
-        """Other pods may be ours now: everything is taken in again, by the new rules."""
+        """Rebuilds the cache for other settings, under which other pods may be scheduled."""
         if settings == self.cache.settings:
             return
         self.registry = self.registry.for_compat(settings.compat)
@@ -116,18 +116,18 @@ class Engine:
         checkpoint.give_back(self.cache, replace(taken, jobs=jobs))
         self.cache.plugin_data = old.plugin_data
         self.cache.version += old.version + 1
-        self.cache.stirred += old.stirred + 1
+        self.cache.placement_changes += old.placement_changes + 1
 
-    # All of it, as a value.
+    # Checkpoints.
 
     def checkpoint(self) -> Checkpoint:
         """Everything but the configuration that later sessions depend on. Between sessions only."""
         return checkpoint.take(self.cache, self.session)
 
     def restore(self, taken: Checkpoint) -> None:
-        """Goes on where another engine of the same configuration was; what was here is gone."""
+        """Replaces the state by that of another engine of the same configuration."""
         self.session = taken.session
-        self._rest.end()
+        self._skip_check.reset()
         self.cache = self.registry.mode.cache(self.cache.settings)
         self._views = ClassViews()
         checkpoint.give_back(self.cache, taken)
@@ -135,9 +135,9 @@ class Engine:
     # Deltas in.
 
     def apply(self, deltas: Iterable[Delta], now_ns: int = 0) -> tuple[Rejection, ...]:
-        """Takes in what changed, in order. A bad one is set aside; the others count.
+        """Applies deltas in order, and returns those that were rejected.
 
-        The time matters to outcomes only: a job cools down from the moment its bind failed.
+        The time matters for outcomes only: a job cools down from the time its bind failed.
         """
         rejected = []
         cache = self.cache
@@ -171,7 +171,7 @@ class Engine:
         self._undo(assumed, now_ns, failed=True)
 
     def _undo(self, assumed: Assumption, now_ns: int, *, failed: bool = False) -> None:
-        """The decision came to nothing: its pod is again what the cluster says it is."""
+        """A decision failed: its pod is again what the cluster says."""
         self.cache.assumptions.close(assumed)
         known = failed or self.gang_bind_deadline_ns is not None
         if known and assumed.status is TaskStatus.BINDING:
@@ -188,7 +188,7 @@ class Engine:
         return len(lost)
 
     def forget_all(self, now_ns: int) -> None:
-        """Undoes every open decision: the pods are about to be told anew."""
+        """Undoes every open decision, before a new snapshot of the pods."""
         for assumed in self.cache.assumptions.all_open():
             self._undo(assumed, now_ns)
 
@@ -229,25 +229,25 @@ class Engine:
                 error = f"{type(failure.error).__name__}: {failure.error}"
                 fault = PluginFault(failure.plugin, failure.where, "", error)
                 left_out[failure.plugin] = fault
-                self._rest.end()
+                self._skip_check.reset()
                 if self.registry.is_required(failure.plugin):
                     return self._decide_nothing(session, tuple(left_out.values()))
                 continue
             if left_out:
                 self._views.clear()
-            self._rest.note(self.cache, result, self.next_wake(now_ns))
+            self._skip_check.note(self.cache, result, self.next_wake(now_ns))
             return result
 
     def can_skip(self, now_ns: int) -> bool:
-        """Whether a session now would decide and say nothing: the last one did not either."""
-        return self._rest.lasts(self.cache, now_ns)
+        """Whether a session now would decide and report nothing, as the last one did."""
+        return self._skip_check.can_skip(self.cache, now_ns)
 
     def look_again(self) -> None:
-        """The next session is not to be left out, whatever is known."""
-        self._rest.end()
+        """The next session is not skipped."""
+        self._skip_check.reset()
 
     def _decide_nothing(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
-        """Without a plugin that keeps gangs, nodes or queues safe, standing still is better."""
+        """Decides nothing, because a plugin failed that keeps gangs, nodes or queues safe."""
         reasons = (Reason(faults[-1].author, ReasonCode.PLUGIN_FAULT),)
         waits = tuple(Wait(id_, reasons) for id_, job in session.jobs.items() if job.index.pending)
         self._plugin_wake_ns = None

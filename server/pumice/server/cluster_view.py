@@ -191,9 +191,9 @@ class ViewPublisher:
         engine = state.engine
         cache, configuration = engine.cache, engine.configuration
         kept = self._kept
-        if kept is None or kept.cache is not cache or cache.roster.unread is None:
+        if kept is None or kept.cache is not cache or cache.job_index.unread is None:
             kept = self._kept = _Kept(cache)
-            cache.roster.unread = set(cache.jobs)
+            cache.job_index.unread = set(cache.jobs)
         self._see_jobs(kept)
         version = (cache.queues.version, cache.namespaces.version)
         if version != kept.queues_version:
@@ -218,7 +218,7 @@ class ViewPublisher:
 
     def _see_jobs(self, kept: _Kept) -> None:
         cache = kept.cache
-        changed = cache.roster.take_unread()
+        changed = cache.job_index.take_unread()
         if not changed:
             return
         if self._taken:

@@ -197,9 +197,9 @@ class LocalCore:
         return [write_wait(wait) for wait in with_limits(engine, engine.waits, self._now_ns)]
 
     @property
-    def stirred(self) -> int:
+    def placement_changes(self) -> int:
         """Grows with every change after which something could be placed that could not before."""
-        return self._state.engine.cache.stirred
+        return self._state.engine.cache.placement_changes
 
     def next_wake(self, now_ns: int) -> int | None:
         """When something could change by time alone; None: never."""

@@ -187,12 +187,12 @@ class ServedCluster:
         self, ops: list[NumberedOp], now_ns: int, large: Mapping[int, int]
     ) -> list[object_pb2.RejectedObject]:
         cache = self.state.engine.cache
-        before = cache.stirred
+        before = cache.placement_changes
         self._unconfirmed.confirmed((one.kind, one.uid) for op in ops for one in op.each())
         rejected, results = self.state.apply(ops, now_ns, large)
         for result in results:
             self._configured(result)
-        if self.state.engine.cache is not cache or cache.stirred != before:
+        if self.state.engine.cache is not cache or cache.placement_changes != before:
             self._timer.changed(self._env.clock.ticks_ns())
         count = sum(op.last_seq - op.seq + 1 for op in ops)
         self.reporter.applied(count, rejected, len(self.state.quarantined))

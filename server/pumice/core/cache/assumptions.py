@@ -1,4 +1,4 @@
-"""What we decided and the cluster has not shown yet; and jobs that must wait after failures."""
+"""Decisions that the cluster does not show yet, and jobs that wait after failed binds."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Assumption:
     status: TaskStatus
     node_name: str
     since_ns: int
-    # The adapter says it is done; the pod has not shown it yet.
+    # The adapter reports it done; the pod does not show it yet.
     applied: bool = False
-    # It took too long: the next word about the pod counts, whatever it is.
+    # It took too long: the next update of the pod closes it.
     expired: bool = False
 
 

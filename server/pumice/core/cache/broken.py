@@ -13,7 +13,7 @@ _NEVER_WHOLE = (PodGroupPhase.NONE, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE
 
 
 class BrokenGangs:
-    """Suspects are named when a decision fails; whether they are broken is looked up each time."""
+    """Suspects are added when a decision fails; each session checks whether they are broken."""
 
     def __init__(self) -> None:
         self._since: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Everything of a cluster that a later session depends on, as values: taken, and given back."""
+"""Checkpoints: all that later sessions depend on, as values, and how a cache is restored from them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,11 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
         volumes,
         claims,
         tuple(_job_memories(cache)),
-        tuple((task.uid, task.told) for task in cache.tasks.values() if task.told is not None),
+        tuple(
+            (task.uid, task.reported_condition)
+            for task in cache.tasks.values()
+            if task.reported_condition is not None
+        ),
     )
 
 
@@ -78,8 +82,8 @@ def _hyper_nodes(job: Job) -> Iterator[tuple[str, str]]:
 
 def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     """Fills an empty cache."""
-    # Before the pods come in, which are then taken at once for what was decided about them. Of an
-    # expired decision any word of the pod would be the end.
+    # Decisions are opened before the pods are added, which then get the decided status. An expired
+    # decision would be closed by any update of its pod.
     opened = [replace(assumed, expired=False) for assumed in checkpoint.assumptions]
     for assumed in opened:
         cache.assumptions.open(assumed)
@@ -90,12 +94,12 @@ def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     for job_id, state in checkpoint.cool_downs:
         cache.assumptions.set_cool_down(job_id, replace(state))
     cache.broken.remember(checkpoint.broken, scanned=checkpoint.broken_scanned)
-    # Only now: objects that come in are taken for news that end what was assumed.
+    # Last, because objects that are added end reservations.
     cache.ledger.remember(checkpoint.volumes, checkpoint.claims)
     cache.settle()
     for uid, told in checkpoint.told:
         if uid in cache.tasks:
-            cache.tasks[uid].told = told
+            cache.tasks[uid].reported_condition = told
     for memory in checkpoint.jobs:
         job = cache.jobs.get(memory.job_id)
         if job is not None:

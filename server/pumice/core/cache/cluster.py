@@ -91,7 +91,7 @@ class ClusterCache(TaskCache):
                 self.table.set_csi_limits(item.name, item.driver_limits)
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 if self._put(self._store_of(type(item)), item):
-                    self.storage_told(item)
+                    self.storage_updated(item)
             case _:
                 self._put(self._store_of(type(item)), item)
 
@@ -101,15 +101,15 @@ class ClusterCache(TaskCache):
         changed = store.version != before
         if changed:
             self.version += 1
-            self.stirred += 1
+            self.placement_changes += 1
         return changed
 
     def _upsert_queue(self, queue: Queue) -> None:
         check_queue(queue)
-        old, stirred = self.queues.get(queue.name), self.stirred
+        old, placement_changes = self.queues.get(queue.name), self.placement_changes
         self._put(self.queues, queue)
         if old is not None and replace(old, allocated=queue.allocated) == queue:
-            self.stirred = stirred
+            self.placement_changes = placement_changes
 
     def _store_of(self, kind: type[ClusterObject]) -> ObjectStore[ClusterObject]:
         return self._stores()[kind]
@@ -151,27 +151,27 @@ class ClusterCache(TaskCache):
         old = self.groups.get(key)
         if old == group:
             return
-        stirred = self.stirred
+        placement_changes = self.placement_changes
         self._put(self.groups, group)
         job = self._job(key)
         self._give_group(job, group)
         if old is None or old.with_status(group.status) != group:
             self.assumptions.job_changed(job.id)
         else:
-            self.stirred = stirred
+            self.placement_changes = placement_changes
 
     def _give_group(self, job: Job, group: PodGroup) -> None:
         before = (job.group is not None, job.queue)
         job.set_group(group, self.settings.default_queue)
         if before != (True, job.queue):
-            self.roster.moved.add(job.id)
+            self.job_index.moved.add(job.id)
         job.priority = self._priority_of(job)
 
     def put_data(self, plugin: str, name: str, values: Mapping[str, str | float]) -> None:
         """Takes in what an adapter brings for a plugin."""
         if self.plugin_data.of(plugin).put(name, values):
             self.version += 1
-            self.stirred += 1
+            self.placement_changes += 1
 
     def uid_named(self, kind: type[ClusterObject], key: str) -> str:
         """The uid of the object of that key, but for pods; empty: there is none."""
@@ -190,7 +190,7 @@ class ClusterCache(TaskCache):
         if gone is None:
             return
         self.version += 1
-        self.stirred += 1
+        self.placement_changes += 1
         match gone:
             case Node():
                 self.table.remove_node(gone.name)
@@ -199,7 +199,7 @@ class ClusterCache(TaskCache):
             case PodGroup():
                 job = self._job(gone.key)
                 job.clear_group()
-                self.roster.moved.add(job.id)
+                self.job_index.moved.add(job.id)
                 self._drop_if_done(job)
             case PriorityClass():
                 self._reprioritise()
@@ -216,7 +216,7 @@ class ClusterCache(TaskCache):
                 self._forget(task)
                 again = self.task_type(task.pod, class_, task.job_id)
                 again.status, again.node_name = task.status, task.node_name
-                again.told = task.told
+                again.reported_condition = task.reported_condition
                 self._enter(again)
         self.table.settle()
         self.evictable.release()
@@ -271,11 +271,11 @@ class ClusterCache(TaskCache):
 
     def session_jobs(self) -> dict[str, Job]:
         """Jobs that a session may look at, by id: with a PodGroup and a queue that exists."""
-        return self.roster.members(self.jobs, self.session_queues())
+        return self.job_index.members(self.jobs, self.session_queues())
 
     def unsettled_jobs(self) -> list[Job]:
         """Those of them that wait for something, or changed."""
-        return self.roster.unsettled(self.session_jobs())
+        return self.job_index.unsettled(self.session_jobs())
 
     def session_queues(self) -> dict[str, Queue]:
         """The queues of a session by name, in the order of names."""

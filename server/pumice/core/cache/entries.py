@@ -18,7 +18,7 @@ class NodeEntry:
     def __init__(self, name: str) -> None:
         self.name = name
         self.node: Node | None = None
-        # By uid: a pod may come before the end of its predecessor of the same name is told.
+        # By uid: a pod may come before the end of its predecessor of the same name is reported.
         self.tasks: dict[str, Task] = {}
         self.csi_limits: tuple[tuple[str, int], ...] = ()
         # The resources that the table has counted for this node.

@@ -66,7 +66,7 @@ class Job:
         self.min_sub_jobs: dict[str, int] = {}
         self.fit_errors: dict[str, FitErrors] = {}
         self.allocated_hyper_node = ""
-        # Grows with every change that a session could notice; then the cache is told the id.
+        # Grows with every change that a session could notice; then the id is noted.
         self.version = 0
         self._changed = set() if changed is None else changed
         # The version that the last session wrote its status for, and what it had found then; None

@@ -142,7 +142,7 @@ class KubeBatchCache(ClusterCache):
             group = job.group_in_memory()
             if group is None:
                 job.clear_group()
-                self.roster.moved.add(job.id)
+                self.job_index.moved.add(job.id)
                 self._drop_if_done(job)
             elif job.group != group:
                 self._give_group(job, group)
@@ -153,7 +153,7 @@ class KubeBatchCache(ClusterCache):
         if self._namespaces_are_queues:
             # The PodGroup's own word is ignored.
             job.queue = self.settings.default_queue or group.namespace
-        self.roster.moved.add(job.id)
+        self.job_index.moved.add(job.id)
 
     def _priority_of(self, job: Job) -> int:
         # A budget has no priority class, and kube-batch gave it no default either.

@@ -11,13 +11,13 @@ from pumice.core.cache.assumptions import Assumptions
 from pumice.core.cache.broken import BrokenGangs
 from pumice.core.cache.classes import ClassRegistry
 from pumice.core.cache.evictable import EvictableTasks
+from pumice.core.cache.job_index import JobIndex
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.labels import NodeLabels
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.pods import PodIndex
-from pumice.core.cache.roster import Roster
 from pumice.core.cache.settings import CacheSettings
-from pumice.core.cache.tasks import Task, TaskClass, stirs
+from pumice.core.cache.tasks import Task, TaskClass, is_placement_change
 from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.volumes import StorageCache
 from pumice.core.deltas import Upserted
@@ -51,7 +51,7 @@ class TaskCache(StorageCache):
         self.classes = ClassRegistry(self)
         self.assumptions = Assumptions()
         self.totals = QueueTotals()
-        self.roster = Roster(self.totals)
+        self.job_index = JobIndex(self.totals)
         self.jobs: dict[str, Job] = {}
         self.tasks: dict[str, Task] = {}
         # Pods we hold but do not schedule, by uid: another scheduler's, not on a node yet.
@@ -59,9 +59,9 @@ class TaskCache(StorageCache):
         self.broken = BrokenGangs()
         # Grows with every delta that changed something: an unchanged one means nothing to do.
         self.version = 0
-        # Grows with every change after which something could be placed that could not be before;
-        # the cluster's echo of our own decisions is none.
-        self.stirred = 0
+        # Grows with every change after which something could be placed that could not be before.
+        # An update that only confirms our own bind is not such a change.
+        self.placement_changes = 0
 
     # Pods come, change and go.
 
@@ -119,7 +119,7 @@ class TaskCache(StorageCache):
             job.add_alike(tasks)
         self.version += len(pods)
         if status is TaskStatus.PENDING:
-            self.stirred += len(pods)
+            self.placement_changes += len(pods)
 
     def _upsert_pod(self, pod: Pod) -> None:
         uid = pod.uid
@@ -149,13 +149,13 @@ class TaskCache(StorageCache):
         if known is not None:
             self._take_over(known, task)
         self._enter(task)
-        if stirs(known, task):
-            self.stirred += 1
+        if is_placement_change(known, task):
+            self.placement_changes += 1
 
     def _take_over(self, known: Task, task: Task) -> None:
         """Gives a task what lasts of the one that it replaces."""
         if known.pod.conditions == task.pod.conditions:
-            task.told = known.told
+            task.reported_condition = known.reported_condition
         if not task.pod.node_name:
             # The bind is not confirmed yet.
             task.bind_annotations = known.bind_annotations
@@ -164,7 +164,7 @@ class TaskCache(StorageCache):
             self.ledger.failed(task.uid)
 
     def _is_no_news(self, task: Task, pod: Pod) -> bool:
-        """Whether a pod that lasts is what it was; an expired decision waits for any word of it."""
+        """Whether an update changes nothing. An expired decision is closed by any update."""
         return (
             _passing(task.pod) == _passing(pod)
             and task.pod.labels == pod.labels
@@ -172,9 +172,9 @@ class TaskCache(StorageCache):
         )
 
     def _restate(self, task: Task, pod: Pod, assumed: tuple[TaskStatus, str] | None) -> bool:
-        """Whether the task could stay as it is but for its status: it holds what it held.
+        """Changes only the status of a task that holds the same resources; false: it cannot.
 
-        Most news of a pod is of that kind: it is bound where we sent it, or it has started.
+        Most updates of a pod are of that kind: it is bound where we sent it, or it has started.
         """
         status, node_name = assumed or (status_of(pod), pod.node_name)
         stays = status is task.status or {status, task.status} <= HOLDS_RESOURCES
@@ -192,7 +192,7 @@ class TaskCache(StorageCache):
         task.eviction_occurred = False
         task.last_transaction = None
         if shows_more:
-            task.told = None
+            task.reported_condition = None
         if job is not None:
             if status is not task.status:
                 job.set_status(task, status)
@@ -204,7 +204,7 @@ class TaskCache(StorageCache):
         return True
 
     def _relabel(self, task: Task, pod: Pod) -> None:
-        """Other pods' rules count pods by their labels."""
+        """Updates what counts pods by their labels: other pods' affinity and spread rules."""
         row = None if task.ledger_status is None else self.table.row_of(task.node_name)
         if row is None or self.table.unsettled:
             task.pod = pod
@@ -263,7 +263,7 @@ class TaskCache(StorageCache):
     def _job(self, id_: str) -> Job:
         job = self.jobs.get(id_)
         if job is None:
-            job = self.jobs[id_] = self.job_type(id_, self.roster.changed)
+            job = self.jobs[id_] = self.job_type(id_, self.job_index.changed)
         return job
 
     def _drop_if_done(self, job: Job) -> None:
@@ -280,7 +280,7 @@ class TaskCache(StorageCache):
         if task is not None:
             self._forget(task)
             self.version += 1
-            self.stirred += 1
+            self.placement_changes += 1
 
     def forget_classes(self) -> list[int]:
         """Forgets the classes that no task has any more; returns their numbers."""
@@ -292,17 +292,21 @@ class TaskCache(StorageCache):
     # Decisions.
 
     def assume(self, task: Task, status: TaskStatus, node_name: str) -> None:
-        """Somebody else decided: the task is taken to be what the decision makes of it."""
+        """Applies a decision of another engine to a task."""
         self._forget(task)
         again = self.task_type(task.pod, task.class_, task.job_id)
-        again.status, again.node_name, again.told = status, node_name, task.told
+        again.status, again.node_name, again.reported_condition = (
+            status,
+            node_name,
+            task.reported_condition,
+        )
         self._enter(again)
         self.version += 1
 
     def restore(self, task: Task) -> None:
-        """An assumption fell: the task is again what its pod says."""
+        """A decision failed: the task is again what its pod says."""
         self._forget(task)
         self._enter(self.task_type(task.pod, task.class_, task.job_id))
         self.ledger.failed(task.uid)
         self.version += 1
-        self.stirred += 1
+        self.placement_changes += 1

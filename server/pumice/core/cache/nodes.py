@@ -125,7 +125,7 @@ class NodeTable:
         self.forget_if_empty(entry)
 
     def remove_node(self, name: str) -> None:
-        """The node is gone; its tasks stay known until their own end is told."""
+        """The node is gone; its tasks stay known until their own end is reported."""
         entry = self.entries.get(name)
         if entry is None:
             return

@@ -1,7 +1,7 @@
-"""Pods on nodes as other pods' rules count them: by labels, by their own terms, by their ports.
+"""Indexes of the pods on nodes for affinity, spread and port rules.
 
-This is Kubernetes' view of the nodes: the node table tells of every pod that enters or leaves it.
-Most pods have no rules and nobody's rules ask for them; they cost one look at their class.
+This is Kubernetes' view of the nodes: the node table reports every pod that enters or leaves it.
+Most pods have no such rules and are asked for by none; they cost one look at their class.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pumice.core.cache.labels import LabelColumn
 from pumice.core.cache.nodes import NodeTable
-from pumice.core.cache.selectorbook import SelectorBook, demanded
+from pumice.core.cache.selector_index import SelectorIndex, demanded
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.pod import HostPort, PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import LabelSelector
@@ -102,7 +102,7 @@ class ExistingTerm:
 _TermKey = tuple[PodAffinityTerm, str, int]
 
 
-class TermBook:
+class TermIndex:
     """The terms of one sort that pods on nodes have."""
 
     def __init__(
@@ -110,7 +110,7 @@ class TermBook:
     ) -> None:
         self._terms_of = terms_of
         self._terms: dict[_TermKey, ExistingTerm] = {}
-        self._book: SelectorBook[ExistingTerm] = SelectorBook()
+        self._book: SelectorIndex[ExistingTerm] = SelectorIndex()
         # The terms of a class in a namespace: comparing terms is slow.
         self._by_class: dict[tuple[int, str], list[ExistingTerm]] = {}
 
@@ -150,7 +150,7 @@ class TermBook:
             return
         self._terms = live
         self._by_class.clear()
-        self._book = SelectorBook()
+        self._book = SelectorIndex()
         for (spec, _, _), term in self._terms.items():
             self._book.add(spec.selector, term)
 
@@ -193,8 +193,8 @@ class PodIndex:
         rows = len(self._table)
         self.affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
         self.anti_affinity_pods: Counts = np.zeros(rows, dtype=np.int64)
-        self.required_anti = TermBook(_required_anti)
-        self.preferred = TermBook(self._preferences)
+        self.required_anti = TermIndex(_required_anti)
+        self.preferred = TermIndex(self._preferences)
         # Used ports: (protocol, port) -> address -> row -> pods.
         self._ports: dict[tuple[str, int], dict[str, dict[int, int]]] = {}
         # Pods with volumes: row -> uid -> task.
@@ -202,7 +202,7 @@ class PodIndex:
         # What happened to them in this session: row, task, entered (1) or left (-1).
         self.volume_log: list[tuple[int, Task, int]] = []
         self._tallies: dict[PodQuestion, PodTally] = {}
-        self._asked: SelectorBook[PodTally] = SelectorBook()
+        self._asked: SelectorIndex[PodTally] = SelectorIndex()
         # Label -> value -> uid -> (task, row), for labels that questions have named.
         self._by_label: dict[str, dict[str, dict[str, tuple[Task, int]]]] = {}
 
@@ -241,7 +241,7 @@ class PodIndex:
         if len(kept) == len(self._tallies):
             return
         self._tallies = kept
-        self._asked = SelectorBook()
+        self._asked = SelectorIndex()
         labels = set()
         for question, tally in kept.items():
             self._asked.add(question.selector, tally)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# The compatibility switches: kube-batch's world instead of Volcano's, and within it namespaces
-# for queues (up to v0.4) and jobs that are left out of sessions for a while (up to v0.3).
+# The compatibility switches: kube-batch's behaviour instead of Volcano's, and with it namespaces
+# as queues (up to v0.4) and jobs that are left out of sessions for a while (up to v0.3).
 KUBE_BATCH = "kube-batch"
 NAMESPACE_AS_QUEUE = "namespace-as-queue"
 BACKOFF = "backoff"
@@ -13,7 +13,7 @@ BACKOFF = "backoff"
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
-    """Whose pods these are, and where jobs go that name no queue."""
+    """Which pods are scheduled, and which queue a job without a queue gets."""
 
     scheduler_names: tuple[str, ...] = ("volcano",)
     default_queue: str = "default"

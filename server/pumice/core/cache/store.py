@@ -1,4 +1,4 @@
-"""Objects that are only looked up: by uid for their end, by key for their readers."""
+"""Stores of objects that are looked up by key, and deleted by uid."""
 
 from __future__ import annotations
 

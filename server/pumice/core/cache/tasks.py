@@ -108,10 +108,10 @@ class Task:
         "node_name",
         "pod",
         "priority",
+        "reported_condition",
         "request",
         "role",
         "status",
-        "told",
         "uid",
     )
 
@@ -135,7 +135,7 @@ class Task:
         self.eviction_occurred = False
         self.last_transaction: Transaction | None = None
         # What was last said about the pod's not being placed: it is not said twice.
-        self.told: tuple[str, str, str] | None = None
+        self.reported_condition: tuple[str, str, str] | None = None
         self._pod_index: int | None = _NOT_ASKED
 
     def __repr__(self) -> str:
@@ -186,7 +186,7 @@ def _pod_index(name: str) -> int | None:
     return as_integer(last)
 
 
-def stirs(old: Task | None, new: Task) -> bool:
+def is_placement_change(old: Task | None, new: Task) -> bool:
     """Whether a pod's news may let something be placed: it waits, or it makes room."""
     if old is None or old.class_ is not new.class_:
         return new.status is _PENDING or old is not None

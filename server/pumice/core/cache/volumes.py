@@ -1,4 +1,4 @@
-"""Who uses which claim, and what decisions have taken that the cluster does not show yet."""
+"""Users of claims, and volumes that decisions have taken and the cluster does not show yet."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class VolumeLedger:
     def take(
         self, pod_uid: str, volumes: Iterable[TakenVolume], claims: Iterable[str], node: str
     ) -> None:
-        """What another pod took before for the same claim stays that pod's."""
+        """Reserves volumes and nodes for a pod; a reservation of another pod is kept."""
         for volume in volumes:
             self._volumes.setdefault(volume.name, (volume, pod_uid))
         for claim in claims:
@@ -99,8 +99,8 @@ class VolumeLedger:
         self._nodes = {claim: (node, pod) for claim, node, pod in claims}
         self.version += 1
 
-    def told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
-        """The cluster's own word ends what we assumed."""
+    def updated(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+        """An update from the cluster ends a reservation."""
         match item:
             case PersistentVolume():
                 self._volumes.pop(item.name, None)
@@ -132,7 +132,7 @@ class VolumeUsers:
 
     def gone(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
         """An object is gone; its users are looked at again."""
-        self.told(item)
+        self.updated(item)
         match item:
             case PersistentVolume():
                 self._claim_of_volume.pop(item.name, None)
@@ -142,7 +142,7 @@ class VolumeUsers:
             case StorageClass():
                 pass
 
-    def told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+    def updated(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
         match item:
             case PersistentVolume():
                 for key in (item.claim_key, self._claim_of_volume.get(item.name, "")):
@@ -185,10 +185,12 @@ class StorageCache:
         self.ledger = VolumeLedger()
         self.volume_users = VolumeUsers()
 
-    def storage_told(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
-        self.ledger.told(item)
-        self.volume_users.told(item)
+    def storage_updated(
+        self, item: PersistentVolume | PersistentVolumeClaim | StorageClass
+    ) -> None:
+        self.ledger.updated(item)
+        self.volume_users.updated(item)
 
     def storage_gone(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
-        self.ledger.told(item)
+        self.ledger.updated(item)
         self.volume_users.gone(item)

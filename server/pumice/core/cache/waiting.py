@@ -1,8 +1,7 @@
-"""Jobs that wait for room which no node has: looked at together, until something about one changes.
+"""Jobs that no node has room for, grouped by queue and task class.
 
-A cluster that is full has thousands of them, and session after session would find out the same
-about each. Those of one queue whose tasks are of one class are refused for one reason: while that
-reason stands, nothing has to be asked or said about any of them.
+A full cluster has thousands of them. Jobs of one queue whose tasks are of one class are refused for
+one reason: while that reason holds, a session does not look at any of them.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ class WaitingGroup:
         return self._order
 
 
-class WaitingRoom:
-    """All such jobs; whatever may concern one of them wakes it, and then it is looked at again."""
+class WaitingGroups:
+    """All such jobs; a change that may concern one of them removes it, and it is looked at again."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, int], WaitingGroup] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.core.cache.selectorbook import SelectorBook
+from pumice.core.cache.selector_index import SelectorIndex
 from pumice.core.cache.store import ObjectStore
 from pumice.core.model.group import Workload
 from pumice.core.model.pod import Pod
@@ -17,7 +17,7 @@ class WorkloadSelectors:
 
     def __init__(self, workloads: ObjectStore[Workload]) -> None:
         self._workloads = workloads
-        self._services: dict[str, SelectorBook[LabelSelector]] = {}
+        self._services: dict[str, SelectorIndex[LabelSelector]] = {}
         self._version = -1
 
     def __bool__(self) -> bool:
@@ -54,5 +54,5 @@ class WorkloadSelectors:
         self._services = {}
         for workload in self._workloads:
             if workload.kind == _SERVICE and workload.selector is not None:
-                book = self._services.setdefault(workload.namespace, SelectorBook())
+                book = self._services.setdefault(workload.namespace, SelectorIndex())
                 book.add(workload.selector, workload.selector)

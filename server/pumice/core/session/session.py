@@ -70,7 +70,7 @@ class Session:
         self.queues: dict[str, Queue] = cache.session_queues()
         # Most jobs of a large cluster just run, and cost a session nothing.
         self.unsettled_jobs = cache.unsettled_jobs()
-        self.waiting = Waiting(cache.roster.waiting)
+        self.waiting = Waiting(cache.job_index.waiting)
         self.total, self.totals = cache.session_total(), cache.totals
         self.hooks = Hooks()
         self.chains = Chains(self.hooks, self.tiers)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.waiting import Key, WaitingGroup, WaitingRoom
+from pumice.core.cache.waiting import Key, WaitingGroup, WaitingGroups
 from pumice.core.decisions import Wait
 from pumice.core.model.group import Queue
 from pumice.core.session.policies import AllocatableCount
@@ -30,7 +30,7 @@ class Waiting:
 
     __slots__ = ("hopeless", "is_watched", "may_pass_over", "room")
 
-    def __init__(self, room: WaitingRoom) -> None:
+    def __init__(self, room: WaitingGroups) -> None:
         # Those that are passed over as long as there is none.
         self.room = room
         # Others may join them at the end of the session.

@@ -53,10 +53,10 @@ def tell_pod(
     )
     if same and (not nominated or nominated == pod.nominated_node_name):
         return []
-    if task.told == (reason, message, nominated):
+    if task.reported_condition == (reason, message, nominated):
         # It was said and is still being written.
         return []
-    task.told = (reason, message, nominated)
+    task.reported_condition = (reason, message, nominated)
     session.events.append(
         Event("Pod", pod.namespace, pod.name, pod.uid, True, "FailedScheduling", message)
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pumice.core.cache.pods import ExistingTerm, PodQuestion, PodTally, TermBook
+from pumice.core.cache.pods import ExistingTerm, PodQuestion, PodTally, TermIndex
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 from pumice.core.model.pod import PodAffinityTerm
@@ -71,7 +71,7 @@ class SessionPods:
         """Preferred (anti-)affinity of pods on nodes that speaks of the task."""
         return self._speaking_of(self._index.preferred, task)
 
-    def _speaking_of(self, book: TermBook, task: Task) -> list[ExistingTerm]:
+    def _speaking_of(self, book: TermIndex, task: Task) -> list[ExistingTerm]:
         found = book.find(task)
         if not found:
             return []

@@ -1,4 +1,4 @@
-"""Which jobs a session may look at, and which of them it has to."""
+"""The jobs that a session may look at, and those that it has to."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.totals import QueueTotals
-from pumice.core.cache.waiting import WaitingRoom
+from pumice.core.cache.waiting import WaitingGroups
 
 _MOST_UNREAD = 1_000
 
 
-class Roster:
-    """Kept up job by job, so that a session costs what changed and not what runs."""
+class JobIndex:
+    """Updated job by job, so that the cost of a session follows what changed, not what runs."""
 
     def __init__(self, totals: QueueTotals) -> None:
         self._totals = totals
@@ -26,7 +26,7 @@ class Roster:
         self._order: list[str] = []
         # Those that the last session had to look at, in order.
         self._unsettled: list[Job] = []
-        self.waiting = WaitingRoom()
+        self.waiting = WaitingGroups()
         # Ids of jobs that changed since somebody outside last asked; None: nobody does.
         self.unread: set[str] | None = None
 

@@ -1,4 +1,4 @@
-"""Whether another session could find anything: sessions may be left out only when it could not."""
+"""Decides whether the next session can be skipped, because it would decide and report nothing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pumice.core.cache.cluster import ClusterCache
 from pumice.core.decisions import SessionResult
 
 
-class Rest:
-    """What the last session left behind, if it changed and said nothing."""
+class SkipCheck:
+    """The versions of the cache at which the last session decided and reported nothing."""
 
     __slots__ = ("_seen", "_wake_ns")
 
@@ -19,15 +19,15 @@ class Rest:
     def note(self, cache: ClusterCache, result: SessionResult, wake_ns: int | None) -> None:
         """A session has ended; by time alone, something could change at ``wake_ns``."""
         did = result.decisions or result.statuses or result.events or result.faults
-        self._seen = None if did else (cache.version, cache.stirred)
+        self._seen = None if did else (cache.version, cache.placement_changes)
         self._wake_ns = wake_ns
 
-    def end(self) -> None:
-        """Whatever there was, the next session has to look."""
+    def reset(self) -> None:
+        """The next session is not skipped."""
         self._seen = None
 
-    def lasts(self, cache: ClusterCache, now_ns: int) -> bool:
-        """Whether a session now would decide and say nothing, as the last one did."""
-        if self._seen != (cache.version, cache.stirred):
+    def can_skip(self, cache: ClusterCache, now_ns: int) -> bool:
+        """Whether a session now would decide and report nothing, as the last one did."""
+        if self._seen != (cache.version, cache.placement_changes):
             return False
         return self._wake_ns is None or self._wake_ns > now_ns

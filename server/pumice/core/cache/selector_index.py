@@ -1,4 +1,4 @@
-"""Label selectors, found by the labels that they match."""
+"""An index of label selectors by the labels that they match."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ T = TypeVar("T")
 _Entry = tuple[LabelSelector | None, T]
 
 
-class SelectorBook(Generic[T]):
-    """Who selects given labels, without asking every selector there is.
+class SelectorIndex(Generic[T]):
+    """Finds the items whose selector matches given labels, without asking every selector.
 
-    Most selectors demand one value of some label: they lie under that value, all others are asked
-    each time. What is found comes in no particular order.
+    Most selectors demand one value of some label and are stored under that value; all others are
+    asked each time. The result has no particular order.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""`pumice adapter kubernetes`, and what `pumice run` does: a real cluster."""
+"""The command `pumice adapter kubernetes`, and the part of `pumice run` that it shares."""
 
 import asyncio
 import logging
@@ -40,15 +40,14 @@ class _AccessProblem(click.ClickException):
 @core_options
 @adapter_flags
 def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
-    """Connects a Kubernetes cluster to a core and makes its decisions come true.
+    """Connects a Kubernetes cluster to a core and applies the decisions of the core.
 
     Takes the flags of Volcano's scheduler. Exits with 2 when the kubeconfig or a flag is wrong, and
     with 1 when the cluster or the core refuses this adapter; waits for everything that may pass by
     itself. On SIGTERM or SIGINT it completes the gangs that it has begun to bind, reports the
     outcomes, releases the lease and ends; a second signal ends it at once.
     """
-    # Only here: `pumice run` starts this command in a process of its own, and need not wait twice
-    # for what takes a second to be loaded.
+    # Imported here because it takes a second, which `pumice run` need not spend.
     from pumice.adapters.kubernetes.process import run_adapter  # noqa: PLC0415
 
     _set_up_logging(values)
@@ -92,7 +91,7 @@ def _set_up_logging(values: dict[str, Any]) -> None:
     if verbosity.isdigit() and int(verbosity) >= _DEBUG_VERBOSITY:
         level = "debug"
     if values["shadow"] and level != "debug":
-        # Decisions that come to nothing are the rule there, and the report has them.
+        # Decisions are never applied there, and the report has them.
         for name in ("apply", "resync"):
             logging.getLogger(f"pumice.adapters.runtime.{name}").setLevel(logging.ERROR)
     logging.basicConfig(

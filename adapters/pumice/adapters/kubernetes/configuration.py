@@ -33,7 +33,7 @@ class ConfigurationFeed:
     """Publishes each new scheduler configuration, together with what flags say."""
 
     def __init__(self, base: Configuration, publish: Publish) -> None:
-        # Set once there is something to begin with.
+        # Set after the first configuration, or when it is missing.
         self.is_known = asyncio.Event()
         self._base, self._publish = base, publish
         self._last: str | None = None
@@ -54,7 +54,7 @@ class ConfigurationFeed:
 
 
 class ConfigurationFile:
-    """A file, looked at now and then; through symbolic links, as ConfigMaps are mounted."""
+    """Polls a file; follows symbolic links, as mounted ConfigMaps have them."""
 
     def __init__(
         self, path: Path, feed: ConfigurationFeed, clock: Clock, poll_seconds: float
@@ -64,7 +64,7 @@ class ConfigurationFile:
         self._mark: tuple[int, int, int] | None = None
 
     def read(self) -> None:
-        """The first time. Raises NoAccessError."""
+        """Reads the file for the first time. Raises NoAccessError."""
         try:
             self._mark = self._marked()
             self._feed.put(self._path.read_text(encoding="utf-8"), self._source)

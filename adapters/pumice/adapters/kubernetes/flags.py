@@ -1,4 +1,4 @@
-"""The adapter's flags: Volcano's scheduler's own, by the same names, and a few more."""
+"""Flags of the adapter: those of Volcano's scheduler, and some of its own."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class GoBool(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """`true`, `false`, `1`, `F` …: what Go takes for a boolean."""
+    """A boolean as in Go, such as `true`, `1` or `F`."""
 
     name = "bool"
 
@@ -29,7 +29,7 @@ class GoBool(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 class GoDuration(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """`1s`, `500ms`, `1m30s`, in seconds."""
+    """A duration as in Go, such as `1m30s`, converted to seconds."""
 
     name = "duration"
 
@@ -43,7 +43,7 @@ class GoDuration(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 def go_flag(name: str, default: bool, text: str) -> Callable[[F], F]:
-    """A flag that may stand alone or be given a value, as in Go: `--x` or `--x=false`."""
+    """A boolean flag as in Go: `--x` or `--x=false`."""
     return click.option(
         name,
         default=default,
@@ -59,7 +59,7 @@ def duration(name: str, default: str, text: str) -> Callable[[F], F]:
     return click.option(name, default=default, show_default=True, type=GoDuration(), help=text)
 
 
-# Volcano's flags that are accepted without an effect, and why nothing is lost by that.
+# Flags of Volcano that are accepted without an effect, and the reason.
 WITHOUT_EFFECT: Final[dict[str, str]] = {
     "--resync-period": "watches are exact, and drift is found by digests",
     "--resource-sync-timeout": "nothing is decided before everything was read",
@@ -97,21 +97,21 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     },
 }
 
-# Feature gates of Volcano that this adapter acts on; the others of the scheduler are refused.
+# Feature gates of Volcano that take effect here.
 GATES: Final = (
     "PriorityClass",
     "WorkLoadSupport",
     "PodDisruptionBudgetsSupport",
     "ResourceTopology",
 )
-# Gates that take effect in Volcano and not here: whoever sets one would wait for nothing.
+# Feature gates that take effect in Volcano and not here, and the harm of ignoring them.
 REFUSED_GATES: Final[dict[str, str]] = {
     "SchedulingGatesQueueAdmission": "queue admission by scheduling gates is not implemented,"
     " so pods with the gate scheduling.volcano.sh/queue-allocation-gate would wait for ever",
     "AllAlpha": "it includes SchedulingGatesQueueAdmission, which is not implemented;"
     " name the gates that you need",
 }
-# Variables of Volcano's environment that are read by nobody here.
+# Environment variables of Volcano without an effect here.
 UNUSED_VARIABLES: Final = ("BATCH_BIND_NUM", "PANIC_ON_ERROR", "DEBUG_SOCKET_DIR")
 
 
@@ -287,7 +287,7 @@ def _shadow_flags() -> list[Callable[[F], F]]:
 
 
 def adapter_flags(function: F) -> F:
-    """All flags that the adapter and the one-command form share."""
+    """Adds all flags of the adapter, which `pumice run` takes too."""
     flags: Sequence[Callable[[F], F]] = [
         *_cluster_flags(),
         *_scheduling_flags(),

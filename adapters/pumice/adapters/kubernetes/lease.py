@@ -74,7 +74,7 @@ def _record(body: bytes) -> _Record:
 
 
 class LeaseEpochs:
-    """Epochs from a Lease. Run `run` beside whoever asks for them."""
+    """Leader election by a Lease, and the epochs that it gives; `run` must run meanwhile."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class LeaseEpochs:
         self._collection = f"{base}/{options.namespace}/leases"
         self._path = f"{self._collection}/{options.name}"
         self._record: _Record | None = None
-        # The version that was last seen of somebody else's lease, and when it was first seen.
+        # The last version of another holder's lease, and when it was first seen.
         self._seen = ""
         self._seen_at = 0.0
         self._epoch = 0
-        # Above which an epoch must be, because a core fenced that one.
+        # A core fenced this epoch, so the next one must be higher.
         self._floor = 0
         self._spoken = 0
         self._renewed_at = 0.0
@@ -112,15 +112,15 @@ class LeaseEpochs:
         # Why the lease is to be released; "": it is kept.
         self._resignation = ""
 
-    # What the runtime asks.
+    # For the runtime.
 
     async def current(self) -> int:
         while not self._is_good():
             await self._elected.wait()
             if not self._is_good():
-                # Elected once, not renewed in time and not noticed yet.
+                # The lease was not renewed in time, which `run` has not noticed yet.
                 await self._clock.sleep(self._options.retry_period_seconds / 10)
-        # Only an epoch that somebody speaks with may act.
+        # Writes are allowed only with the epoch that the runtime uses.
         self._spoken = self._epoch
         return self._epoch
 
@@ -143,7 +143,7 @@ class LeaseEpochs:
             and self._clock.unix_ms() - self._renewed_at_ms < limit * 1000
         )
 
-    # Keeping it.
+    # Getting and renewing.
 
     async def run(self) -> None:
         while True:
@@ -177,7 +177,7 @@ class LeaseEpochs:
         return self._elected.is_set()
 
     async def _rest(self) -> None:
-        """A retry period, or less when there is a reason."""
+        """Sleeps for a retry period, or until a check is requested."""
         wait = asyncio.ensure_future(self._clock.sleep(self._options.retry_period_seconds))
         hurry = asyncio.ensure_future(self._check_requested.wait())
         try:
@@ -209,7 +209,7 @@ class LeaseEpochs:
             if found is None or found.holder != self._options.identity:
                 self._step_down("somebody else has the lease")
                 raise
-            # Our own write whose answer was lost, or a label that somebody put on it.
+            # The answer to our last write was lost, or the object was changed otherwise.
             self._record = found
             await self._write("PUT", self._path, self._written(found, self._epoch, acquires=False))
 
@@ -235,7 +235,7 @@ class LeaseEpochs:
         self._win(epoch)
 
     def _is_taken(self, found: _Record) -> bool:
-        """By the time since the holder was last seen to renew, not by anybody's clock."""
+        """Whether another holder renewed recently, by the local clock alone."""
         if found.version != self._seen:
             self._seen, self._seen_at = found.version, self._clock.now()
         if not found.holder or found.holder == self._options.identity:
@@ -260,7 +260,7 @@ class LeaseEpochs:
             method, path, _ENCODE(body), seconds=self._call_seconds, urgent=True
         )
         self._record = _record(answer)
-        # Counted from before the call: the others cannot have seen it earlier.
+        # From before the call: other candidates cannot have seen the renewal earlier.
         self._renewed_at, self._renewed_at_ms = began, began_ms
 
     @property
@@ -273,7 +273,7 @@ class LeaseEpochs:
         metadata = dict(record.body.get("metadata", {}))
         metadata["name"] = self._options.name
         metadata["annotations"] = {**(metadata.get("annotations") or {}), EPOCH: str(epoch)}
-        # Whoever wrote the object last has no say in who wrote it before.
+        # The API server keeps managedFields by itself.
         metadata.pop("managedFields", None)
         spec = dict(record.spec)
         if acquires:
@@ -325,7 +325,7 @@ class LeaseEpochs:
         await self._give_back(record)
 
     async def release(self) -> None:
-        """At the end, when nothing is in flight: the next leader need not wait."""
+        """Releases the lease at the end, when nothing is in flight."""
         record = self._record
         if not self._elected.is_set() or record is None:
             return

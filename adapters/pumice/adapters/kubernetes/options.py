@@ -1,4 +1,4 @@
-"""How the Kubernetes adapter behaves: everything that flags say, as values."""
+"""Settings of leader election and of a Kubernetes world."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +15,13 @@ _WORKLOADS = (
 )
 
 
-# What is left between the end of a call and the moment when the lease can be taken.
+# Share of the time between renew deadline and lease end that stays free.
 _MARGIN = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """Which lease, and how patient its holders are; the defaults are Volcano's own."""
+    """The lease and its times; the defaults are Volcano's."""
 
     identity: str
     namespace: str = "volcano-system"
@@ -39,13 +39,13 @@ class LeaseOptions:
 
     @property
     def call_seconds(self) -> float:
-        """How long a call may take that begins while the lease is good."""
+        """Timeout of a call, so that it ends before another adapter can lead."""
         return (self.duration_seconds - self.renew_deadline_seconds) * (1 - _MARGIN)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapKey:
-    """A text in a ConfigMap."""
+    """One key of a ConfigMap."""
 
     namespace: str
     name: str
@@ -65,20 +65,20 @@ class ConfigMapKey:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesOptions:
-    """One cluster and what is asked of it."""
+    """Settings of one Kubernetes world."""
 
     selection: Selection = field(default_factory=Selection)
-    # All of the configuration but the scheduler's own text, which is watched.
+    # The configuration without the scheduler's own text, which is watched.
     configuration: Configuration = field(default_factory=Configuration)
     scheduler_conf: Path | None = None
     config_map: ConfigMapKey | None = None
     default_queue: str = "default"
     make_queues: bool = True
-    # Nothing may be written, not even an event on an object that cannot be read.
+    # Nothing may be written, not even events.
     read_only: bool = False
     # Resources that need not be watched, by kind.
     unwatched: frozenset[kinds.Kind.ValueType] = frozenset()
-    # One call; short enough to end before a lease can be taken.
+    # Timeout of one call, short enough to end before another adapter can lead.
     call_seconds: float = 4.0
     # From the first write for a pod's volumes until they must be bound.
     volume_seconds: float = 50.0
@@ -91,7 +91,7 @@ class KubernetesOptions:
 
     @property
     def component(self) -> str:
-        """Who events are from."""
+        """The source component of events."""
         names = self.selection.scheduler_names
         return names[0] if len(names) == 1 else "volcano"
 
@@ -99,7 +99,7 @@ class KubernetesOptions:
 def unwatched_kinds(
     gates: dict[str, bool], *, priority_class: bool, csi_storage: bool
 ) -> frozenset[kinds.Kind.ValueType]:
-    """What the reference's flags and gates leave out."""
+    """The kinds that flags and feature gates exclude."""
     # Nodes are not sharded.
     kinds_out: set[kinds.Kind.ValueType] = {kinds.KIND_NODE_SHARD}
     if not (priority_class and gates.get("PriorityClass", True)):

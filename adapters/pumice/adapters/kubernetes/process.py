@@ -1,4 +1,4 @@
-"""One adapter process: session, lease, world and runtime, put together and run."""
+"""One adapter process: connects API session, leader election, world and runtime."""
 
 import asyncio
 import gc
@@ -38,7 +38,7 @@ from pumice.adapters.shadow.world import ShadowWorld
 
 log = logging.getLogger(__name__)
 
-# About a minute until somebody is told that there is no API server.
+# About a minute until an unreachable API server is an error.
 _FIRST_TRIES = 9
 
 
@@ -47,8 +47,7 @@ async def run_adapter(
 ) -> None:
     """Until it is shut down or cancelled. Raises AdapterError when it cannot go on."""
     shutdown = shutdown or Shutdown()
-    # Most objects live long and hold no cycles; looking for some all the time costs more than it
-    # finds.
+    # Most objects live long and are in no cycles, so frequent collections cost more than they free.
     gc.set_threshold(50_000, 20, 50)
     clock, metrics = SystemClock(), Metrics()
     health = Health(metrics)
@@ -75,7 +74,7 @@ async def run_adapter(
 
 
 async def check(api: ApiSession, retries: RetryPolicy) -> None:
-    """That the API server answers and knows us: said now, not in an hour."""
+    """Checks that the API server answers and accepts the credentials."""
     refusal = None
     try:
         async for attempt in retries.retrying("the API server", tries=_FIRST_TRIES):
@@ -91,10 +90,10 @@ async def _ask(api: ApiSession) -> BadCredentialsError | None:
     try:
         await api.call("GET", "/version")
     except BadCredentialsError as error:
-        # No use in asking again: a person has to do something first.
+        # A retry does not help.
         return error
     except ApiError as error:
-        # Whoever is refused this page was recognised.
+        # Even a refusal shows that the credentials are valid.
         if error.is_transient:
             raise
     return None
@@ -168,7 +167,7 @@ async def _serve_shadow(
     health: Health,
     _: Shutdown,
 ) -> None:
-    """Decides beside the cluster's own scheduler; needs no lease, because it does nothing."""
+    """Runs in shadow mode, which needs no lease because it writes nothing."""
     options = settings.shadow or ShadowOptions()
     reporter = Reporter(options.scheduler, clock, options.report)
     nodes = NodeEquivalence(options.wait_seconds)

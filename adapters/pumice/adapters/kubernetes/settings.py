@@ -1,4 +1,4 @@
-"""From flags to values."""
+"""Settings of an adapter process, made from its flags."""
 
 import os
 import socket
@@ -31,7 +31,7 @@ _CONNECTIONS = 32
 
 @dataclass(frozen=True, slots=True)
 class AdapterSettings:
-    """One adapter process."""
+    """Settings of one adapter process."""
 
     kubeconfig: str
     context: str
@@ -59,7 +59,7 @@ class AdapterSettings:
 def settings_from(
     values: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> AdapterSettings:
-    """Raises ValueError with what is wrong."""
+    """Settings from the values of flags. Raises ValueError."""
     environment = os.environ if environment is None else environment
     shard = shard_from(environment)
     gates = parse_gates(values["feature_gates"])
@@ -134,9 +134,9 @@ def _shadow(values: Mapping[str, Any]) -> ShadowOptions | None:
 
 def _cluster(name: str, shard: Shard | None, shadow: ShadowOptions | None) -> str:
     if shadow is not None:
-        # A core that also serves the cluster itself must not take the shadow for its new leader.
+        # A core that also serves the cluster must not take the shadow for a new leader.
         name = f"{name}-shadow"
-    # Several schedulers of one cluster are clusters of their own to a core that they share.
+    # For a shared core each of several schedulers is a cluster of its own.
     return name if shard is None else f"{name}-{shard.name}"
 
 
@@ -186,7 +186,7 @@ def _configuration(values: Mapping[str, Any]) -> configuration_pb2.Configuration
 
 
 def _refuse_unimplemented(values: Mapping[str, Any], gates: Mapping[str, bool]) -> None:
-    """What users of Volcano rely on and would silently miss."""
+    """Raises ValueError for flags of Volcano that would be ignored to the harm of users."""
     mode = values["scheduler_sharding_mode"]
     if mode != "none":
         raise ValueError(
@@ -220,7 +220,7 @@ def _remarks(
 
 
 def split(texts: Sequence[str]) -> list[str]:
-    """Lists as Go's flags take them: repeated, or with commas."""
+    """The parts of a list flag as in Go: repeated, or separated by commas."""
     return [part for text in texts for part in text.split(",") if part]
 
 

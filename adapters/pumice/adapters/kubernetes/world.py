@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 _BAD_OBJECT = "InvalidObject"
 _NOT_LEADING_SECONDS = 1.0
-# So many events about objects that cannot be read may wait.
+# Limit of events about invalid objects that wait.
 _MOST_BAD_EVENTS = 1000
 
 
@@ -72,7 +72,7 @@ class Named(Protocol):
 
 
 class KubernetesWorld:
-    """Everything the adapter sees of a cluster, and all it can do there."""
+    """Watches a Kubernetes cluster and writes to it."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class KubernetesWorld:
         self._config_map: HeadMetadata | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
-        self._compose_hands()
+        self._compose_writers()
         self._reflectors: list[Reflector] = []
         metrics.gauge_from("watch_queue_length", lambda: len(self._queue))
         if health is not None:
             health.add("watches", self._why_stale)
 
-    def _compose_hands(self) -> None:
+    def _compose_writers(self) -> None:
         api, clock, fence = self._api, self._clock, self._may_act
         seconds, component = self._options.call_seconds, self._options.component
         self._reader = ObjectReader(api, self._options.selection, self._index, seconds)
@@ -178,7 +178,7 @@ class KubernetesWorld:
         told = self._start_configuration()
         for reflector in reflectors:
             self._start(reflector.run())
-        self._start(self._tell_synced([told, *(r.listed for r in reflectors)]))
+        self._start(self._report_synced([told, *(r.listed for r in reflectors)]))
         if self._options.make_queues:
             self._start(self._make_queues(reflectors))
 
@@ -215,7 +215,7 @@ class KubernetesWorld:
         try:
             await reflector.run()
         except KubernetesError as error:
-            # Missing resources are then asked for now and then.
+            # Missing resources are then polled.
             self._definitions.is_blind = True
             log.warning("definitions cannot be watched: %s", one_line(error))
 
@@ -247,7 +247,7 @@ class KubernetesWorld:
             message = f"the scheduler configuration is refused: {problem}"
             self._report(CONFIG_MAPS.kind, where, "InvalidConfiguration", message)
 
-    async def _tell_synced(self, read: Sequence[asyncio.Event]) -> None:
+    async def _report_synced(self, read: Sequence[asyncio.Event]) -> None:
         began = self._clock.now()
         for part in read:
             await part.wait()
@@ -255,13 +255,13 @@ class KubernetesWorld:
         self._queue.put(Synced())
 
     async def _make_queues(self, reflectors: Sequence[Reflector]) -> None:
-        """As soon as there is a place for queues."""
+        """Creates the default queue once the cluster has a queue resource."""
         maker = QueueMaker(self._api, self._retries, self._options.default_queue)
         by_resource = {reflector.resource: reflector for reflector in reflectors}
         places = [by_resource[resource] for resource in QUEUES if resource in by_resource]
         await asyncio.gather(*(place.listed.wait() for place in places))
         while True:
-            place = await _first_there(places)
+            place = await _first_found(places)
             try:
                 await maker.make(place)
                 return
@@ -278,7 +278,7 @@ class KubernetesWorld:
         problems = ((r.resource.full_name, r.why_stale()) for r in self._reflectors)
         return "; ".join(f"{name}: {problem}" for name, problem in problems if problem)
 
-    # What goes wrong.
+    # Warning events.
 
     def _report_bad(self, bad: InvalidObject) -> None:
         message = f"the scheduler cannot read this object: {bad.problem}"
@@ -302,19 +302,19 @@ class KubernetesWorld:
             return
         self._bad[about.uid] = event
         if len(self._bad) == 1:
-            self._start(self._tell_people())
+            self._start(self._write_reports())
 
-    async def _tell_people(self) -> None:
+    async def _write_reports(self) -> None:
         while self._bad:
-            # Whoever does not lead writes nothing; it may lead later.
+            # Only the leader writes; this adapter may lead later.
             while not self._may_act():
                 await self._clock.sleep(_NOT_LEADING_SECONDS)
             uid, event = next(iter(self._bad.items()))
-            await self._tell(event)
+            await self._write_report(event)
             if self._bad.get(uid) is event:
                 del self._bad[uid]
 
-    async def _tell(self, event: Event) -> None:
+    async def _write_report(self, event: Event) -> None:
         try:
             async for attempt in self._retries.retrying(f"event on {event.name}", tries=5):
                 with attempt:
@@ -333,13 +333,13 @@ class KubernetesWorld:
             return
         error = task.exception()
         if error is not None and self._failed is not None and not self._failed.done():
-            # A part that must not end ended: better stop than watch half a cluster.
+            # Without one of its parts the world would be incomplete, so it ends.
             self._failed.set_exception(error)
             self._queue.put(Synced())
 
 
-async def _first_there(places: Sequence[Reflector]) -> Resource:
-    """The first of the resources that is there, once there is any."""
+async def _first_found(places: Sequence[Reflector]) -> Resource:
+    """Waits for the first of the resources that the API server has."""
     waits = [asyncio.ensure_future(place.found.wait()) for place in places]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -64,7 +64,7 @@ class ApplyPool:
             "apply_queue_length",
             lambda: len(self._queue) + len(self._again) + len(self._waits),
         )
-        # Where events for people go.
+        # Receives events about binds.
         self.announce: Callable[[Event], None] = lambda event: None
 
     @property
@@ -143,7 +143,7 @@ class ApplyPool:
         self._is_paused = self._is_closed
 
     async def stop(self) -> None:
-        # A call that has ended by itself at this very moment must not start the next one.
+        # A call that ends at this moment must not start another one.
         self._is_paused = True
         self._queue.clear()
         self._again.clear()
@@ -229,7 +229,7 @@ class ApplyPool:
         if verdict.code == OUTCOME_CODE_APPLIED:
             self._resync.forget(pod)
             return
-        # Pods are deleted while they are bound in any cluster.
+        # Pods that are deleted while they are being bound are usual.
         level = logging.INFO if verdict.code == OUTCOME_CODE_GONE else logging.WARNING
         log.log(level, "%s of %s: %s", work.verb, work.name, verdict.reason)
         self._resync.add(pod, f"its {work.verb} ended with {shown_code(verdict.code)}")
@@ -245,7 +245,7 @@ class ApplyPool:
         )
 
     def _log_deposed(self) -> None:
-        """Once for all decisions that come too late."""
+        """Logs once that decisions come too late."""
         if not self._is_deposed:
             log.info("decisions are dropped: this adapter does not lead any more")
         self._is_deposed = True

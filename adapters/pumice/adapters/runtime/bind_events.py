@@ -1,4 +1,4 @@
-"""What people are told of decisions that were carried out, or that could not be."""
+"""Events about binds that succeeded or failed."""
 
 from pumice.adapters.runtime.outcomes import Verdict
 from pumice.v1.decision_pb2 import OUTCOME_CODE_APPLIED, OUTCOME_CODE_FAILED, Bind, Evict
@@ -7,7 +7,7 @@ from pumice.v1.status_pb2 import Event
 
 
 def event_of(order: Bind | Evict, verdict: Verdict) -> Event | None:
-    """The event on the pod; None where the core has said what there is to say."""
+    """The event on the pod; None: the core reports it, or there is nothing to report."""
     if isinstance(order, Evict):
         return None
     event = Event(kind=KIND_POD, namespace=order.namespace, name=order.name, uid=order.uid)

@@ -12,7 +12,7 @@ from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
 
 @dataclass(frozen=True, slots=True)
 class HeldObject:
-    """One object as the world last told it."""
+    """The last version of one object that the world reported."""
 
     identity: Identity
     # Unique over all objects and versions that this process ever held.
@@ -33,14 +33,14 @@ class HeldObject:
 
 @dataclass(frozen=True, slots=True)
 class HeldGroup:
-    """What a gang's decisions are compared with."""
+    """The part of a PodGroup that the decisions of its gang are checked against."""
 
     uid: str
     spec_hash: str
 
 
 class ResumeBuffer:
-    """Everything the world has told and not taken back, ready to be sent again."""
+    """Every object of the world, encoded and ready to be sent again."""
 
     def __init__(self) -> None:
         self.configuration: Configuration | None = None
@@ -50,7 +50,7 @@ class ResumeBuffer:
         self._revision = 0
 
     def keep(self, cluster_object: ClusterObject, *, afresh: bool = False) -> HeldObject | None:
-        """Holds a new version; None when it is the one that is held, unless read afresh.
+        """Stores a version; returns None when it equals the stored one, unless it was read again.
 
         Raises ValueError for a message that names no object.
         """
@@ -76,14 +76,14 @@ class ResumeBuffer:
         return held
 
     def drop(self, kind: KindNumber, uid: str) -> HeldObject | None:
-        """Forgets an object; returns what was held."""
+        """Removes an object and returns it."""
         held = self._objects.pop((kind, uid), None)
         if held is None:
             return None
         self._leave_job(held)
         name = f"{held.identity.namespace}/{held.identity.name}"
         group = self._groups.get(name)
-        # A PodGroup of the same name may have come before the old one's end was told.
+        # A new PodGroup of the same name may be reported before the deletion of the old one.
         if kind == KIND_POD_GROUP and group is not None and group.uid == uid:
             del self._groups[name]
         return held
@@ -98,7 +98,7 @@ class ResumeBuffer:
         return len(self._pods_of_jobs.get(job, ()))
 
     def in_snapshot_order(self, kinds: Iterable[KindNumber] = ()) -> list[HeldObject]:
-        """The objects of some kinds; with none named, all of them."""
+        """The objects of some kinds, or all objects when no kind is named."""
         wanted = set(kinds)
         chosen = [
             held for held in self._objects.values() if not wanted or held.identity.kind in wanted

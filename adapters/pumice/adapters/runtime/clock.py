@@ -1,4 +1,4 @@
-"""Time, chance and waiting, handed to the runtime so that a test can hold them still."""
+"""Clocks, timeouts and backoff; a test can replace the clock."""
 
 import asyncio
 import random
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """What the runtime knows of time."""
+    """The time source of the runtime."""
 
     def now(self) -> float:
-        """Seconds that only grow; the zero means nothing."""
+        """Monotonic seconds since an arbitrary moment."""
         ...
 
     def unix_ms(self) -> int: ...
@@ -23,7 +23,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The clock of the machine."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -36,9 +36,9 @@ class SystemClock:
 
 
 async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work, or TimeoutError when the clock passes the limit first."""
+    """The result of the work. Raises TimeoutError after the given seconds."""
     if isinstance(clock, SystemClock):
-        # The same by the loop's own timer, which spares every call two tasks.
+        # The timer of the event loop does the same without two extra tasks.
         try:
             async with asyncio.timeout(seconds):
                 return await work
@@ -56,7 +56,7 @@ async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> 
 
 
 async def end_tasks(*tasks: "asyncio.Future[Any]") -> None:
-    """Cancels tasks and waits until they are over, whatever they end with."""
+    """Cancels tasks and waits for them; their results and errors are ignored."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -70,10 +70,10 @@ class Backoff:
     ceiling_seconds: float = 30.0
 
     def delay(self, failures: int, rng: random.Random) -> float:
-        """The wait after so many failures in a row: none after none."""
+        """The delay after so many failures in a row; 0 after none."""
         if failures <= 0:
             return 0.0
-        # 2^40 first delays are past any ceiling; a larger power would overflow some day.
+        # 2^40 first delays exceed any ceiling; larger powers would overflow.
         whole = min(self.ceiling_seconds, self.first_seconds * 2.0 ** min(failures - 1, 40))
-        # The lower half stays, so that a delay grows whatever the dice say.
+        # Jitter takes at most half, so that delays still grow.
         return whole * (0.5 + rng.random() / 2)

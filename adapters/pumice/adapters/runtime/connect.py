@@ -18,7 +18,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Where certificates lie. They are read for every new stream, so a rotation needs no restart."""
+    """Paths of certificates. They are read for every new stream, so a rotation needs no restart."""
 
     ca: Path
     certificate: Path | None = None
@@ -57,10 +57,10 @@ def channel_factory(
             # A peer that is silently gone is noticed within seconds, however quiet the stream is.
             ("grpc.keepalive_time_ms", KEEPALIVE_MS),
             ("grpc.keepalive_timeout_ms", KEEPALIVE_MS),
-            # The one that counts once a ping is on its way; a minute by default.
+            # This timeout counts once a ping is sent; the default is a minute.
             ("grpc.http2.ping_timeout_ms", KEEPALIVE_MS),
             ("grpc.http2.max_pings_without_data", 0),
-            # Reconnecting is the runtime's business, at its own pace.
+            # The runtime reconnects by itself.
             ("grpc.enable_retries", 0),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.use_local_subchannel_pool", 1),
@@ -87,7 +87,7 @@ def is_local(address: str) -> bool:
 
 def _credentials(tls: TlsFiles | None, bearer: Callable[[], str] | None) -> grpc.ChannelCredentials:
     if tls is None:
-        # Nothing on the wire, but a channel that may carry a token: gRPC sends none over others.
+        # Without encryption, but gRPC sends tokens only over a channel with credentials.
         channel = grpc.local_channel_credentials(grpc.LocalConnectionType.UDS)
     else:
         channel = grpc.ssl_channel_credentials(
@@ -102,7 +102,7 @@ def _credentials(tls: TlsFiles | None, bearer: Callable[[], str] | None) -> grpc
 
 
 class _BearerPlugin(grpc.AuthMetadataPlugin):
-    """Asked by gRPC, on a thread of its own, for what goes with every call."""
+    """Supplies the authorization header; gRPC calls it on a thread of its own."""
 
     def __init__(self, bearer: Callable[[], str]) -> None:
         self._bearer = bearer

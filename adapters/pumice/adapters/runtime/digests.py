@@ -1,4 +1,4 @@
-"""Digests: a count and a sum per kind, by which both sides find out that they drifted apart."""
+"""Digests: a count and a hash sum per kind, by which core and adapter detect drift."""
 
 import hashlib
 from collections.abc import Collection, Iterable
@@ -22,12 +22,12 @@ class DigestTable:
         self._sums: dict[KindNumber, int] = {}
 
     def add(self, kind: KindNumber, count: int, hash_sum: int) -> None:
-        """Both may be negative: an object that goes takes its hash with it."""
+        """Both may be negative: a deleted object is subtracted."""
         self._counts[kind] = self._counts.get(kind, 0) + count
         self._sums[kind] = (self._sums.get(kind, 0) + hash_sum) % _MODULUS
 
     def clear(self, kinds: Collection[KindNumber]) -> None:
-        """Forgets some kinds; with none named, all of them."""
+        """Clears some kinds, or all kinds when none is named."""
         for kind in list(kinds) or list(self._counts):
             self._counts.pop(kind, None)
             self._sums.pop(kind, None)
@@ -39,7 +39,7 @@ class DigestTable:
         return other
 
     def messages(self, kinds: Collection[KindNumber] = ()) -> list[KindDigest]:
-        """By kind; with none named all that are not empty, otherwise just these, empty or not."""
+        """The digests of the named kinds, or of all kinds that are not empty."""
         wanted = sorted(kinds) if kinds else sorted(k for k, n in self._counts.items() if n)
         return [
             KindDigest(kind=kind, count=self._counts.get(kind, 0), sum=self._sums.get(kind, 0))
@@ -48,7 +48,7 @@ class DigestTable:
 
 
 def digests_of(objects: Iterable[tuple[KindNumber, str, int]]) -> list[KindDigest]:
-    """Recomputed from nothing, over (kind, uid, revision)."""
+    """Digests computed from (kind, uid, revision) of all objects."""
     table = DigestTable()
     for kind, uid, revision in objects:
         table.add(kind, 1, hash64(uid, revision))

@@ -1,4 +1,4 @@
-"""Where an adapter's epoch comes from: the fence between an old leader and a new one."""
+"""Epochs: numbers that fence an old leader off from a new one."""
 
 import logging
 from typing import Protocol
@@ -11,23 +11,23 @@ log = logging.getLogger(__name__)
 
 
 class Epochs(Protocol):
-    """Who leads. With a lease: waits until this adapter holds it, and knows until when it does."""
+    """The source of epochs, such as a lease."""
 
     async def current(self) -> int:
-        """The epoch to speak with; waits while this adapter may not speak."""
+        """The epoch of this adapter; waits until this adapter leads."""
         ...
 
     async def renew(self, above: int) -> int:
-        """A higher epoch than one that was fenced; FencedError: there is none to be had."""
+        """A higher epoch than one that was fenced. Raises FencedError when there is none."""
         ...
 
     def may_act(self) -> bool:
-        """Asked before every call that changes the world; must not wait."""
+        """Whether this adapter leads; asked before every write, so it must not wait."""
         ...
 
 
 class ProcessEpochs:
-    """One epoch for the life of the process, from its start time: the newer process leads."""
+    """One epoch per process, made from its start time, so that the newer process leads."""
 
     def __init__(self, clock: Clock, stored: int = 0) -> None:
         self._epoch = max(stored, clock.unix_ms()) + 1

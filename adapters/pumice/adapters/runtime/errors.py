@@ -1,8 +1,8 @@
-"""Why an adapter ends instead of trying again."""
+"""Errors that end an adapter."""
 
 
 class AdapterError(Exception):
-    """The runtime cannot go on by itself; the message says what to do."""
+    """The runtime cannot continue; the message says what to do."""
 
 
 class FencedError(AdapterError):
@@ -17,7 +17,7 @@ class FencedError(AdapterError):
 
 
 class ReplacedError(AdapterError):
-    """Another process speaks for the same adapter by now."""
+    """Another process uses the same adapter id."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -27,7 +27,7 @@ class ReplacedError(AdapterError):
 
 
 class RefusedError(AdapterError):
-    """The core does not want this adapter, and would not tomorrow."""
+    """The core refuses this adapter, and a retry does not help."""
 
     def __init__(self, code: str, details: str) -> None:
         super().__init__(f"the core refuses this adapter ({code}): {details}")

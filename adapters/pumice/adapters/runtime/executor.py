@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class GangState:
-    """What the members of a gang share."""
+    """State that the members of a gang share."""
 
     gang: Gang
     checked: bool = False
@@ -42,7 +42,7 @@ class Work:
 
     decision: Decision
     gang: GangState | None = None
-    # Calls made so far, and when the first one was.
+    # Number of calls, and the time of the first one.
     tries: int = 0
     started: float = 0.0
     # Time that the world asked for before the next call.
@@ -110,12 +110,12 @@ class DecisionExecutor:
         self._metrics.count("apply_calls", verb=work.verb, result=result.code.value)
         work.retry_after = result.retry_after_seconds
         if result.code is ApplyCode.WAITING:
-            # Nothing was tried on the pod itself, so there is nothing to read back or to count.
+            # The pod itself was not touched, so this does not count as an attempt.
             work.tries -= 1
         return judge(work.decision, result)
 
     def _why_not_gang(self, state: GangState | None) -> str | None:
-        """Asked once, when the first member of the gang has its turn; then it holds for all."""
+        """Why the gang is refused. Checked with its first member, and valid for all."""
         if state is None:
             return None
         if not state.checked:
@@ -124,7 +124,7 @@ class DecisionExecutor:
         return state.refusal
 
     async def _read_back(self, work: Work, order: Bind | Evict) -> Verdict | None:
-        """What the pod shows, because an answer that was lost may have been a success."""
+        """The verdict of reading the pod again: a call without an answer may have succeeded."""
         try:
             reading = await self._limited(self._world.read_pod(order.namespace, order.name))
         except (ReadError, OSError, TimeoutError) as error:

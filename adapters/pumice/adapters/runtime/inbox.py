@@ -1,4 +1,4 @@
-"""What the core says, handed to those it concerns."""
+"""Dispatches the messages of the core to the parts of the runtime."""
 
 import logging
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Inbox:
-    """Takes the core's messages of one epoch; closed, it takes no decisions."""
+    """Receives the messages of one stream; while closed it refuses decisions."""
 
     def __init__(
         self,
@@ -44,18 +44,18 @@ class Inbox:
         self._pool, self._statuses, self._resync = pool, statuses, resync
         self._configurations = configurations
         self._metrics = metrics
-        # Decisions of sessions that saw less are stale; None: all of them are.
+        # Decisions of sessions that saw fewer ops are stale; None: all decisions are.
         self._decisions_from: int | None = None
         self._wanted_kinds: set[KindNumber] = set()
 
-    # The gate for decisions.
+    # Opening and closing for decisions.
 
     def open(self, from_seq: int) -> None:
         self._decisions_from = from_seq
         self._pool.resume()
 
     async def close(self, *, tell: bool) -> None:
-        """Before a snapshot: no more decisions, none queued, none in flight (within bounds)."""
+        """Before a snapshot: refuses decisions and waits, within bounds, for those in flight."""
         self._decisions_from = None
         parts = self._ledger.forget_incomplete()
         if tell:
@@ -68,7 +68,7 @@ class Inbox:
         self._pool.drop_queued(tell=False, complete_gangs=not fenced)
 
     def forget_reported(self) -> None:
-        """A core without assumptions waits for no outcomes, except of calls still in flight."""
+        """A core that gets a snapshot has no assumptions, so it waits for no outcomes."""
         self._ledger.close(self._ledger.held_ids())
 
     # Messages.
@@ -131,7 +131,7 @@ class Inbox:
         self._metrics.count("duplicate_decisions", self._ledger.duplicates - before)
 
     def _refuse(self, decisions: Iterable[Decision]) -> None:
-        """Decisions that a snapshot overtook."""
+        """Refuses decisions that are older than the snapshot."""
         stale = tuple(decisions)
         if stale:
             self._pool.refuse(Refusal(stale, "a snapshot was under way"))
@@ -143,7 +143,7 @@ class Inbox:
         self._statuses.take(batch)
 
     def _take_resync(self, resync: Resync) -> None:
-        log.info("the core asks again for objects: %s", resync.reason)
+        log.info("the core requests a resync: %s", resync.reason)
         self._metrics.count("resync_requests")
         self._wanted_kinds.update(resync.kinds)
         for ref in resync.objects:

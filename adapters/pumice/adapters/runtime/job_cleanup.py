@@ -1,4 +1,4 @@
-"""The cleanup queue: what the runtime remembers of a job goes when the job is gone for good."""
+"""The cleanup queue: removes what the runtime stores about deleted jobs."""
 
 import logging
 import random
@@ -23,7 +23,7 @@ class DeletedJob:
 
 
 class CleanupQueue:
-    """Waits, with growing delays, until a deleted job has no pods left, then forgets it."""
+    """Checks deleted jobs, with growing delays, and forgets those without pods."""
 
     def __init__(
         self,
@@ -62,6 +62,6 @@ class CleanupQueue:
     def _is_over(self, job: DeletedJob) -> bool:
         group = self._buffer.group(job.job)
         if group is not None:
-            # A job that came back under the same uid is alive; another one took only the name.
+            # The same uid: the job exists again. Another uid: a new job has the name.
             return group.uid != job.pod_group_uid
         return self._buffer.pods_of(job.job) == 0

@@ -1,4 +1,4 @@
-"""The decision ledger: which decisions were given, which gangs are whole, what is still owed.
+"""The decision ledger: decisions received, gangs that are complete, outcomes that are due.
 
 A decision is held from the moment it may be applied until the core has acknowledged its outcome.
 Parts of a gang that is not whole yet are not held: when the stream ends they are forgotten, and the
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pumice.adapters.runtime.buffer import HeldGroup
 from pumice.v1.decision_pb2 import Decision, Gang
 
-# How many settled decisions are remembered, to know a duplicate when it comes.
+# Closed decisions that are remembered to detect duplicates.
 REMEMBERED = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Decisions that are applied together: a whole gang, or one by itself."""
+    """Decisions that are applied together: a whole gang, or a single decision."""
 
     gang: Gang | None
     decisions: tuple[Decision, ...]
@@ -39,7 +39,7 @@ class _Assembly:
 
 
 class Ledger:
-    """Takes decisions as they arrive and gives them back as orders that may be applied."""
+    """Collects decisions and releases them as orders; a gang when it is complete."""
 
     def __init__(self, held_group: Callable[[str], HeldGroup | None]) -> None:
         self._held_group = held_group
@@ -49,7 +49,7 @@ class Ledger:
         self.duplicates = 0
 
     def take(self, gangs: Iterable[Gang], decisions: Iterable[Decision]) -> list[Order | Refusal]:
-        """What one message makes ready: orders to apply, or to refuse."""
+        """The orders and refusals that one message makes ready."""
         named = {gang.id: gang for gang in gangs}
         ready: list[Order | Refusal] = []
         for decision in decisions:
@@ -66,9 +66,9 @@ class Ledger:
         return ready
 
     def why_not_gang(self, gang: Gang) -> str | None:
-        """Why a gang's decisions no longer fit the PodGroup that is held now; None: they do."""
+        """Why the decisions of a gang no longer match its PodGroup; None: they match."""
         if not gang.pod_group_uid:
-            # Pods that belong together without a PodGroup: there is nothing to compare with.
+            # A gang without a PodGroup has nothing to compare with.
             return None
         held = self._held_group(gang.job)
         if held is None:
@@ -80,13 +80,13 @@ class Ledger:
         return None
 
     def forget_incomplete(self) -> list[Decision]:
-        """Parts of gangs are worth nothing once their stream ended. Returns what was forgotten."""
+        """Removes and returns the parts of incomplete gangs, when their stream has ended."""
         parts = [part for a in self._assemblies.values() for part in a.decisions.values()]
         self._assemblies.clear()
         return parts
 
     def close(self, decision_ids: Iterable[str]) -> None:
-        """The core knows what came of these, or does not have to know."""
+        """Closes decisions: the core knows their outcomes, or does not need to."""
         for decision_id in decision_ids:
             self._held.pop(decision_id, None)
             self._closed[decision_id] = None

@@ -1,4 +1,4 @@
-"""What objects are called: their kinds, uids and names."""
+"""Kinds, uids and names of objects."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -22,11 +22,11 @@ from pumice.v1.object_pb2 import (
 
 KindNumber: TypeAlias = Kind.ValueType
 
-# Identifies an object for ever.
+# Identifies an object; a uid is never used again.
 ObjectKey: TypeAlias = tuple[KindNumber, str]
 
-# A core that takes a snapshot in this order finds what an object refers to already there; kinds
-# that are not listed come between the last two.
+# In this order objects come after the objects they refer to. Kinds that are not listed come before
+# the last one.
 _FIRST_KINDS: Final = (
     KIND_NAMESPACE,
     KIND_PRIORITY_CLASS,
@@ -45,7 +45,7 @@ _RANKS: Final[dict[KindNumber, int]] = {kind: rank for rank, kind in enumerate(_
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which object a message is about."""
+    """Kind, uid, namespace and name of an object."""
 
     kind: KindNumber
     uid: str
@@ -69,13 +69,13 @@ def identity(cluster_object: ClusterObject) -> Identity:
 
 
 def snapshot_rank(kind: KindNumber) -> int:
-    """Where in a snapshot objects of a kind stand."""
+    """The position of a kind in a snapshot."""
     if kind == KIND_POD:
         return len(_RANKS) + 1
     return _RANKS.get(kind, len(_RANKS))
 
 
 def shown_kind(kind: KindNumber) -> str:
-    """For people: `pod_group`, or the number of a kind without a name."""
+    """The name of a kind, such as `pod_group`, or its number if it has none."""
     field = ClusterObject.DESCRIPTOR.fields_by_number.get(kind)
     return field.name if field is not None else str(kind)

@@ -1,4 +1,4 @@
-"""The runtime's settings, with defaults that suit a cluster."""
+"""Settings of the runtime, with their defaults."""
 
 from dataclasses import dataclass
 
@@ -13,34 +13,34 @@ _STATUS = Backoff(0.2, 30.0)
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """How an adapter behaves; who it is stands in its first fields."""
+    """Settings of one adapter; the first fields identify it."""
 
     cluster: str
     adapter_id: str
     adapter_version: str = ""
-    # A batch waits this long for company.
+    # Time that a batch waits for more ops.
     flush_seconds: float = 0.01
-    # How long Hello waits for Welcome.
+    # Time from Hello to Welcome.
     welcome_timeout_seconds: float = 10.0
-    # From a broken stream to the next one.
+    # Delays between streams.
     reconnect: Backoff = _RECONNECT
-    # Apply calls, status writes and events in flight together.
+    # Limit of apply calls, status writes and event writes in flight.
     calls_in_flight: int = 64
-    # One apply call, and one decision with all its tries unless the configuration says otherwise.
+    # Time for one apply call, and for one decision with all retries, unless configured.
     call_timeout_seconds: float = 10.0
     apply_timeout_seconds: float = 60.0
     apply_tries: int = 5
     apply_backoff: Backoff = _APPLY
-    # Before a snapshot: how long calls in flight are waited for.
+    # Before a snapshot: time for calls in flight.
     drain_timeout_seconds: float = 10.0
     resync_backoff: Backoff = _QUEUES
     cleanup_backoff: Backoff = _QUEUES
     status_backoff: Backoff = _STATUS
     status_tries: int = 10
-    # So many tries has one event, and so many events may wait; more are dropped and counted.
+    # Attempts for one event, and events that may wait; more are dropped and counted.
     event_tries: int = 12
     event_queue_size: int = 10_000
-    # When the world ends: how long the core is waited for to take the last ops.
+    # When the world ends: time for the core to acknowledge the last ops.
     last_ops_timeout_seconds: float = 5.0
     # When the process is asked to end: time for gangs that have begun, then for reports of them.
     shutdown_timeout_seconds: float = 15.0

@@ -1,4 +1,4 @@
-"""The outbox: what is still to be sent, what was sent and not acknowledged, and the numbers.
+"""The outbox: ops that wait to be sent, and ops that were sent and are not acknowledged.
 
 Ops get their numbers when they are sent, so ops that wait can be coalesced without leaving gaps. A
 newer version takes the place of the one that waits: the core then sees the truth sooner, never
@@ -41,7 +41,7 @@ class _Waiting:
     held: HeldObject | None = None
     # All others are encoded at once.
     op: bytes = b""
-    # Outcomes that settle a decision.
+    # Final outcomes only.
     decision_id: str = ""
     in_snapshot: bool = False
 
@@ -59,7 +59,7 @@ class _Sent:
     op: bytes
     decision_id: str = ""
     kind: KindNumber = _NO_KIND
-    # What it does to the digest of its kind.
+    # Its changes to the digest of its kind.
     count: int = 0
     hash_sum: int = 0
 
@@ -73,7 +73,7 @@ class Batch:
 
 
 class Outbox:
-    """Numbers ops, coalesces those that wait, and remembers those that are not acknowledged."""
+    """Numbers ops, coalesces those that wait, and stores those that are not acknowledged."""
 
     def __init__(self, buffer: ResumeBuffer, wake: Callable[[], None] = lambda: None) -> None:
         self._buffer = buffer
@@ -89,7 +89,7 @@ class Outbox:
         self.reset()
 
     def reset(self) -> None:
-        """A new incarnation: numbers from 1. What waits will be part of its snapshot."""
+        """Begins a new incarnation with number 1. Its snapshot replaces all waiting ops."""
         self.last_seq = 0
         self.acknowledged_seq = 0
         # No stream can be resumed before its first snapshot.
@@ -104,7 +104,7 @@ class Outbox:
         self._acknowledged_digests = DigestTable()
         self._clear_queue()
 
-    # What the world tells.
+    # Input from the world.
 
     def upsert(self, held: HeldObject) -> None:
         waiting = self._waiting(held.key)
@@ -116,7 +116,7 @@ class Outbox:
         self.coalesced += 1
 
     def tombstone(self, kind: KindNumber, uid: str, *, asked: bool = False) -> None:
-        """Sent only if the core may hold the object, or if it asked about it."""
+        """Sends a deletion if the core may have the object, or if the core asked for it."""
         key = (kind, uid)
         waiting = self._waiting(key)
         if waiting is not None and waiting.held is None:
@@ -134,7 +134,7 @@ class Outbox:
             self._append(_Waiting(key, op=tombstone_op(kind, uid)))
 
     def configure(self) -> None:
-        """The buffer holds another configuration."""
+        """Sends the configuration of the buffer."""
         if self._buffer.configuration is None:
             return
         op = configuration_op(self._buffer.configuration)
@@ -150,7 +150,7 @@ class Outbox:
         decision_id = outcome.decision_id if final else ""
         self._append(_Waiting(None, op=outcome_op(outcome), decision_id=decision_id))
 
-    # What the stream needs.
+    # Output to the stream.
 
     @property
     def has_work(self) -> bool:
@@ -158,12 +158,12 @@ class Outbox:
 
     @property
     def next_seq(self) -> int:
-        """The number of the op that is sent next."""
+        """The number of the next op."""
         return self._resend[0].seq if self._resend else self.last_seq + 1
 
     @property
     def is_resending(self) -> bool:
-        """A snapshot of some kinds has to wait: it must not overtake what has a number."""
+        """Ops are being sent again; a snapshot of some kinds has to wait for them."""
         return bool(self._resend)
 
     @property
@@ -174,18 +174,18 @@ class Outbox:
         return self._acknowledged_digests.messages()
 
     def digests(self) -> list[KindDigest]:
-        """As of the last number that was given."""
+        """The digests after the last numbered op."""
         return self._numbered_digests.messages()
 
     def resume(self, after_seq: int) -> bool:
-        """Whether the stream can go on there; if so, what the core has not taken is sent again."""
+        """Continues after an op and sends later ones again; returns whether that is possible."""
         if self.in_snapshot or not self._resumable_seq <= after_seq <= self.last_seq:
             return False
         self._resend = deque(sent for sent in self._sent if sent.seq > after_seq)
         return True
 
     def begin_snapshot(self, kinds: Collection[KindNumber] = ()) -> SnapshotBegin:
-        """Puts every held object (of some kinds) before all that waits."""
+        """Queues every object (of some kinds) ahead of all waiting ops."""
         chosen = sorted(set(kinds))
         rest = [] if not chosen else [w for w in self._queue.values() if not _is_of(w, chosen)]
         self._clear_queue()
@@ -205,12 +205,12 @@ class Outbox:
         return SnapshotBegin(first_seq=self.last_seq + 1, kinds=chosen)
 
     def end_snapshot(self) -> SnapshotEnd | None:
-        """The end marker, once, when all of the snapshot has been taken."""
+        """The end marker, once, after the last op of the snapshot."""
         if self._snapshot_kinds is None or self._snapshot_left:
             return None
         digests = self._numbered_digests.messages(self._snapshot_kinds)
         self._snapshot_kinds = None
-        # Below this number the core cannot go on: it has to see the markers too.
+        # The core cannot resume before this number, because it needs the markers.
         self._resumable_seq = self.last_seq
         return SnapshotEnd(seq=self.last_seq, digests=digests)
 
@@ -235,12 +235,12 @@ class Outbox:
         return Batch(first_seq, ops) if ops else None
 
     def take_oversized(self) -> list[HeldObject]:
-        """Objects that are too large to be sent at all, each told once."""
+        """Objects that exceed the message size, each returned once."""
         oversized, self._oversized = self._oversized, []
         return oversized
 
     def acknowledge(self, seq: int) -> list[str]:
-        """The ids of the decisions whose outcomes the core now has."""
+        """Removes acknowledged ops; returns the ids of the decisions whose outcomes they report."""
         settled: list[str] = []
         while self._sent and self._sent[0].seq <= seq:
             sent = self._sent.popleft()
@@ -286,7 +286,7 @@ class Outbox:
             self.sent_configurations.popitem(last=False)
 
     def _forget_numbered(self, kinds: list[KindNumber]) -> None:
-        """The core will hold nothing of these kinds but what the snapshot says."""
+        """Clears what is known of the core's objects of these kinds."""
         self._numbered_digests.clear(kinds)
         self._acknowledged_digests.clear(kinds)
         if not kinds:

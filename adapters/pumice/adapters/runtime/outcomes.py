@@ -1,4 +1,4 @@
-"""What the answer to an apply call means for the decision: one table."""
+"""The outcome of a decision, by the result of its apply call."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ from pumice.v1.decision_pb2 import (
     OutcomeCode,
 )
 
-# PLACED is not here: which node the pod is on decides.
+# The outcome of PLACED depends on the node.
 OUTCOMES: Final[dict[ApplyCode, OutcomeCode.ValueType]] = {
     ApplyCode.DONE: OUTCOME_CODE_APPLIED,
     ApplyCode.NOT_FOUND: OUTCOME_CODE_GONE,
@@ -24,7 +24,7 @@ OUTCOMES: Final[dict[ApplyCode, OutcomeCode.ValueType]] = {
     ApplyCode.FORBIDDEN: OUTCOME_CODE_FAILED,
     ApplyCode.INVALID: OUTCOME_CODE_FAILED,
     ApplyCode.NOT_LEADING: OUTCOME_CODE_FAILED,
-    # A write that lost a race says nothing about the pod: reading it back will.
+    # After a conflict the pod has to be read back.
     ApplyCode.CONFLICT: OUTCOME_CODE_RETRYING,
     ApplyCode.THROTTLED: OUTCOME_CODE_RETRYING,
     ApplyCode.SERVER_ERROR: OUTCOME_CODE_RETRYING,
@@ -35,7 +35,7 @@ OUTCOMES: Final[dict[ApplyCode, OutcomeCode.ValueType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to report of a decision."""
+    """The outcome of a decision, with its reason."""
 
     code: OutcomeCode.ValueType
     reason: str = ""
@@ -49,7 +49,7 @@ class Verdict:
 
 
 def judge(decision: Decision, result: ApplyResult) -> Verdict:
-    """The verdict on one answer."""
+    """The verdict for the result of a call."""
     if result.code is ApplyCode.PLACED:
         if result.node == decision.bind.node:
             return Verdict(OUTCOME_CODE_APPLIED, version=result.version)
@@ -64,7 +64,7 @@ def judge(decision: Decision, result: ApplyResult) -> Verdict:
 
 
 def judge_reading(decision: Decision, reading: Reading) -> Verdict | None:
-    """What a pod that was read back says about the last call; None: it did not take effect."""
+    """The verdict for a pod that was read back; None: the last call had no effect."""
     order = target(decision)
     if order is None or reading.object is None:
         return Verdict(OUTCOME_CODE_GONE, "the pod is not there any more", reading.version)
@@ -82,7 +82,7 @@ def judge_reading(decision: Decision, reading: Reading) -> Verdict | None:
 
 
 def target(decision: Decision) -> Bind | Evict | None:
-    """The order in a decision; None: one that this adapter does not know."""
+    """The order in a decision; None: an order of an unknown type."""
     match decision.WhichOneof("order"):
         case "bind":
             return decision.bind
@@ -93,5 +93,5 @@ def target(decision: Decision) -> Bind | Evict | None:
 
 
 def gave_up(last: Verdict, tries: int) -> Verdict:
-    """The end of trying again."""
+    """The verdict after the last retry."""
     return Verdict(OUTCOME_CODE_FAILED, f"gave up after {tries} tries: {last.reason}", last.version)

@@ -22,7 +22,7 @@ class ObjectHandler(Protocol):
     """Receives objects that were read again."""
 
     def revision_of(self, kind: KindNumber, uid: str) -> int:
-        """Another number whenever another version is held; 0: none is."""
+        """A number that changes with every version of the object; 0: there is none."""
         ...
 
     def update(self, cluster_object: ClusterObject) -> None: ...
@@ -78,7 +78,7 @@ class ResyncQueue:
             self.add(who, f"it could not be read: {error}")
             return
         if self._handler.revision_of(who.kind, who.uid) != held:
-            # The watch was faster; this reading may be older than what it told.
+            # The watch has reported a change meanwhile; this reading may be older.
             self.add(who, "it changed while it was read")
             return
         if found is None or identity(found).uid != who.uid:

@@ -129,7 +129,7 @@ class AdapterRuntime:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing to send, to apply or to write, and all that was sent is acknowledged."""
+        """Nothing waits to be sent, acknowledged, applied or written."""
         return (
             self._is_reported
             and self._pool.is_idle
@@ -156,7 +156,7 @@ class AdapterRuntime:
 
     @property
     def is_served(self) -> bool:
-        """A core takes the stream and holds the whole world, so that it can decide."""
+        """A core has accepted the stream and the whole snapshot, so that it can decide."""
         return self.is_connected and not self._outbox.in_snapshot
 
     def cut(self) -> None:
@@ -197,7 +197,7 @@ class AdapterRuntime:
             await self._statuses.stop()
             await self.configurations.stop()
 
-    # The world's side.
+    # The world.
 
     async def _watch(self, events: AsyncIterator[WorldEvent]) -> None:
         async for event in events:
@@ -220,10 +220,10 @@ class AdapterRuntime:
         )
 
     async def _send_last_ops(self) -> None:
-        """The last ops of a world that ended should reach the core, if it is there."""
+        """Waits until the core has the last ops of a world that ended."""
         seconds = self._options.last_ops_timeout_seconds
         if not await self._until(lambda: self.is_idle, seconds):
-            log.warning("the world ended before the core knew all of it")
+            log.warning("the world ended before the core acknowledged the last ops")
 
     async def _until(self, is_so: Callable[[], bool], seconds: float) -> bool:
         async def waited() -> None:
@@ -239,7 +239,7 @@ class AdapterRuntime:
     def _forget_job(self, job: DeletedJob) -> None:
         self._statuses.forget(KIND_POD_GROUP, job.pod_group_uid)
 
-    # The core's side.
+    # The core.
 
     async def _serve(self) -> None:
         await self._handler.synced.wait()
@@ -247,7 +247,7 @@ class AdapterRuntime:
         while True:
             epoch = await self._epochs.current()
             if epoch != self._epoch:
-                # What an earlier epoch decided is not this one's to apply.
+                # Decisions of an earlier epoch must not be applied.
                 self._pool.drop_queued(tell=False)
                 self._epoch = epoch
                 self._begin_incarnation()
@@ -258,7 +258,7 @@ class AdapterRuntime:
                 log.info("the stream ended (%s), attempt %d", end.reason, failures)
             self.metrics.count("stream_ends", next=end.next.value)
             await self._act_on_end(end)
-            # A stream that worked until now is worth one try almost at once.
+            # After a stream that worked, the first retry comes almost at once.
             delay = self._options.reconnect.delay(max(failures, 1), self._rng)
             delay = max(delay, end.retry_after_seconds)
             await self._clock.sleep(delay)
@@ -291,7 +291,7 @@ class AdapterRuntime:
     async def _act_on_end(self, end: StreamEnd) -> None:
         refused = end.next is NextStep.STOP_REFUSED and end.code == _UNAUTHENTICATED
         if refused and self._is_known:
-            # A token was rotated, and one of the two sides has not heard of it yet.
+            # A token was rotated, and one side does not have the new one yet.
             end = replace(end, next=NextStep.AGAIN)
         match end.next:
             case NextStep.STOP_REPLACED:
@@ -299,13 +299,13 @@ class AdapterRuntime:
             case NextStep.STOP_REFUSED:
                 raise RefusedError(end.code, end.reason)
             case NextStep.NEW_EPOCH:
-                # Somebody else leads: nothing that is queued may still be applied.
+                # Another adapter leads: queued decisions must not be applied.
                 self._pool.drop_queued(tell=False)
                 await self._epochs.renew(self._epoch)
             case NextStep.NEW_INCARNATION:
                 self._begin_incarnation()
             case NextStep.AGAIN if self._outbox.in_snapshot:
-                # A snapshot that was not finished leaves nothing to go on from.
+                # After an incomplete snapshot the stream cannot be resumed.
                 self._begin_incarnation()
             case NextStep.AGAIN:
                 pass

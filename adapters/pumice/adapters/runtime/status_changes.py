@@ -1,4 +1,4 @@
-"""What a status change is about, and whether the world shows it already."""
+"""The object of a status change, and whether it has the status already."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from pumice.v1.status_pb2 import PodConditionChange, StatusChange
 
 
 def subject(change: StatusChange) -> ObjectKey | None:
-    """The object a change is about; None: a change that this adapter does not know."""
+    """The object of a change; None: a change of an unknown type."""
     match change.WhichOneof("change"):
         case "pod_group":
             return (KIND_POD_GROUP, change.pod_group.uid)
@@ -25,7 +25,7 @@ def subject(change: StatusChange) -> ObjectKey | None:
 
 
 def is_written(change: StatusChange, buffer: ResumeBuffer) -> bool:
-    """Whether the object, as the world last told it, has this status."""
+    """Whether the last version of the object has this status."""
     key = subject(change)
     held = None if key is None else buffer.get(*key)
     if held is None:
@@ -51,7 +51,7 @@ def _same_group_status(held: PodGroupStatus, wanted: PodGroupStatus) -> bool:
 
 
 def _conditions(conditions: Iterable[PodGroupCondition]) -> list[tuple[str, int, str, str]]:
-    # Transition times and ids are new in every session and say nothing by themselves.
+    # Transition times and ids differ in every session.
     return [(c.type, c.status, c.reason, c.message) for c in conditions]
 
 

@@ -50,13 +50,13 @@ class _Pending:
         return change
 
     def put_back(self, change: StatusChange) -> None:
-        """Unless a newer one came meanwhile."""
+        """Restores a status, unless a newer one has arrived."""
         if self.change is None:
             self.change = change
 
 
 class StatusWriter:
-    """Writes statuses behind binds, and events behind statuses."""
+    """Writes statuses after binds, and events after statuses."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class StatusWriter:
         return True
 
     def forget(self, kind: KindNumber, uid: str) -> None:
-        """The object is gone: there is nothing left to write a status on."""
+        """Drops the status of a deleted object."""
         self._unseen.pop((kind, uid), None)
         pending = self._statuses.get((kind, uid))
         if pending is not None:
@@ -144,7 +144,7 @@ class StatusWriter:
         failures = 0
         while not pending.is_empty():
             async with self._limiter.hold(CallPriority.STATUS):
-                # Taken only now, so that a newer one that came meanwhile is what is written.
+                # Taken only now, so that the newest status is written.
                 change = pending.take()
                 if change is None or self._is_written(key, change):
                     continue
@@ -156,7 +156,7 @@ class StatusWriter:
                 continue
             failures += 1
             if failures >= self._options.status_tries and pending.is_empty():
-                # The level comes again with the next change of the object.
+                # The next change of the object brings its status again.
                 log.error("status of %s %s given up: %s", *_shown(key), _said(result))
                 break
             pending.put_back(change)
@@ -166,7 +166,7 @@ class StatusWriter:
     def _is_written(self, key: StatusKey, change: StatusChange) -> bool:
         held = self._buffer.get(*key)
         revision = 0 if held is None else held.revision
-        # Before the watch has shown the last write, what is held says nothing about it.
+        # Until the watch shows the last write, the buffer has an older status.
         if self._unseen.get(key) == revision:
             return False
         if is_written(change, self._buffer):
@@ -214,7 +214,7 @@ class StatusWriter:
             return _failure(error)
 
     def _log(self, result: ApplyResult, text: str, *shown: str) -> None:
-        """Says why a write came to nothing; of the writes of a deposed leader, once for all."""
+        """Logs why a write failed; for the writes of a deposed leader only once."""
         if result.code is ApplyCode.NOT_LEADING:
             if not self._is_deposed:
                 log.info("statuses and events are dropped: this adapter does not lead any more")

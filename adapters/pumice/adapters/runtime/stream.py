@@ -53,7 +53,7 @@ def _as_it_is(request: bytes) -> bytes:
 
 @dataclass(slots=True)
 class _Credit:
-    """Up to which number ops may be sent."""
+    """The highest number that may be sent."""
 
     floor: int = 0
     limit: int = 0
@@ -62,7 +62,7 @@ class _Credit:
         self.floor, self.limit = after_seq, after_seq + credit
 
     def acknowledged(self, seq: int, credit: int) -> None:
-        # An Ack of what was before a snapshot says nothing about its numbers.
+        # An Ack of ops before the snapshot gives no credit for it.
         if seq >= self.floor:
             self.limit = seq + credit
 
@@ -97,7 +97,7 @@ class CoreStream:
         self._is_cut = False
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Wakes the writer after new ops."""
         self._wake.set()
 
     def cut(self) -> None:
@@ -117,8 +117,8 @@ class CoreStream:
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             end = await self._end_by_status()
         except asyncio.CancelledError:
-            # A call that is cancelled here cancels those who wait for it. A task that somebody
-            # wants to end has to end, though, also when its stream was cut in the same moment.
+            # Cancelling the call cancels the tasks that wait for it. A cancellation of this task
+            # has to be passed on, also when the stream was cut at the same moment.
             task = asyncio.current_task()
             if not self._is_cut or (task is not None and task.cancelling()):
                 raise
@@ -132,7 +132,7 @@ class CoreStream:
         reader = tasks[0]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if not reader.done():
-            # A failed write tells nothing; a GoAway that is not read yet, or the status, tells all.
+            # A failed write has no reason; the GoAway or the status has one.
             last_words = asyncio.create_task(self._clock.sleep(_LAST_WORDS_SECONDS))
             await asyncio.wait([reader, last_words], return_when=asyncio.FIRST_COMPLETED)
             await end_tasks(last_words)
@@ -169,7 +169,7 @@ class CoreStream:
         resumes = welcome.mode == WELCOME_MODE_RESUME
         mode = "resume" if resumes else "snapshot"
         self._metrics.count("streams", mode=mode)
-        log.info("core %s takes the stream (%s)", welcome.core_id, mode)
+        log.info("core %s accepts the stream (%s)", welcome.core_id, mode)
         if not resumes:
             self._wants_snapshot = True
         elif self._outbox.resume(welcome.resume_after_seq):
@@ -184,7 +184,7 @@ class CoreStream:
     async def _write(self) -> None:
         if self._wants_snapshot:
             await self._inbox.close(tell=False)
-            # What the last stream's decisions came to is of no interest to a core that starts anew.
+            # A core that gets a snapshot needs no outcomes of earlier decisions.
             self._inbox.forget_reported()
             await self._put_begin([])
         while True:
@@ -194,7 +194,7 @@ class CoreStream:
                 await self._wake.wait()
 
     async def _put_marks(self) -> None:
-        """What stands between batches: markers and digests."""
+        """Sends markers and digests."""
         end = self._outbox.end_snapshot()
         if end is not None:
             await self._put(ConnectRequest(snapshot_end=end))
@@ -231,7 +231,7 @@ class CoreStream:
             self._metrics.count("oversized_objects")
             log.error("%s is too large to be sent; the core does not see it", held.identity)
         if batch is None:
-            # The last of a snapshot may have gone without being sent.
+            # The last object of a snapshot may have been deleted before it was sent.
             return self._outbox.in_snapshot
         self._metrics.count("batches")
         self._metrics.count("ops", len(batch.ops))

@@ -1,4 +1,4 @@
-"""What the end of a stream means: come back, come back as somebody new, or stay away."""
+"""The end of a stream, and the next step: reconnect, begin a new incarnation or epoch, or stop."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -17,7 +17,7 @@ from pumice.v1.error_pb2 import ErrorReason
 
 
 class NextStep(Enum):
-    """What to do after a stream."""
+    """The next step after the end of a stream."""
 
     AGAIN = "again"
     NEW_INCARNATION = "new incarnation"
@@ -33,9 +33,9 @@ class StreamEnd:
     next: NextStep
     reason: str
     code: str = ""
-    # It got as far as an Ack: whatever was wrong before is right now.
+    # It received an Ack, so earlier failures do not count any more.
     was_useful: bool = False
-    # How long the core asks to be left alone; 0: it did not say.
+    # Time that the core asks to wait; 0: unknown.
     retry_after_seconds: float = 0.0
 
 

@@ -1,4 +1,4 @@
-"""What the runtime asks of a world: events of objects, and hands that act on it.
+"""The World protocol: a watch of objects, and the calls that change them.
 
 A world is a Kubernetes cluster, a simulation, a replay. Binder, Evictor and StatusUpdater are
 separate so that a third party can replace one of them and keep the rest.
@@ -19,14 +19,14 @@ from pumice.v1.status_pb2 import Event, StatusChange
 
 @dataclass(frozen=True, slots=True)
 class ObjectSeen:
-    """An object is there, whole, as it is now. The message must not be changed afterwards."""
+    """An object was created or changed. The message must not be modified afterwards."""
 
     object: ClusterObject
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectGone:
-    """An object is not there any more."""
+    """An object was deleted."""
 
     kind: KindNumber
     uid: str
@@ -34,7 +34,7 @@ class ObjectGone:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationSeen:
-    """How the cluster is to be scheduled from now on."""
+    """The configuration was read or has changed."""
 
     configuration: Configuration
     # Where it was read, for people.
@@ -53,14 +53,14 @@ class ConfigurationMissing:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """Everything that was there when the watch began has been told."""
+    """All objects that existed when the watch began have been reported."""
 
 
 WorldEvent: TypeAlias = ObjectSeen | ObjectGone | ConfigurationSeen | ConfigurationMissing | Synced
 
 
 class ApplyCode(Enum):
-    """What a world said to a call that was to change it."""
+    """The result of a call that changes the world."""
 
     DONE = "done"
     # A bind found the pod placed; the result names the node.
@@ -69,29 +69,29 @@ class ApplyCode(Enum):
     OTHER_UID = "other uid"
     FORBIDDEN = "forbidden"
     INVALID = "invalid"
-    # Somebody else changed the object at the same moment.
+    # The object was changed at the same time.
     CONFLICT = "conflict"
     THROTTLED = "throttled"
     SERVER_ERROR = "server error"
     TIMED_OUT = "timed out"
     # This adapter lost the lease before the call left: another one does the work.
     NOT_LEADING = "not leading"
-    # What the call needs is under way and takes its time, such as a volume: no failed try.
+    # Something that the call needs is in progress, such as a volume. Not a failure.
     WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """The answer to one call."""
+    """The result of one call, with details."""
 
     code: ApplyCode
-    # What the world said, in a line.
+    # The message of the world, in one line.
     reason: str = ""
     # With PLACED: where the pod is.
     node: str = ""
     # The version of the object that was seen, opaque.
     version: str = ""
-    # With THROTTLED or WAITING: how long the world asks to be left alone.
+    # With THROTTLED or WAITING: time until the next call.
     retry_after_seconds: float = 0.0
 
 
@@ -100,30 +100,30 @@ DONE = ApplyResult(ApplyCode.DONE)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An object read afresh; none: it is not there."""
+    """An object that was read again; None: there is no such object."""
 
     object: ClusterObject | None
     version: str = ""
 
 
 class ReadError(Exception):
-    """An object could not be read now; trying later may help."""
+    """An object could not be read; a retry may help."""
 
 
 class Binder(Protocol):
-    """Puts pods on nodes. Called again after a failure, so it must bear repetition."""
+    """Binds pods to nodes. Calls are retried after failures, so they must be idempotent."""
 
     async def bind(self, order: Bind) -> ApplyResult: ...
 
 
 class Evictor(Protocol):
-    """Takes pods away. Called again after a failure, so it must bear repetition."""
+    """Evicts pods. Calls are retried after failures, so they must be idempotent."""
 
     async def evict(self, order: Evict) -> ApplyResult: ...
 
 
 class StatusUpdater(Protocol):
-    """Writes what the core has to say about objects."""
+    """Writes statuses and events."""
 
     async def write_status(self, change: StatusChange) -> ApplyResult: ...
 
@@ -131,7 +131,7 @@ class StatusUpdater(Protocol):
 
 
 class World(Protocol):
-    """One cluster, whatever it is made of."""
+    """One cluster: Kubernetes, a simulation or a recording."""
 
     @property
     def capabilities(self) -> Sequence[Capability.ValueType]: ...

@@ -1,1 +1,1 @@
-"""A world that is watched and decided on, and never touched: pumice beside another scheduler."""
+"""Shadow mode: compares the decisions of pumice with those of the cluster's own scheduler."""

@@ -1,4 +1,4 @@
-"""DecisionExecutor that touch nothing: they note what they were told to do, and wait for somebody else to."""
+"""A binder and evictor that changes nothing and waits for the other scheduler instead."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,8 @@
-"""Compares what a cluster's scheduler does with what we would have done, decision by decision.
+"""Compares the decisions of the cluster's scheduler ("theirs") with those of pumice ("ours").
 
-Pure: time is an argument. A decision of theirs is compared with one of ours that stands at that
-moment. When there is none, the caller keeps the news from the core for a while, so that the core
-decides on what the other scheduler decided on, and not on the result.
+Pure: time is an argument. A decision of theirs is compared with the proposal of ours that is valid
+at that moment. When there is none, the caller withholds the change from the core for a while, so that
+the core decides on the same state as the other scheduler, and not on the result.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from pumice.v1.pod_pb2 import Pod
 
 
 class Comparison:
-    """All pods of the scheduler that is compared with."""
+    """Compares decisions about all pods of the other scheduler."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class Comparison:
         self._has_begun = False
 
     def begin(self) -> None:
-        """What is there was there before us; from here on we compare."""
+        """Begins the comparison; pods that exist already are not compared."""
         self._has_begun = True
 
-    # Their side.
+    # Decisions of theirs.
 
     def seen(self, pod: Pod, now: float) -> bool:
-        """Takes a pod as it is; False: there is something that the core should not know yet."""
+        """Takes a version of a pod; returns False when the core must not see it yet."""
         record = self._pods.get(pod.uid)
         if record is None:
             record = self._add_pod(pod)
@@ -49,7 +49,7 @@ class Comparison:
         return self._compare(record, now)
 
     def overdue(self, uid: str, now: float, *, compared: bool) -> None:
-        """The core had its chance; False: it had none, so nothing can be said."""
+        """The time for a proposal has passed; compared is False when no core could make one."""
         record = self._pods.get(uid)
         if record is None:
             return
@@ -76,10 +76,10 @@ class Comparison:
             self._count_open_job(self._tally, record.job, now)
             del self._jobs[record.job.name]
 
-    # Our side.
+    # Decisions of ours.
 
     def propose_bind(self, order: Bind, now: float) -> float:
-        """How long from now the bind stands; 0: it does not, or theirs is known."""
+        """Seconds for which the proposed bind is valid; 0: it is not, or theirs is known."""
         record = self._pods.get(order.uid)
         if record is None or record.is_bind_compared:
             return 0.0
@@ -107,7 +107,7 @@ class Comparison:
         return left
 
     def node_of(self, uid: str) -> str | None:
-        """Where a pod is, empty for nowhere; None: there is no such pod."""
+        """The node of a pod, or ""; None: there is no such pod."""
         record = self._pods.get(uid)
         return None if record is None else record.node
 
@@ -116,7 +116,7 @@ class Comparison:
         return record is not None and record.is_evicted
 
     def summary(self, now: float) -> Tally:
-        """The counts so far, with what is still open taken as it stands."""
+        """The counts so far, including undecided pods and jobs."""
         tally = replace(self._tally)
         for record in self._pods.values():
             self._count_open(tally, record, now)
@@ -124,7 +124,7 @@ class Comparison:
             self._count_open_job(tally, job, now)
         return tally
 
-    # How they are compared.
+    # Comparing.
 
     def _add_pod(self, pod: Pod) -> PodRecord:
         name = job_of(pod)
@@ -133,7 +133,7 @@ class Comparison:
         record = PodRecord(f"{pod.namespace}/{pod.name}", job, Proposal(), Proposal())
         self._pods[pod.uid] = record
         if pod.node_name:
-            # The core never saw it waiting, so it cannot have had an opinion.
+            # The core never saw the pod without a node, so it could not propose one.
             record.is_bind_compared = True
             job.is_compared = True
             if self._has_begun:
@@ -142,7 +142,7 @@ class Comparison:
         return record
 
     def _propose(self, proposal: Proposal, node: str, reason: str, now: float) -> float:
-        """A first proposal stands; one that stood its time without an echo falls."""
+        """Makes a proposal valid, or ends one that was valid for its time."""
         if proposal.until and now >= proposal.until:
             proposal.until = 0.0
             return 0.0
@@ -197,7 +197,7 @@ class Comparison:
             self._tally.jobs_together += 1
 
     def _tell_waiting(self, record: PodRecord) -> None:
-        """Once for a job, then once for each pod that it waits for after its start."""
+        """Reports a waiting job once, and after its start each waiting pod once."""
         if record.is_bind_compared or record.is_bind_told:
             return
         record.is_bind_told = True
@@ -213,7 +213,7 @@ class Comparison:
         job, pod = record.job.name, record.name
         self._tell(Difference(what, job, pod, theirs=theirs, ours=ours, reason=reason))
 
-    # What is open.
+    # Undecided pods and jobs.
 
     def _count_open(self, tally: Tally, record: PodRecord, now: float) -> None:
         if not record.node and self._is_overdue(record.bind.first, now):

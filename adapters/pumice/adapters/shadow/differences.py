@@ -1,11 +1,11 @@
-"""One decision that two schedulers took differently."""
+"""Differences between the decisions of two schedulers."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class What(Enum):
-    """In what they differ."""
+    """The kind of a difference."""
 
     NODE = "node"
     POD_ONLY_THEIRS = "pod only theirs"
@@ -19,7 +19,7 @@ class What(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A pod or job, and what each of the two made of it."""
+    """A pod or job that the two schedulers treat differently."""
 
     what: What
     # `namespace/name` of the job; of the pod, where it is about one.
@@ -28,13 +28,13 @@ class Difference:
     # The nodes chosen; empty: none.
     theirs: str = ""
     ours: str = ""
-    # How much sooner we would have been.
+    # Seconds by which pumice would have been earlier.
     seconds: float = 0.0
-    # Why, and for whom, of an eviction.
+    # The reason of an eviction and its beneficiary.
     reason: str = ""
 
     def shown(self, them: str) -> str:
-        """In a line for people."""
+        """The difference in one line of text."""
         match self.what:
             case What.NODE:
                 return f"pod {self.pod}: {them} chose {self.theirs}, pumice {self.ours}"

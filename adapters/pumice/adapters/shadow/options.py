@@ -1,4 +1,4 @@
-"""How pumice is run beside another scheduler."""
+"""Settings of shadow mode."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +9,15 @@ EVERY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ShadowOptions:
-    """Whom to compare with, for how long, and where to write."""
+    """The other scheduler, the time for comparisons, and the report."""
 
     # The name of the scheduler that runs the cluster.
     scheduler: str = "volcano"
-    # How long either scheduler is waited for when the other one has decided.
+    # Time for one scheduler to decide after the other one has.
     wait_seconds: float = WAIT_SECONDS
     # Differences and summaries, one JSON object a line; None: on standard output only.
     report: Path | None = None
-    # From one summary in the report to the next.
+    # Interval between summaries in the report.
     every_seconds: float = EVERY_SECONDS
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What is remembered of a pod and of a job while two schedulers are compared."""
+"""The state of a pod and of a job in a comparison."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ _BY_A_SCHEDULER = "PreemptionByScheduler"
 
 @dataclass(slots=True)
 class Proposal:
-    """A decision of ours that nobody carries out."""
+    """A decision of ours, which is not applied."""
 
     node: str = ""
     reason: str = ""
-    # Until when it stands; the core takes it for true until then.
+    # It is valid until then; the core assumes it.
     until: float = 0.0
     # When we first decided so.
     first: float | None = None
@@ -36,14 +36,14 @@ class JobRecord:
     pods: int = 0
     ours_at: float | None = None
     theirs_at: float | None = None
-    # It ran before we looked, or has been judged: there is nothing more to say about its start.
+    # Its start was compared, or came before the comparison began.
     is_compared: bool = False
     is_told: bool = False
 
 
 @dataclass(slots=True)
 class PodRecord:
-    """A pod as it was last told, and what we would have done with it."""
+    """The last version of a pod, and the proposals for it."""
 
     name: str
     job: JobRecord
@@ -51,16 +51,16 @@ class PodRecord:
     eviction: Proposal
     node: str = ""
     is_evicted: bool = False
-    # Their bind, their eviction is compared, or was there before we looked.
+    # Their bind or eviction was compared, or came before the comparison began.
     is_bind_compared: bool = False
     is_eviction_compared: bool = False
-    # People know that we would have, and they have not.
+    # The difference was reported.
     is_bind_told: bool = False
     is_eviction_told: bool = False
 
 
 def is_evicted(pod: Pod) -> bool:
-    """Whether a scheduler takes it away, and not its owner or the kubelet."""
+    """Whether a scheduler evicts the pod, and not its owner or the kubelet."""
     return pod.terminating and any(
         one.type == "DisruptionTarget"
         and one.status == CONDITION_STATUS_TRUE

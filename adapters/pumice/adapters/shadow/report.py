@@ -1,4 +1,4 @@
-"""Tells people and programs in what two schedulers differ."""
+"""Reports differences and summaries, as text and as JSON lines."""
 
 import json
 import logging
@@ -18,12 +18,12 @@ log = logging.getLogger(__name__)
 
 def to_standard_output(line: str) -> None:
     sys.stdout.write(f"{line}\n")
-    # Somebody may read along, through a pipe.
+    # A reader of a pipe gets each line at once.
     sys.stdout.flush()
 
 
 class Reporter:
-    """A line for each difference, a summary now and then; in a file as JSON, one object a line."""
+    """Prints a line for each difference, and writes differences and summaries to a file."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Reporter:
         self._say(f"shadow of {self._scheduler}: nothing was compared: {problem}")
 
     def summary(self, tally: Tally) -> None:
-        """To the file only."""
+        """Writes a summary to the file."""
         fields: dict[str, Any] = asdict(tally)
         fields["agreement_percent"] = tally.agreement_percent
         fields["start_agreement_percent"] = tally.start_agreement_percent
         self._write("summary", fields)
 
     def end(self, tally: Tally) -> None:
-        """The last summary, for people too."""
+        """Writes and prints the last summary."""
         self.summary(tally)
         for line in shown(tally, self._scheduler):
             self._say(line)
@@ -67,13 +67,13 @@ class Reporter:
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
         except OSError as error:
-            # Said once; what is found is still on standard output.
+            # Logged once; standard output still has the differences.
             log.error("%s cannot be written: %s", self._file, error.strerror or error)
             self._file = None
 
 
 def shown(tally: Tally, them: str) -> list[str]:
-    """A summary for people."""
+    """A summary as lines of text."""
     return [
         f"shadow of {them}: {_shown(tally.agreement_percent)} of all decisions were the same,"
         f" {_shown(tally.start_agreement_percent)} of pods were started by both",

@@ -1,4 +1,4 @@
-"""What two schedulers did alike and what not, in numbers."""
+"""Counts of equal and different decisions of two schedulers."""
 
 from dataclasses import dataclass
 
@@ -9,20 +9,20 @@ class Tally:
 
     # Pods that both started.
     pods_same_node: int = 0
-    # On different nodes between which there is nothing to choose.
+    # On different nodes that are equivalent.
     pods_equivalent_node: int = 0
     pods_other_node: int = 0
     # Pods that one of the two started and the other left waiting.
     pods_only_theirs: int = 0
     pods_only_ours: int = 0
-    # Pods that nothing can be said about: no core was there, or they came with a node.
+    # Pods without a comparison: no core was connected, or they were created with a node.
     pods_not_compared: int = 0
     jobs_together: int = 0
-    # We would have started it before they did.
+    # Jobs that pumice would have started earlier.
     jobs_earlier: int = 0
-    # They started it while we would have let it wait.
+    # Jobs that they started while pumice would have let them wait.
     jobs_later: int = 0
-    # We would have started it and they never did.
+    # Jobs that only pumice would have started.
     jobs_never: int = 0
     evictions_agreed: int = 0
     evictions_only_theirs: int = 0

@@ -1,4 +1,4 @@
-"""A world seen from beside it: the same events, some of them a little later, and idle hands."""
+"""A world for shadow mode: the events of another world, some of them delayed, and no writes."""
 
 import asyncio
 from collections import deque
@@ -26,7 +26,7 @@ from pumice.v1.object_pb2 import KIND_NODE, KIND_POD, ClusterObject
 
 @dataclass(slots=True)
 class _Withheld:
-    """The newest word about a pod that the core has not heard yet."""
+    """The last version of a pod that the core must not see yet."""
 
     seen: ObjectSeen
     timer: "asyncio.Task[None]"
@@ -36,7 +36,7 @@ class _Withheld:
 
 
 class ShadowWorld:
-    """Wraps a world so that nothing can be done to it through this one."""
+    """Wraps a world and changes nothing in it."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ShadowWorld:
         return self._statuses
 
     async def read_pod(self, namespace: str, name: str) -> Reading:
-        """What the core was told: reading it afresh would tell what is kept from it for now."""
+        """The version that the core has seen; a fresh one could be one that is withheld."""
         told = self._told.get(self._uids.get((namespace, name), ""))
         return Reading(told) if told is not None else await self._world.read_pod(namespace, name)
 
@@ -104,7 +104,7 @@ class ShadowWorld:
         finally:
             await end_tasks(pump, *(held.timer for held in self._withheld.values()))
 
-    # What the world tells.
+    # Events of the world.
 
     async def _pump(self) -> None:
         async for event in self._world.watch():
@@ -144,7 +144,7 @@ class ShadowWorld:
         key = (pod.namespace, pod.name)
         last = self._uids.get(key, pod.uid)
         if last != pod.uid:
-            # One of its name comes after it: what there was to say of it cannot wait any longer.
+            # A new pod has its name, so the old one cannot be withheld any longer.
             self._give_up(last)
         self._uids[key] = pod.uid
         held = self._withheld.get(pod.uid)
@@ -174,7 +174,7 @@ class ShadowWorld:
         self._ready.append(event)
         self._filled.set()
 
-    # What the core does not hear yet.
+    # Withheld pods.
 
     async def _wait(self, uid: str) -> None:
         await self._clock.sleep(self._comparison.wait_seconds)
@@ -183,19 +183,19 @@ class ShadowWorld:
     def _give_up(self, uid: str) -> None:
         held = self._withheld.get(uid)
         if held is not None:
-            # A core that was away for some of the time may have had no session.
+            # A core that was disconnected meanwhile may have had no session.
             compared = bool(held.stream) and held.stream == self._serving_stream()
             self._comparison.overdue(uid, self._clock.now(), compared=compared)
             self._release(uid)
 
     def _look_again(self, uid: str) -> None:
-        """After a decision of ours, which may be what was waited for."""
+        """Checks a withheld pod again after a proposal."""
         held = self._withheld.get(uid)
         if held is not None and self._comparison.seen(held.seen.object.pod, self._clock.now()):
             self._release(uid)
 
     def _release(self, uid: str) -> None:
-        """Tells what was withheld, unless there is more in it that has to wait."""
+        """Passes a withheld pod on, unless another part of it has to wait."""
         held = self._withheld.pop(uid, None)
         if held is None:
             return

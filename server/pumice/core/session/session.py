@@ -141,7 +141,7 @@ class Session:
 
     def view(self, task: Task) -> ClassView:
         """The view of the task's class, up to date."""
-        facets = self.facets(task)
+        facets = self.facets(task) if self.facet_rules else ()
         return self._views.view(
             task.class_, facets, self.table, self.chains, self.work, self.number
         )

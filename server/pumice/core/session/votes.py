@@ -53,15 +53,11 @@ class Votes:
 
     def tasks_missing(self, job: Job, sub_job: SubJob) -> int:
         """At least so many tasks have to be placed before it is ready: one, if nobody knows."""
+        point, part = ("sub_job_ready", sub_job) if job.has_policies else ("job_ready", job)
         most = 1
-        if job.has_policies:
-            for rule in self._chains.flat("sub_job_ready"):
-                if isinstance(rule, MissingTasks):
-                    most = max(most, rule.missing(sub_job))
-        else:
-            for rule in self._chains.flat("job_ready"):
-                if isinstance(rule, MissingTasks):
-                    most = max(most, rule.missing(job))
+        for rule in self._chains.flat(point):
+            if isinstance(rule, MissingTasks) and (missing := rule.missing(part)) > most:
+                most = missing
         return most
 
     def is_sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:

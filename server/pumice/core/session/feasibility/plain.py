@@ -30,11 +30,15 @@ class PlainTasks:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._classes: dict[int, _OfClass] = {}
+        self._plain: dict[int, bool] = {}
 
     def is_class_plain(self, class_: TaskClass) -> bool:
         """Whether all tasks of the class are plain and pass the pre-predicates."""
-        known = self._of(class_)
-        return known.passes and known.tests == ()
+        plain = self._plain.get(class_.number)
+        if plain is None:
+            known = self._of(class_)
+            plain = self._plain[class_.number] = known.passes and known.tests == ()
+        return plain
 
     def is_plain(self, task: Task) -> bool:
         if task.pod.nominated_node_name:

@@ -41,15 +41,16 @@ class ClassViews:
         number: ViewKey = (class_.number, facets) if facets else class_.number
         known = self._views.get(number)
         if known is not None and known[0] == age:
-            view = known[1]
+            # In one session, no resource comes or goes: only the rows may have changed.
+            known[1].sync()
+            return known[1]
+        if known is None:
+            view = ClassView(class_, facets, table, chains, work)
         else:
-            if known is None:
-                view = ClassView(class_, facets, table, chains, work)
-            else:
-                del self._views[number]
-                view = known[1]
-                view.reuse(chains, work)
-            self._views[number] = (age, view)
+            del self._views[number]
+            view = known[1]
+            view.reuse(chains, work)
+        self._views[number] = (age, view)
         view.sync()
         if view.fits_nowhere:
             self._with_arrays.discard(number)

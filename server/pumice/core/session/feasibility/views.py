@@ -125,7 +125,7 @@ class ClassView:
             self._check_class_answers()
         if self._position == table.changes:
             return
-        if self.fits_nowhere:
+        if self.total is table.never:
             self._position = table.changes
             return
         if self._program is not None:

@@ -1,4 +1,4 @@
-"""What all tests share: golden files can be rewritten, and hypothesis has no stopwatch."""
+"""Shared by all tests: the option to rewrite golden files, and settings of hypothesis."""
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -32,7 +32,7 @@ _ON_ONE_WORKER = ("tests/e2e/", "tests/packaging/test_image_build.py")
 
 
 class OneControlPlane(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands tests out one by one, but those that share something costly all to one worker."""
+    """Distributes tests one by one, but those that share an expensive fixture to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
         shared = (start for start in _ON_ONE_WORKER if nodeid.startswith(start))

@@ -1,4 +1,4 @@
-"""Scenarios as text: tables go in, what the engine says comes out.
+"""Scenarios as text: tables of objects, and the output of the engine.
 
 A ``.case`` file is a sequence of cycles. Each applies its tables and must print what follows
 ``----``. Before the first cycle there may be a configuration and what else to show::
@@ -63,12 +63,12 @@ _PLUGIN = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:\s+|$)")
 
 
 class CaseError(Exception):
-    """A scenario that cannot be read, and the line."""
+    """An invalid scenario, with the line."""
 
 
 @dataclass
 class CaseCycle:
-    """One cycle: its input lines with their numbers, and what it must print."""
+    """One cycle: its numbered input lines and its expected output."""
 
     later_ns: int
     tables: list[tuple[int, str]] = field(default_factory=list)
@@ -122,12 +122,12 @@ def _later(words: list[str], number: int) -> int:
 
 
 def play(case: Case) -> list[list[str]]:
-    """What each cycle prints."""
+    """The output of each cycle."""
     return list(_Play(case).outputs())
 
 
 def rewritten(case: Case, printed: list[list[str]]) -> str:
-    """The file with what was printed in the place of what was expected."""
+    """The file with the output in place of the expected output."""
     result: list[str] = []
     outputs = iter(printed)
     skipping = False
@@ -142,7 +142,7 @@ def rewritten(case: Case, printed: list[list[str]]) -> str:
 
 
 class _Play:
-    """A scenario while it runs."""
+    """A running scenario."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -202,7 +202,7 @@ class _Play:
         self._cluster.put(dataclasses.replace(pod, phase=phase))
 
     def _more(self, result: SessionResult) -> list[str]:
-        """What was asked for with ``show``, where it changed."""
+        """The objects named by ``show`` that changed."""
         said = []
         if "phases" in self._case.show:
             phases = {g.name: str(g.status.phase) for g in self._cluster.groups()}

@@ -1,4 +1,4 @@
-"""Makes a replay: a cluster to which things happen by a seed, written down cycle by cycle.
+"""Creates a replay: random changes of a cluster from a seed, with the decisions of each cycle.
 
     python -m tests.record SEED > tests/replays/NAME.jsonl
 
@@ -31,7 +31,7 @@ CYCLES = 20
 
 
 class Recorder:
-    """A cluster as manifests, and the deltas that bring an engine up to it."""
+    """A cluster as manifests, with the deltas for an engine."""
 
     def __init__(self, seed: int) -> None:
         self._dice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Makes the recordings that tests replay anew.
+"""Creates the recordings that tests replay again.
 
     python -m tests.remake_recordings [--into FOLDER] [NAME…]
 
@@ -78,7 +78,7 @@ MAKERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], int], int]] = {
 
 
 def remake(name: str, folder: Path) -> str:
-    """Makes one; returns what is to be said about it."""
+    """Creates one recording; returns a line about it."""
     make, count, least = MAKERS[name]
     for _ in range(_ATTEMPTS):
         with tempfile.TemporaryDirectory() as made:

@@ -1,4 +1,4 @@
-"""Shows that every action and plugin is needed: with one switched off, tests fail.
+"""Checks that every action and plugin is tested: tests fail when it is switched off.
 
 ``python -m tests.switched_off [NAME ...]`` runs, for each part, the tests that concern it while the
 part does nothing, and prints how many fail. It ends with 1 when a part has fewer than three. The
@@ -63,7 +63,7 @@ _REPORT = "PUMICE_SWITCHED_OFF_REPORT"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What became of the tests while a part did nothing."""
+    """The results of the tests while a part did nothing."""
 
     part: str
     run: int
@@ -87,7 +87,7 @@ def _kind(test: str) -> str:
 
 
 def measure(part: str, *, enough: int = 0) -> Measured:
-    """Runs the part's tests without the part; stops after so many failures, 0: at the end."""
+    """Runs the tests of a part without the part, up to a number of failures; 0: all tests."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pytest", "-p", "tests.switched_off", "-q", "--tb=no"]
@@ -121,7 +121,7 @@ def _paths(part: str) -> Iterator[str]:
 
 
 class _Watcher:
-    """Runs only what concerns the part, and writes down what failed."""
+    """Runs the tests that concern the part, and writes the failed ones."""
 
     def __init__(self, part: str, report: Path) -> None:
         self._families = FAMILIES.get(part)
@@ -153,7 +153,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def switch_off(part: str) -> None:
-    """From now on the part does nothing in this process."""
+    """Makes the part do nothing in this process."""
     parts: tuple[type[Any], ...] = (*BUILT_IN_ACTIONS, *BUILT_IN_PLUGINS)
     classes = {part.name: part for part in parts}
     for method in ("execute", "open", "close", "next_wake"):

@@ -16,7 +16,7 @@ AMOUNTS = ("cpu", "memory", "pods", "ephemeral-storage")
 
 
 class Tables:
-    """Makes manifests; gives every object its uid, and a creation time in the order of the file."""
+    """Creates manifests, with uids and with creation times in the order of the file."""
 
     def __init__(self) -> None:
         self._age = count(1)
@@ -166,7 +166,7 @@ KNOWN_COLUMNS = {
 
 
 def _placement(row: Row) -> Manifest:
-    """The parts of a pod's spec that say where it is, may be and would be."""
+    """The parts of a pod's spec about its node, selectors and affinities."""
     spec: Manifest = {}
     if "on" in row:
         spec["nodeName"] = row["on"]

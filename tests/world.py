@@ -1,4 +1,4 @@
-"""A cluster for tests: the real engine, and a world in which its decisions come true at once."""
+"""A cluster for tests: the engine, with decisions that are applied after each session."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_engine(actions: str, plugins: Iterable[Iterable[Any]] = ()) -> Engine:
 
 
 def read_object(manifest: Mapping[str, Any]) -> ClusterObject:
-    """A manifest as the engine's value, by the way that every object takes."""
+    """A manifest as a value of the engine, translated like every object."""
     message = translate(manifest)
     assert message is not None, f"{manifest['kind']} is not read"
     value = ObjectReader().read(message)
@@ -55,7 +55,7 @@ def read_delta(kind: str, row: Any) -> Delta:
 
 
 class Cluster:
-    """Objects, an engine that is told of them, and what becomes of them.
+    """Objects and an engine that gets their changes.
 
     Bound pods run, evicted pods are gone, statuses have been written back; nothing else happens.
     """
@@ -84,7 +84,7 @@ class Cluster:
     # What the engine does.
 
     def cycle(self, now_ns: int = START_NS) -> SessionResult:
-        """One session, and its decisions come true."""
+        """Runs one session and applies its decisions."""
         result = self.engine.schedule(now_ns)
         self._obey(result)
         self._write(result)
@@ -126,7 +126,7 @@ def _with_condition(pod: Pod, change: PodConditionChanged) -> Pod:
 
 
 def lines(result: SessionResult) -> list[str]:
-    """What a session says, for people: who waits and why, then what is to be done."""
+    """The output of a session: waiting jobs with their reasons, then the decisions."""
     said = [
         f"wait {wait.job.rpartition('/')[2]} {reason}"
         for wait in result.waits

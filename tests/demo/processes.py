@@ -71,10 +71,10 @@ class RunningDemo:
             )
         GUARD.watch(self.process)
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self._out.read_text(encoding="utf-8")
 
-    def complained(self) -> str:
+    def errors(self) -> str:
         return self._err.read_text(encoding="utf-8")
 
     def children(self) -> dict[str, int]:
@@ -99,7 +99,7 @@ class RunningDemo:
         return code
 
     def figures(self) -> dict[str, Any]:
-        figures: dict[str, Any] = json.loads(self.said())
+        figures: dict[str, Any] = json.loads(self.output())
         return figures
 
 

@@ -25,7 +25,7 @@ def folder() -> Iterator[Path]:
 
 
 def is_scheduling(demo: RunningDemo) -> bool:
-    return re.search(r"session \d+ +[1-9]\d* bound", demo.said()) is not None
+    return re.search(r"session \d+ +[1-9]\d* bound", demo.output()) is not None
 
 
 def assert_nothing_left(demo: RunningDemo, pids: dict[str, int], folder: Path) -> None:
@@ -37,9 +37,9 @@ def assert_nothing_left(demo: RunningDemo, pids: dict[str, int], folder: Path) -
 def test_it_ends_by_itself_with_every_gang_whole(folder: Path) -> None:
     with running_demo(folder, *SMALL) as demo:
         pids = demo.both_children()
-        assert demo.ended() == 0, demo.complained()
+        assert demo.ended() == 0, demo.errors()
         assert_nothing_left(demo, pids, folder)
-    lines = demo.said().splitlines()
+    lines = demo.output().splitlines()
     assert any("session" in line and "waiting" in line for line in lines)
     address = lines[1].rpartition(" ")[2]
     assert lines[1] == f"  pumice top --core {address}"
@@ -55,11 +55,11 @@ def test_it_goes_on_when_a_process_is_killed(folder: Path, victim: str) -> None:
         killed = demo.kill(victim)
         until(lambda: demo.both_children()[victim] != killed, "it was started again")
         pids = demo.both_children()
-        assert demo.ended() == 0, demo.complained()
+        assert demo.ended() == 0, demo.errors()
         assert_nothing_left(demo, pids, folder)
-    assert f"{victim} died (SIGKILL) and was restarted" in demo.said()
-    assert "gangs     25 of 25 whole, 0 in part" in demo.said()
-    assert demo.said().endswith(f"restarts  {victim} 1\n")
+    assert f"{victim} died (SIGKILL) and was restarted" in demo.output()
+    assert "gangs     25 of 25 whole, 0 in part" in demo.output()
+    assert demo.output().endswith(f"restarts  {victim} 1\n")
 
 
 def test_it_survives_the_death_of_both_at_any_moment(folder: Path) -> None:
@@ -68,7 +68,7 @@ def test_it_survives_the_death_of_both_at_any_moment(folder: Path) -> None:
         for victim in ("adapter", "core", "adapter", "core"):
             killed = demo.kill(victim)
             until(lambda: demo.both_children()[victim] != killed, "it was started again")  # noqa: B023
-        assert demo.ended() == 0, demo.complained()
+        assert demo.ended() == 0, demo.errors()
     figures = demo.figures()
     assert (figures["gangs_whole"], figures["gangs_short"]) == (25, 0)
     assert figures["restarts"] == {"core": 2, "adapter": 2}
@@ -85,7 +85,7 @@ def test_a_wish_to_end_leaves_no_process(folder: Path, wish: signal.Signals, mom
         demo.process.send_signal(wish)
         assert demo.ended() == 130
         assert_nothing_left(demo, pids, folder)
-    assert "interrupted" in demo.complained()
+    assert "interrupted" in demo.errors()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
@@ -101,28 +101,28 @@ def test_it_is_kept_and_can_be_queried_at_the_address_that_it_names(folder: Path
     """The commands that it prints work; Ctrl-C ends it with a summary of the same counts."""
     with running_demo(folder, "--nodes", 4, "--jobs", 3, "--seconds", 3, "--keep") as demo:
         until(lambda: is_scheduling(demo), "pods are bound")
-        words = demo.said().splitlines()[1].split()
+        words = demo.output().splitlines()[1].split()
         found = subprocess.run(
             command(*words[1:]), capture_output=True, text=True, check=True, timeout=60
         )
         assert "research" in found.stdout
         assert "node-0003" in found.stdout
         # Three seconds and three jobs are long over.
-        until(lambda: re.search(r"^ *9\.\d s ", demo.said(), re.MULTILINE), "nine seconds passed")
+        until(lambda: re.search(r"^ *9\.\d s ", demo.output(), re.MULTILINE), "nine seconds passed")
         pids = demo.both_children()
         demo.process.send_signal(signal.SIGINT)
-        assert demo.ended() == 0, demo.complained()
+        assert demo.ended() == 0, demo.errors()
         assert_nothing_left(demo, pids, folder)
-    (counted,) = re.findall(r"^pods +(\d+) bound", demo.said(), re.MULTILINE)
-    live = [int(count) for count in re.findall(r"session \d+ +(\d+) bound", demo.said())]
+    (counted,) = re.findall(r"^pods +(\d+) bound", demo.output(), re.MULTILINE)
+    live = [int(count) for count in re.findall(r"session \d+ +(\d+) bound", demo.output())]
     assert live[-1] <= int(counted)
 
 
 def test_the_live_count_is_that_of_the_summary(folder: Path) -> None:
     """Both come from the cluster; decisions that were not applied do not count."""
     with running_demo(folder, *SMALL, "--fault", "refused-binds=0.3") as demo:
-        assert demo.ended() == 0, demo.complained()
-    live = [int(count) for count in re.findall(r"session \d+ +(\d+) bound", demo.said())]
-    (counted,) = re.findall(r"^pods +(\d+) bound", demo.said(), re.MULTILINE)
+        assert demo.ended() == 0, demo.errors()
+    live = [int(count) for count in re.findall(r"session \d+ +(\d+) bound", demo.output())]
+    (counted,) = re.findall(r"^pods +(\d+) bound", demo.output(), re.MULTILINE)
     assert live[-1] <= int(counted)
     assert live[-1] >= int(counted) * 0.9

@@ -80,13 +80,22 @@ def test_what_matters_is_on_the_screen() -> None:
         "core died (SIGKILL) and was restarted",
         f"pumice top --core {ADDRESS}",
         "research x3",
-        "12% of 25%",
+        "12/25%",
         "node-0001",
         "75%",
         "evict job-58",
         "job-0000 research, 8 pods: 1/8 tasks fit",
     ):
         assert text in shown, text
+
+
+def test_queues_are_readable_at_80_columns() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=80, height=24, force_terminal=True, color_system=None)
+    console.print(render(state(2, 1), 3.0, 20.0, ADDRESS, console.size))
+    (row,) = [line for line in out.getvalue().splitlines() if "research x3" in line]
+    assert "12/25%" in row
+    assert "4 run  2 wait" in row
 
 
 def test_a_plain_line_says_the_same() -> None:

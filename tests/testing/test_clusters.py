@@ -88,7 +88,7 @@ Mistake = Callable[[Cluster], object]
         (lambda c: c.manifest({**NODE, "kind": "ConfigMap"}), "ConfigMap is not read"),
         (lambda c: c.manifests("nowhere.yaml"), "nowhere.yaml: No such file"),
         (lambda _: cluster("actions: fly"), "configuration: actions: unknown action 'fly'"),
-        (lambda _: cluster("scheduler.yaml"), "configuration: all of it: must be a mapping"),
+        (lambda _: cluster("scheduler.yaml"), "configuration: the file: must be a mapping"),
     ],
 )
 def test_mistakes_are_named(mistake: Mistake, said: str) -> None:

@@ -118,7 +118,7 @@ ROWS: tuple[Row, ...] = (
     Row("preempt", _FULL_SIZE, _FULL, "session_s", "s", under=0.3, volcano=3.1),
     Row(
         "preempt-half-hopeless",
-        f"{_FULL_SIZE}, half may take nobody",
+        f"{_FULL_SIZE}, half of them without victims",
         _FULL,
         "session_s",
         "s",

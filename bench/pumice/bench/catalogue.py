@@ -123,22 +123,21 @@ BENCHES: Mapping[str, Bench] = {
 
 # Help texts.
 MEANINGS: Mapping[str, str] = {
-    "allocate": "One session over gangs that have just arrived; inside the engine and as a client "
-    "sees it.",
+    "allocate": "One session with new gangs, in the engine and over the stream.",
     "mixed": "The same with selectors, tolerations, anti-affinity, spread, preferences and GPUs.",
-    "preempt": "High-priority gangs arrive in a full cluster; also where half may take nobody.",
-    "reclaim": "Gangs arrive in two queues of a cluster that a third one holds.",
-    "idle": "Sessions after no change, also with gangs that fit nowhere, and after a node frees up.",
-    "churn": "Sessions after one pod, and after a hundredth of all pods, went and came.",
-    "snapshot": "A whole cluster, process to process, until the first session has run.",
-    "ingest": "Changes a second, process to process.",
-    "delay": "How long decoding and a session delay each other.",
-    "asking": "Explain, and Schedule of a gang of 10,000, on a live cluster whose sessions go on.",
-    "replay": "An hour of a cluster, recorded and replayed: how much faster than life.",
+    "preempt": "High-priority gangs in a full cluster, also where half of them find no victims.",
+    "reclaim": "New gangs in two queues of a cluster that a third queue uses.",
+    "idle": "Sessions without changes, with gangs that do not fit, and after a node became empty.",
+    "churn": "Sessions after the replacement of one pod, and of one percent of all pods.",
+    "snapshot": "Snapshot of a cluster between processes, up to the end of the first session.",
+    "ingest": "Changes per second, between processes.",
+    "delay": "Mutual delay of decoding and sessions.",
+    "asking": "Explain, and Schedule of a gang of 10,000, on a live cluster during sessions.",
+    "replay": "An hour of a cluster, recorded and replayed: the ratio of recorded to replay time.",
     "memory": "Resident bytes of a core that records, in total, per node and per pod.",
 }
 
-# Inside the engine alone, by the name of their result: what cases count the work of.
+# Benchmarks in the engine, by the names of their results, for the cases.
 ENGINE_BENCHES: Mapping[str, EngineBench] = {
     "allocate": placing.allocate,
     "mixed": placing.mixed,
@@ -170,7 +169,7 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "ingest": (Size(5000, 5000, 10),),
     "delay": (Size(1000, 1000, 10),),
     "asking": (Size(5000, 5000, 10),),
-    # Two jobs come each of 3,600 periods, whatever is said of jobs.
+    # Two jobs in each of 3,600 periods, whatever the number of jobs.
     "replay": (Size(1000, 7200, 10),),
     "memory": (Size(10_000, 10_000, 10, classes=200),),
 }

@@ -58,7 +58,7 @@ def replay(size: Size, periods: int = PERIODS) -> Result:
         }
     measured = (
         "replay of a recording, every session compared, reading the file included; made in this "
-        "process before, with a core's own recorder, of a cluster whose decisions come true at once"
+        "process before, with a core's own recorder, of a cluster that applies decisions at once"
     )
     return Result("replay", measured, figures)
 
@@ -115,9 +115,9 @@ class _RecordedCluster:
         """Runs a session and applies its decisions."""
         result = self._state.session(self._now_ns)
         decided = list(decision_batches(result, epoch=1, based_on_seq=self._seq))
-        said = [ConnectResponse(decision_batch=batch) for batch in decided]
-        said += [ConnectResponse(status_batch=b) for b in status_batches(result, epoch=1)]
-        self._recorder.on_session(self._state, result, said, 1)
+        responses = [ConnectResponse(decision_batch=batch) for batch in decided]
+        responses += [ConnectResponse(status_batch=b) for b in status_batches(result, epoch=1)]
+        self._recorder.on_session(self._state, result, responses, 1)
         applied = decision_pb2.OUTCOME_CODE_APPLIED
         for decision in (decision for batch in decided for decision in batch.decisions):
             pod = self._pending.pop(decision.bind.uid)

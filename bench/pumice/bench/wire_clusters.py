@@ -12,7 +12,7 @@ from pumice.core.model.pod import Pod
 from pumice.server.wire import write_object, write_upsert
 from pumice.v1 import delta_pb2
 
-# Beside what the benchmarks need: pods in life have several.
+# Labels that real pods have besides those of the benchmarks.
 _LABELS = {"team": "bench", "tier": "batch"}
 
 

@@ -210,7 +210,7 @@ def _tell_faults(done: Run) -> None:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """A bar on stderr when there is much to do and somebody looks."""
+    """A progress bar on stderr for many files, if it is a terminal."""
     if total < _MANY_FILES or not sys.stderr.isatty():
         yield lambda: None
         return

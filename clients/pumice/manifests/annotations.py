@@ -67,9 +67,9 @@ def revocable_zone(annotations: Mapping[str, str]) -> str:
 
 def task_priority(annotations: Mapping[str, str], priority: int | None) -> int:
     text = annotations.get(TASK_PRIORITY)
-    said = None if text is None else parse_int(text, bits=32)
-    if said is not None:
-        return said
+    read = None if text is None else parse_int(text, bits=32)
+    if read is not None:
+        return read
     return 1 if priority is None else priority
 
 

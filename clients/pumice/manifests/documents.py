@@ -133,9 +133,9 @@ def _items(
         yield ManifestError("is not a list", source=source, kind=f"{kind}List", field="items")
         return
     for index, item in enumerate(items or ()):
-        # API servers leave out what the list has said already.
-        said = {"apiVersion": body.get("apiVersion"), "kind": kind} if kind else {}
-        whole = {**said, **item} if isinstance(item, Mapping) else item
+        # API servers leave out kind and version of the items of a list.
+        inherited = {"apiVersion": body.get("apiVersion"), "kind": kind} if kind else {}
+        whole = {**inherited, **item} if isinstance(item, Mapping) else item
         yield from unfold(whole, f"{source} items[{index}]", depth + 1)
 
 

@@ -27,7 +27,7 @@ class ContainerResources:
 
     requests: Billionths
     field: str
-    # An init container that goes on running beside the others.
+    # An init container that runs beside the main containers.
     sidecar: bool = False
 
 

@@ -238,9 +238,9 @@ class History:
             job.finished_ns.append(now_ns)
 
     def _note_condition(self, pod: pod_pb2.Pod, now_ns: int) -> None:
-        said = self._conditions.get(pod.uid)
-        if said is not None and any(c.message == said[1] for c in pod.conditions):
-            self.condition_delays_ns[pod.uid, said[0]] = max(now_ns - said[0], 0)
+        written = self._conditions.get(pod.uid)
+        if written is not None and any(c.message == written[1] for c in pod.conditions):
+            self.condition_delays_ns[pod.uid, written[0]] = max(now_ns - written[0], 0)
             del self._conditions[pod.uid]
 
     def _pod_gone(self, record: PodRecord, now_ns: int) -> None:
@@ -275,10 +275,10 @@ class History:
                 self.evictions.append((now_ns, record.uid))
 
     def _note_statuses(self, changes: Iterable[status_pb2.StatusChange], now_ns: int) -> None:
-        said_ns = self.ticks[-1] if self.ticks else now_ns
+        session_ns = self.ticks[-1] if self.ticks else now_ns
         for change in changes:
             if change.HasField("pod"):
-                self._conditions[change.pod.uid] = (said_ns, change.pod.message)
+                self._conditions[change.pod.uid] = (session_ns, change.pod.message)
             elif change.HasField("pod_group"):
                 self.statuses[change.pod_group.uid] = change.pod_group.status
 

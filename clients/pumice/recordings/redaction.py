@@ -2,7 +2,7 @@
 
 Equal names stay equal, names sort as before, selectors match as before, and numbers at the end of
 pods' names stay; so a redacted recording decides what the original decided. Messages, events and
-the like are left out. What Kubernetes, Volcano and pumice name is kept.
+other free text are left out. Names of Kubernetes, Volcano and pumice are kept.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def _rewrite_map(name: str, held: Any, kind: Any, renamer: Renamer) -> None:
             _rewrite(item, renamer)
         return
     else:
-        # Names of resources, versions and the like.
+        # Names of resources, versions and similar names.
         return
     held.clear()
     held.update(renamed)

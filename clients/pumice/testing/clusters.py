@@ -283,8 +283,8 @@ def core_with(conf: str) -> LocalCore:
     try:
         return LocalCore(Configuration(scheduler_conf=conf))
     except ConfigurationRefusedError as error:
-        told = "; ".join(f"{p.path or 'all of it'}: {p.problem}" for p in error.told)
-        raise ValueError(f"configuration: {told}") from None
+        problems = (f"{each.path or 'the file'}: {each.problem}" for each in error.told)
+        raise ValueError(f"configuration: {'; '.join(problems)}") from None
 
 
 def _key(item: Any) -> str:

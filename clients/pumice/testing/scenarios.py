@@ -53,8 +53,8 @@ def load_scenario(path: Path | str) -> Scenario:
     expected = tuple(tuple(outcome) for outcome in outcomes)
     for outcome in expected:
         if len(outcome) != cycles:
-            said = f"{len(outcome)} entries; allowed: {cycles}, one a cycle"
-            raise ValueError(f"{path}: what is expected has {said}")
+            problem = f"{len(outcome)} entries; allowed: {cycles}, one for each cycle"
+            raise ValueError(f"{path}: the expected outcome has {problem}")
         for number, entry in enumerate(outcome):
             lacking = [key for key in ("binds", "evicts", "podgroups") if key not in entry]
             if lacking:

@@ -1,1 +1,1 @@
-"""A recording as a world: what was told to a core once is told to a live one."""
+"""An adapter that streams a recording into a live core."""

@@ -17,6 +17,8 @@ from pumice.client import Node, Queue
 _PROGRESS_WIDTH = 24
 _FULL = 100
 _BORDERS = 2
+# Narrower screens have no bars for queues.
+_WIDE = 100
 _HEADER = 3
 # Queues and nodes take at most this share of the screen.
 _MOST_NODES = 0.5
@@ -39,7 +41,9 @@ def render(
         Layout(name="upper", size=upper),
         Layout(name="lower"),
     )
-    layout["upper"].split_row(_queues(state), _nodes(state, upper - _BORDERS))
+    layout["upper"].split_row(
+        _queues(state, with_bars=screen.width >= _WIDE), _nodes(state, upper - _BORDERS)
+    )
     layout["lower"].split_row(_decisions(state, rows), _waiting(state, rows))
     return layout
 
@@ -64,7 +68,7 @@ def _header(state: DemoState, elapsed: float, total: float | None, address: str)
     )
 
 
-def _queues(state: DemoState) -> Layout:
+def _queues(state: DemoState, *, with_bars: bool) -> Layout:
     table = _bars()
     offered = state.cluster_cpu()
     for queue in sorted(state.queues, key=lambda queue: queue.name):
@@ -72,8 +76,9 @@ def _queues(state: DemoState) -> Layout:
         waiting = queue.pending_job_count + queue.inqueue_job_count
         jobs = f"{queue.running_job_count:>2} run {waiting:>2} wait"
         name = f"{queue.name} x{queue.weight}"
-        table.add_row(name, _bar(held), f"{held:.0f}% of {deserved:.0f}%", jobs)
-    return Layout(Panel(table, title="queues x weight: cpu held of deserved", title_align="left"))
+        bar = _bar(held) if with_bars else ""
+        table.add_row(name, bar, f"{held:.0f}/{deserved:.0f}%", jobs)
+    return Layout(Panel(table, title="queues: cpu allocated/deserved", title_align="left"))
 
 
 def _nodes(state: DemoState, rows: int) -> Layout:

@@ -111,8 +111,8 @@ def what_if(
     loop = ClosedLoop(history, left.core, times, past=past, changed=changes.applied_to)
     loop.run(progress, left.session)
     new = figures(history, loop.records, loop.evictions)
-    said = _assumptions(history, loop, left, same_times=same_times)
-    return WhatIf(old, new, said, seconds, loop.sessions, ending)
+    assumptions = _assumptions(history, loop, left, same_times=same_times)
+    return WhatIf(old, new, assumptions, seconds, loop.sessions, ending)
 
 
 def _entries(recordings: Sequence[Recording]) -> Iterator[RecordingEntry]:
@@ -129,8 +129,10 @@ def in_order(recordings: Sequence[Recording]) -> list[Recording]:
     """The recordings by time. Raises InputProblem where they are of several clusters."""
     names = sorted({held.header.cluster for held in recordings})
     if len(names) > 1:
-        said = ", ".join(names)
-        raise InputProblem(f"{recordings[0].path}: the recordings are of several clusters: {said}")
+        clusters = ", ".join(names)
+        raise InputProblem(
+            f"{recordings[0].path}: the recordings are of several clusters: {clusters}"
+        )
     return sorted(recordings, key=lambda held: held.header.creation_time.ToNanoseconds())
 
 
@@ -153,7 +155,7 @@ def _assumptions(
     paced = "sessions run at their recorded times, and at further times when a core would run one"
     if not same_times:
         paced = "sessions run when a core would run them, not at their recorded times"
-    said = [
+    assumptions = [
         "nodes, queues, quotas, creations and deletions by users come at their recorded times",
         "binds and evictions succeed, and take as long as recorded, or the median of all",
         "a gang runs while its minimum of pods runs, as long as recorded; after an interruption it "
@@ -163,25 +165,25 @@ def _assumptions(
     ]
     if left.before:
         time = clock(history.ticks[left.before])
-        said.insert(0, f"until {time} every session decides as recorded")
+        assumptions.insert(0, f"until {time} every session decides as recorded")
     if estimates.estimated_runs:
         count = len(estimates.estimated_runs)
-        said.append(
+        assumptions.append(
             f"{count} pods never ran in the recording: their run time is the median of similar pods"
         )
     if estimates.endless_runs:
         count = len(estimates.endless_runs)
-        said.append(
+        assumptions.append(
             f"{count} pods were still running at the end of the recording: they do not end in this run"
         )
     if any(e.object is not None and e.object.HasField(_CLAIM) for e in history.external):
-        said.append("volumes are bound to claims as recorded")
+        assumptions.append("volumes are bound to claims as recorded")
     if len(history.configured) > 1:
-        said.append(
+        assumptions.append(
             "the configuration changed during the recording; it changes in this run too, except "
             "for the replaced settings"
         )
-    return tuple(said)
+    return tuple(assumptions)
 
 
 def print_what_if(found: WhatIf) -> None:

@@ -41,7 +41,7 @@ async def refused(call: Any) -> grpc.aio.AioRpcError:
 async def test_queues_with_their_shares(core: RunningCore) -> None:
     adapter = await core.served(OBJECTS)
     await adapter.decisions()
-    answer = await core.inspection().ListQueues(pb.ListQueuesRequest())
+    answer = await core.inspection().ListQueues(inspection_service_pb2.ListQueuesRequest())
     assert [q.share.name for q in answer.queues] == ["blue", "red"]
     red = answer.queues[1]
     assert red.weight == 3
@@ -214,12 +214,12 @@ async def test_a_configuration_is_checked(core: RunningCore) -> None:
 
 async def test_clusters_are_found_by_name(core: RunningCore) -> None:
     stub = core.inspection()
-    error = await refused(stub.ListQueues(pb.ListQueuesRequest()))
+    error = await refused(stub.ListQueues(inspection_service_pb2.ListQueuesRequest()))
     assert error.code() is Code.NOT_FOUND
     await core.served(OBJECTS, cluster="alpha")
     unfinished = core.adapter(cluster="beta")
     await unfinished.connect()
-    error = await refused(stub.ListQueues(pb.ListQueuesRequest()))
+    error = await refused(stub.ListQueues(inspection_service_pb2.ListQueuesRequest()))
     assert error.code() is Code.INVALID_ARGUMENT
     error = await refused(stub.ListQueues(pb.ListQueuesRequest(cluster="alhpa")))
     detail = read_status_details(error.trailing_metadata())
@@ -246,3 +246,12 @@ async def test_reflection_names_the_services(core: RunningCore) -> None:
     names = {service.name for service in answer.list_services_response.service}
     assert {"pumice.v1.ClusterService", "grpc.health.v1.Health"} <= names
     call.cancel()
+
+
+async def test_an_empty_queue_is_not_overused(core: RunningCore) -> None:
+    adapter = await core.served([queue(), queue("empty"), node("n1"), *gang("job", 4)])
+    await adapter.decisions()
+    await core.session(1)
+    answer = await core.inspection().ListQueues(inspection_service_pb2.ListQueuesRequest())
+    overused = {each.share.name: each.share.overused for each in answer.queues}
+    assert overused == {"default": True, "empty": False}

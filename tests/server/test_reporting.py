@@ -20,10 +20,11 @@ async def test_warnings_are_not_called_refusals(
 ) -> None:
     caplog.set_level("INFO")
     text = GOOD + "percentageNodesToFind: 50\n"
-    await core.served([queue(), node("n1")], configuration(text))
+    given = configuration(text, source="ConfigMap a/b")
+    await core.served([queue(), node("n1")], given)
     lines = [line for line in said(caplog) if "configuration" in line[1]]
     assert [level for level, _ in lines] == ["INFO", "WARNING"]
-    assert lines[0][1].endswith("is in use")
+    assert lines[0][1].endswith(" from ConfigMap a/b is in use")
     assert lines[1][1].startswith("c1: configuration warning: line 5: percentageNodesToFind")
 
 
@@ -55,5 +56,5 @@ def test_lines_are_limited(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.records[-1].getMessage() == "c1: cannot use ... and 3 more"
     caplog.clear()
     problems = [Problem(problem=str(number)) for number in range(MAX_LINES + 1)]
-    reporter.configured(cluster_service_pb2.ConfigurationResult(problems=problems), 1)
+    reporter.configured(cluster_service_pb2.ConfigurationResult(problems=problems), "", 1)
     assert len(caplog.records) == MAX_LINES + 2

@@ -68,7 +68,9 @@ def _share(
         share.requested.update(_amounts(request))
         share.inqueue.update(_amounts(account.inqueue))
         share.share = account.share_now()
-        share.overused = bool(account.deserved.less_equal(account.allocated))
+        # An empty queue that deserves nothing is not overused.
+        holds = any(amount > 0 for _, amount in account.allocated.items())
+        share.overused = holds and bool(account.deserved.less_equal(account.allocated))
     else:
         share.allocated.update(_amounts(Resources.of(queue.allocated)))
     return share

@@ -62,7 +62,9 @@ class ClusterReporter:
             ]
             self._lines(logging.WARNING, "unknown value in", lines, len(warnings))
 
-    def configured(self, result: cluster_service_pb2.ConfigurationResult, now_ns: int) -> None:
+    def configured(
+        self, result: cluster_service_pb2.ConfigurationResult, source: str, now_ns: int
+    ) -> None:
         """Says which configuration is in use; problems and warnings are told apart."""
         self._metrics.configuration_refused.labels(self._cluster).set(int(not result.accepted))
         in_use = result.effective_config_hash
@@ -70,7 +72,8 @@ class ClusterReporter:
             if in_use != self._config_hash:
                 self._config_hash, self.configured_ns = in_use, now_ns
                 self._metrics.configured.labels(self._cluster).set(now_ns / 1e9)
-            log.info("%s: configuration %.12s is in use", self._cluster, in_use)
+            origin = f" from {source}" if source else ""
+            log.info("%s: configuration %.12s%s is in use", self._cluster, in_use, origin)
         else:
             self._metrics.refused_configurations.labels(self._cluster).inc()
             if in_use:

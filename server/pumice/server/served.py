@@ -199,7 +199,9 @@ class ServedCluster:
         return rejected
 
     def _configured(self, result: cluster_service_pb2.ConfigurationResult) -> None:
-        self.reporter.configured(result, self._env.clock.now_ns())
+        effective = self.state.effective
+        source = "" if effective is None else effective.message.source
+        self.reporter.configured(result, source, self._env.clock.now_ns())
         self._send(_Response(configuration_result=result))
         self._answers.append(result)
 

@@ -170,7 +170,7 @@ def test_files_that_follow_each_other_are_one_night(tmp_path: Path) -> None:
         story.passes(1, *story.job(f"job-{number:02d}", 3, cpu=2500))
         # Its thread says when a file is full; the next session looks.
         written = threading.Event()
-        recorder._notes.put(written.set)
+        recorder._queue.put(written.set)
         assert written.wait(30)
         if number > 3:
             story.take(story.finishes(*[f"pod-job-{number - 4:02d}-{n}" for n in range(3)]))

@@ -18,8 +18,8 @@ from tests.server.running import SECOND
 def drain(recorder: recorder_module.Recorder) -> None:
     """Waits until all that was noted is written."""
     done = threading.Event()
-    recorder._notes.put(recorder._flush)
-    recorder._notes.put(done.set)
+    recorder._queue.put(recorder._flush)
+    recorder._queue.put(done.set)
     assert done.wait(30)
 
 
@@ -73,7 +73,7 @@ def test_a_file_that_is_full_is_followed_by_one_other(tmp_path: Path) -> None:
     def lag() -> None:
         held.wait(30)
 
-    recorder._notes.put(lag)
+    recorder._queue.put(lag)
     walk.run(6)
     held.set()
     drain(recorder)
@@ -131,7 +131,7 @@ def test_a_disk_that_was_full_is_tried_again(
     def fail() -> None:
         raise OSError(28, "No space left on device")
 
-    recorder._notes.put(fail)
+    recorder._queue.put(fail)
     walk.run(2)
     drain(recorder)
     walk.run(6)
@@ -147,7 +147,7 @@ def test_a_recorder_without_files_and_listeners_takes_no_notes() -> None:
     idle = recorder_module.Recorder(walk.origin)
     walk.recorders.append(idle)
     walk.run(3)
-    assert idle._notes.empty()
+    assert idle._queue.empty()
     walk.close()
 
 
@@ -170,8 +170,8 @@ def test_what_cannot_keep_up_begins_another_file(
     monkeypatch.setattr(recorder_module, "MAX_QUEUED_ENTRIES", 0)
     walk = Walk(4)
     recorder = walk.record(tmp_path)
-    recorder._notes.put(lambda: None)
-    recorder._notes.put(lambda: None)
+    recorder._queue.put(lambda: None)
+    recorder._queue.put(lambda: None)
     for _ in range(20):
         walk.run(1)
         drain(recorder)

@@ -1,4 +1,4 @@
-"""Where a core listens, and whether that is safe without certificates."""
+"""Addresses of a core, and which of them need TLS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_ADDRESS = "127.0.0.1:7461"
 
 
 class AddressError(InputError):
-    """An address that cannot be listened on as things are."""
+    """An address that cannot be used."""
 
     def __init__(self, address: str, problem: str) -> None:
         super().__init__(f"{address}: {problem}")
@@ -20,7 +20,7 @@ class AddressError(InputError):
 
 
 def check_address(address: str, *, mutual_tls: bool, insecure: bool) -> None:
-    """Beyond this machine both sides must show certificates, unless that is waived aloud."""
+    """Other machines may connect only with mutual TLS, unless --insecure is given."""
     if address.startswith("unix:"):
         path = Path(socket_path(address))
         if not path.parent.is_dir():
@@ -32,8 +32,8 @@ def check_address(address: str, *, mutual_tls: bool, insecure: bool) -> None:
     if host not in _LOOPBACK and not mutual_tls and not insecure:
         raise AddressError(
             address,
-            "others can reach this address; give --tls-cert, --tls-key and --tls-client-ca, "
-            "or say --insecure",
+            "other machines can reach this address; give --tls-cert, --tls-key and --tls-client-ca, "
+            "or --insecure",
         )
 
 

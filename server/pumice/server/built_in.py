@@ -1,4 +1,4 @@
-"""The built-in configuration as somebody would have written it."""
+"""The built-in configuration as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pumice.core.configuration import Configuration
 
 
 def written(configuration: Configuration) -> str:
-    """For configurations that name actions and plugins, and say no more about them."""
+    """For configurations without flags and arguments."""
     lines = ["# built in", f'actions: "{", ".join(configuration.actions)}"', "tiers:"]
     for tier in configuration.tiers:
         lines += ["- plugins:", *(f"  - name: {options.name}" for options in tier)]

@@ -1,4 +1,4 @@
-"""Whether a configuration could be used, and what each line of it does."""
+"""Checks a configuration and describes its lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pumice.v1 import configuration_pb2, inspection_service_pb2
 def check(
     configuration: configuration_pb2.Configuration, registry: Registry
 ) -> inspection_service_pb2.CheckConfigResponse:
-    """Problems are an answer like any other: nothing is raised for them."""
+    """Problems are part of the answer: nothing is raised for them."""
     try:
         effective = read(configuration, registry)
     except ConfigurationRefusedError as error:

@@ -1,4 +1,4 @@
-"""Time, as an argument: the owner of a cluster asks a clock, and tests bring their own."""
+"""The clock of a core; tests use one of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class Clock(Protocol):
-    """Wall time for sessions and epochs, ticks that never jump for waiting."""
+    """Wall time for sessions and epochs; monotonic ticks for waiting."""
 
     def now_ns(self) -> int: ...
 

@@ -1,4 +1,4 @@
-"""The clusters a core knows, and whose stream each of them listens to. All on the loop."""
+"""The clusters of a core and their current streams. All on the loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEAREST = 3
 
 
 class Cluster:
-    """One cluster as the loop sees it: its owner, its stream, and the sessions that ran."""
+    """One cluster on the loop's side: its owner, its stream and its sessions."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Cluster:
         return view
 
     def admit(self, stream: AdapterStream) -> None:
-        """Fences leaders: the highest epoch is served, and of one adapter the newest stream."""
+        """Makes a stream the current one: the highest epoch wins, and of one adapter the newest stream."""
         hello, current = stream.hello, self.stream
         if hello.epoch < self.epoch:
             raise errors.StaleEpochError(hello.epoch, self.epoch)
@@ -109,7 +109,7 @@ def _recorder(name: str, env: CoreEnvironment) -> Recorder:
 
 
 class Clusters:
-    """By name; made when an adapter first says Hello."""
+    """Clusters by name; a cluster is made by the first Hello."""
 
     def __init__(self, env: CoreEnvironment) -> None:
         self._env = env

@@ -1,4 +1,4 @@
-"""What the words of a scheduler configuration mean, each in a few words."""
+"""Short descriptions of actions, plugins, flags and arguments of a configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each line of a scheduler configuration does, in a sentence."""
+"""Describes each line of a scheduler configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LATER_TIER = "asked where the tiers above it leave something open"
 
 
 def notes_of(text: str) -> list[inspection_service_pb2.ConfigurationNote]:
-    """For a text that was found valid, line by line; the built-in default has no lines."""
+    """Notes for a valid text, in the order of its lines; the built-in default has none."""
     if not text.strip():
         return []
     parsed = parse(text)

@@ -80,7 +80,7 @@ class KindSums:
         total = self._sums.get(kind)
         if total is None:
             numbers = np.frombuffer(b"".join(hashes.values()), dtype=">u8")
-            # Whatever is above 64 bits is lost, as it should be.
+            # The sum is modulo 2^64.
             total = self._sums[kind] = int(numbers.astype(np.uint64).sum())
         return len(hashes), total
 

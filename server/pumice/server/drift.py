@@ -1,4 +1,4 @@
-"""Kinds of which the core and an adapter hold different things, and how healing goes."""
+"""Drift: kinds in which the core and an adapter differ, and the resyncs that repair it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ _FAILURES_BEFORE_ALARM = 2
 
 
 class Drift:
-    """Kinds that were asked for again, and how often that did not help."""
+    """Kinds with a pending resync, and the number of resyncs that failed."""
 
-    def __init__(self, patience_ns: int) -> None:
-        self._patience_ns = patience_ns
+    def __init__(self, timeout_ns: int) -> None:
+        self._timeout_ns = timeout_ns
         self._asked: dict[int, int] = {}
         self._failures: dict[int, int] = {}
         self._blocking: set[int] = set()
 
     @property
     def alarm(self) -> bool:
-        """Healing failed twice."""
+        """Two resyncs of a kind failed."""
         return any(n >= _FAILURES_BEFORE_ALARM for n in self._failures.values())
 
     @property
     def paused(self) -> bool:
-        """Nothing may be decided: healing failed, or a whole snapshot is not right yet."""
+        """Nothing may be decided: resyncs failed, or a complete snapshot differs."""
         return self.alarm or bool(self._blocking)
 
     @property
@@ -33,7 +33,7 @@ class Drift:
         return sorted(failed | self._blocking)
 
     def reconnected(self) -> None:
-        """What was asked for on another stream may never have been heard."""
+        """A Resync that was sent on another stream may be lost."""
         self._asked.clear()
 
     def compared(self, differing: Collection[int], ticks_ns: int) -> list[int]:
@@ -41,7 +41,7 @@ class Drift:
         for kind in [k for k in self._failures if k not in differing]:
             del self._failures[kind]
         self._blocking &= set(differing)
-        waiting = {k for k, at in self._asked.items() if ticks_ns - at < self._patience_ns}
+        waiting = {k for k, at in self._asked.items() if ticks_ns - at < self._timeout_ns}
         return self._ask([k for k in differing if k not in waiting], ticks_ns)
 
     def snapshot_ended(
@@ -59,8 +59,8 @@ class Drift:
         else:
             for kind in differing:
                 self._failures[kind] = self._failures.get(kind, 0) + 1
-        hopeful = [k for k in differing if self._failures.get(k, 0) < _FAILURES_BEFORE_ALARM]
-        return self._ask(hopeful, ticks_ns)
+        retry = [k for k in differing if self._failures.get(k, 0) < _FAILURES_BEFORE_ALARM]
+        return self._ask(retry, ticks_ns)
 
     def _ask(self, kinds: list[int], ticks_ns: int) -> list[int]:
         for kind in kinds:

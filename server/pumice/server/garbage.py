@@ -1,4 +1,4 @@
-"""Python's cyclic collector, kept out of sessions: one pause could be longer than a session."""
+"""Runs Python's garbage collector between sessions: one pause can be longer than a session."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# The collector of all generations runs after so many sessions.
+# Sessions between two full collections.
 _SESSIONS_PER_FULL = 200
 
 
 class Garbage:
-    """Collects between sessions when it was taken over; otherwise leaves Python to itself."""
+    """Controls the collector after take_over(); before, Python does."""
 
     def __init__(self) -> None:
         self._taken_over = False
         self._sessions = 0
 
     def take_over(self) -> None:
-        """For a process that does nothing but serve."""
+        """For a process that only serves."""
         self._taken_over = True
         gc.disable()
 
     @contextmanager
     def kept_out(self) -> Iterator[None]:
-        """Takes over for a while, in a process that others use too."""
+        """Takes over for a while, in a process that does other things too."""
         was_enabled = gc.isenabled()
         self.take_over()
         try:
@@ -41,12 +41,12 @@ class Garbage:
         gc.collect(2 if self._sessions % _SESSIONS_PER_FULL == 0 else 1)
 
     def idle(self) -> None:
-        """Now and then, for a core that has nothing to decide."""
+        """Collects while there is nothing to decide."""
         if self._taken_over:
             gc.collect(1)
 
     def after_snapshot(self, *, replaced: bool) -> None:
-        """A cluster's objects live long: from here on the collector does not look at them."""
+        """Excludes the objects of a cluster, which live long, from collections."""
         if not self._taken_over:
             return
         if replaced:

@@ -1,4 +1,4 @@
-"""InspectionService: what a core holds and does, for people and dashboards."""
+"""InspectionService: lists, sessions and configurations, for people and dashboards."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _read_place(token: str, session: int) -> tuple[int, int]:
 
 
 class InspectionServicer(inspection_service_pb2_grpc.InspectionServiceServicer):
-    """Answers from boards and from what owners publish; never from an engine."""
+    """Answers from views and from what owners publish; never from an engine."""
 
     def __init__(self, clusters: Clusters, env: CoreEnvironment) -> None:
         self._clusters = clusters

@@ -1,4 +1,4 @@
-"""A core in process, without server, stream or clock: for simulations, tests and benchmarks."""
+"""A core in this process, without server, stream or clock: for simulations, tests and benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster looks like to people: queues, jobs and nodes, written from the board."""
+"""Lists of queues, jobs and nodes, written from a view."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def phase_of(row: JobRow) -> group_pb2.PodGroupPhase.ValueType:
 
 
 def node_names(view: ClusterView) -> list[str]:
-    """Those that are there and those that pods name, in order."""
+    """Nodes that exist and nodes that pods name, in the order of names."""
     nodes = view.nodes
     return sorted([*nodes.names, *nodes.missing]) if nodes.missing else nodes.names
 

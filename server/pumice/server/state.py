@@ -1,6 +1,6 @@
-"""A cluster as one core holds it: the engine and what the stream needs to know beside it.
+"""The state of a cluster: its engine, its configuration and its digests.
 
-No clock, no thread and no socket: the owner of a cluster, and a core in process, drive it.
+Without clock, thread and socket: owners of clusters and in-process cores drive it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALL_CAPABILITIES = frozenset(cluster_service_pb2.Capability.values())
 
 
 class ClusterState:
-    """Takes in numbered ops, holds the configuration, runs sessions."""
+    """Applies ops, holds the configuration and runs sessions."""
 
     def __init__(self, registry: Registry, id_prefix: str = "") -> None:
         self._registry = registry

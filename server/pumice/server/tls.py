@@ -1,4 +1,4 @@
-"""Certificates of the core, read again when their files change."""
+"""Certificates of the core; changed files are read again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CertificateFileError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Where the core's certificates lie. With a client authority, callers must show theirs."""
+    """Files of the core's certificates. With a client authority, callers need a certificate too."""
 
     certificate: Path
     key: Path

@@ -1,4 +1,4 @@
-"""Those who watch a cluster's sessions as they end."""
+"""Watchers of the sessions of a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pumice.server.records import SessionRecord
 
 
 class Watcher:
-    """One who watches; None is the end."""
+    """The queue of one watcher; None ends the watch."""
 
     def __init__(self, limit: int) -> None:
         self.queue: asyncio.Queue[SessionRecord | None] = asyncio.Queue(limit)
@@ -18,7 +18,7 @@ class Watcher:
 
 
 class Watchers:
-    """Each has a queue of its own, so that a slow one harms nobody else."""
+    """Each watcher has its own queue, so a slow one does not delay others."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -28,7 +28,7 @@ class Watchers:
         if len(self._watchers) >= self._limits.watchers:
             limit = self._limits.watchers
             raise errors.BusyError("watchers", limit, len(self._watchers) + 1)
-        # One place more for the end.
+        # One place more for None.
         watcher = Watcher(self._limits.watcher_sessions + 1)
         self._watchers.append(watcher)
         return watcher

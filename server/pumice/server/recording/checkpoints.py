@@ -1,4 +1,4 @@
-"""Checkpoints of the engine for recordings, and back."""
+"""Writes checkpoints of a cluster into recordings, and reads them back."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pumice.v1 import recording_pb2 as pb
 
 # Parts of this size stay well under the limit of messages.
 _PART_BYTES = 1024 * 1024
-# So many objects are written within a millisecond.
-_OBJECTS_A_BREATH = 32
+# Objects that are written in about a millisecond.
+_OBJECTS_PER_YIELD = 32
 _CODES = {
     code: reason_pb2.ReasonCode.ValueType(
         dict(reason_pb2.ReasonCode.items()).get(f"REASON_CODE_{code.name}", 0)
@@ -32,7 +32,7 @@ _CODES_BACK = {number: code for code, number in _CODES.items()}
 
 
 class StateCheckpoint:
-    """A checkpoint and what the stream knows beside it; written by another thread, later."""
+    """The state of a cluster at one op; written later, by another thread."""
 
     def __init__(self, state: ClusterState, identity: tuple[str, int]) -> None:
         self.engine = state.engine.checkpoint()
@@ -44,19 +44,19 @@ class StateCheckpoint:
         self.capabilities = sorted(state.capabilities)
         self.rejected = list(state.quarantined.values())
 
-    def write(self, breathe: Callable[[], None] | None = None) -> list[pb.RecordingCheckpoint]:
-        """The parts, in order. ``breathe`` is called now and then, to let others go on."""
-        parts = list(self._parts(breathe))
+    def write(self, yield_thread: Callable[[], None] | None = None) -> list[pb.RecordingCheckpoint]:
+        """The parts, in order. ``yield_thread`` is called now and then, to let other threads run."""
+        parts = list(self._parts(yield_thread))
         for number, part in enumerate(parts):
             part.seq, part.session = self.seq, self.engine.session
             part.part, part.part_count = number, len(parts)
         return parts
 
-    def _parts(self, breathe: Callable[[], None] | None) -> Iterator[pb.RecordingCheckpoint]:
+    def _parts(self, yield_thread: Callable[[], None] | None) -> Iterator[pb.RecordingCheckpoint]:
         part, size = self._first(), 0
         for number, item in enumerate(self.engine.objects):
-            if breathe is not None and not number % _OBJECTS_A_BREATH:
-                breathe()
+            if yield_thread is not None and not number % _OBJECTS_PER_YIELD:
+                yield_thread()
             upsert = write_upsert(write_object(item), 1)
             length = upsert.ByteSize()
             if size and size + length > _PART_BYTES:
@@ -65,10 +65,10 @@ class StateCheckpoint:
             part.objects.append(upsert)
             size += length
         yield part
-        yield from _memories(self.engine)
+        yield from _memory_parts(self.engine)
 
     def _first(self) -> pb.RecordingCheckpoint:
-        taken = self.engine
+        checkpoint = self.engine
         return pb.RecordingCheckpoint(
             incarnation=self.incarnation,
             epoch=self.epoch,
@@ -76,26 +76,26 @@ class StateCheckpoint:
             effective_config_hash=self.config_hash,
             capabilities=map(cluster_service_pb2.Capability.ValueType, self.capabilities),
             rejected=self.rejected,
-            cool_downs=[_write_cool_down(job, state) for job, state in taken.cool_downs],
+            cool_downs=[_write_cool_down(job, state) for job, state in checkpoint.cool_downs],
             broken_gangs=[
-                pb.BrokenGang(job=j, begin_time=timestamp(since)) for j, since in taken.broken
+                pb.BrokenGang(job=j, begin_time=timestamp(since)) for j, since in checkpoint.broken
             ],
-            broken_gangs_scanned=taken.broken_scanned,
+            broken_gangs_scanned=checkpoint.broken_scanned,
             assumed_volumes=[
                 pb.AssumedVolume(name=v.name, claim=v.claim_key, claim_uid=v.claim_uid, pod_uid=pod)
-                for v, pod in taken.volumes
+                for v, pod in checkpoint.volumes
             ],
             assumed_claims=[
                 pb.AssumedClaim(claim=claim, node=node, pod_uid=pod)
-                for claim, node, pod in taken.claims
+                for claim, node, pod in checkpoint.claims
             ],
         )
 
 
-def _memories(taken: Checkpoint) -> Iterator[pb.RecordingCheckpoint]:
-    """What there is one of for each job or pod that is unsettled."""
+def _memory_parts(checkpoint: Checkpoint) -> Iterator[pb.RecordingCheckpoint]:
+    """Parts with what the engine remembers about jobs, pods and assumed decisions."""
     part, size = pb.RecordingCheckpoint(), 0
-    for message in _memory_messages(taken):
+    for message in _memory_messages(checkpoint):
         if isinstance(message, pb.AssumedDecision):
             part.assumed.append(message)
         elif isinstance(message, pb.JobMemory):
@@ -111,9 +111,9 @@ def _memories(taken: Checkpoint) -> Iterator[pb.RecordingCheckpoint]:
 
 
 def _memory_messages(
-    taken: Checkpoint,
+    checkpoint: Checkpoint,
 ) -> Iterator[pb.AssumedDecision | pb.JobMemory | pb.PodMemory]:
-    for assumed in taken.assumptions:
+    for assumed in checkpoint.assumptions:
         yield pb.AssumedDecision(
             decision_id=assumed.decision_id,
             pod_uid=assumed.pod_uid,
@@ -124,13 +124,13 @@ def _memory_messages(
             applied=assumed.applied,
             expired=assumed.expired,
         )
-    for memory in taken.jobs:
+    for memory in checkpoint.jobs:
         yield pb.JobMemory(
             job=memory.job_id,
             status_written=memory.closed,
             hyper_nodes=dict(memory.hyper_nodes),
         )
-    for uid, (reason, message, nominated) in taken.told:
+    for uid, (reason, message, nominated) in checkpoint.told:
         yield pb.PodMemory(uid=uid, reason=reason, message=message, nominated_node_name=nominated)
 
 
@@ -145,13 +145,13 @@ def _write_cool_down(job_id: str, state: CoolDown) -> pb.CoolDown:
     )
 
 
-# And back.
+# Reading.
 
 
 def restore(
     state: ClusterState, parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader
 ) -> None:
-    """Makes a new state what the parts say. Raises ObjectError for an object that is broken."""
+    """Fills a new state from the parts. Raises ObjectError for an object that is broken."""
     first = parts[0]
     state.set_capabilities(first.capabilities)
     if first.HasField("configuration"):
@@ -163,7 +163,7 @@ def restore(
 
 
 def _count(sums: KindSums, parts: Iterable[pb.RecordingCheckpoint]) -> None:
-    """Which objects there are; their revisions begin anew."""
+    """Counts the objects; their revisions begin at 1."""
     for part in parts:
         for upsert in part.objects:
             sums.put(upsert.kind, upsert.uid, upsert.revision)

@@ -1,4 +1,4 @@
-"""What happens to a cluster, as entries of a recording. All on the recorder's thread."""
+"""Makes the entries of a recording; on the recorder's thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Entry = pb.RecordingEntry
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Whose recording it is."""
+    """The core and the cluster of a recording."""
 
     cluster: str
     core_id: str
@@ -38,7 +38,7 @@ def origin(cluster: str, core_id: str, registry: Registry) -> Origin:
 
 
 def plugin_versions(registry: Registry) -> dict[str, str]:
-    """Actions and plugins with the version of the package that they came with."""
+    """Actions and plugins with the version of their package."""
     own = own_version()
     versions = dict.fromkeys(registry.actions, own)
     for name, plugin in registry.plugins.items():
@@ -53,9 +53,12 @@ def _package_version(module: str) -> str:
 
 
 def opening(
-    origin: Origin, taken: StateCheckpoint, now_ns: int, breathe: Callable[[], None] | None = None
+    origin: Origin,
+    checkpoint: StateCheckpoint,
+    now_ns: int,
+    yield_thread: Callable[[], None] | None = None,
 ) -> Iterator[_Entry]:
-    """The header and the checkpoint that every recording begins with."""
+    """The header and the checkpoint at the beginning of a recording."""
     header = pb.RecordingHeader(
         format_version=FORMAT_VERSION,
         cluster=origin.cluster,
@@ -68,10 +71,10 @@ def opening(
             "numpy": np.__version__,
             "machine": platform.machine(),
         },
-        first_session=taken.engine.session + 1,
+        first_session=checkpoint.engine.session + 1,
     )
     yield _Entry(header=header, entry_time=timestamp(now_ns))
-    for part in taken.write(breathe):
+    for part in checkpoint.write(yield_thread):
         yield _Entry(checkpoint=part, entry_time=timestamp(now_ns))
 
 
@@ -97,7 +100,7 @@ def batch(
 ) -> Iterator[_Entry]:
     if batch.ops:
         entry = _Entry(entry_time=timestamp(now_ns))
-        # As bytes: ops that are copied one by one take several times as long.
+        # Copied as bytes, which is several times faster than op by op.
         entry.delta_batch.MergeFromString(batch.SerializeToString())
         entry.delta_batch.ClearField("incarnation")
         yield entry

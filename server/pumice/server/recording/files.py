@@ -1,4 +1,4 @@
-"""Recordings in files, one after another: a new one when the last is large or old enough."""
+"""Files of recordings; another is begun when one is large or old enough."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def file_name_of(cluster: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordingOptions:
-    """Where recordings go: a folder, or one file, which is then never changed for another."""
+    """Where recordings are written: a folder, or one file that is never rotated."""
 
     path: Path
-    # A file is full with so much in it, or after so long.
+    # Size and age at which a file is full.
     most_bytes: int = 256 * 1024 * 1024
     longest_ns: int = 3600 * _SECOND_NS
-    # The newest files of a cluster that are kept; 0: all.
+    # Number of files of a cluster that are kept; 0: all.
     kept_files: int = 0
 
     @property
@@ -59,7 +59,7 @@ class RecordingOptions:
         return self.path.suffix == SUFFIX
 
     def check(self) -> None:
-        """Raises RecordingError where nothing could be written, or gone on with."""
+        """Raises RecordingError if the folder or file cannot be written."""
         folder = self.path.parent if self.is_one_file else self.path
         try:
             # A recording contains every object of a cluster: it is for its owner only.
@@ -74,7 +74,7 @@ class RecordingOptions:
 
 
 class RecordingFiles:
-    """Writes what it is given; whoever gives it looks at ``is_full`` and rotates."""
+    """Writes the entries of one cluster; the caller checks ``is_full`` and begins the next file."""
 
     def __init__(self, options: RecordingOptions, cluster: str) -> None:
         self._options = options
@@ -83,7 +83,7 @@ class RecordingFiles:
         self._since_ns = 0
 
     def begin(self, first_session: int, now_ns: int) -> None:
-        """Closes the file there is, and starts one."""
+        """Closes the current file and begins another."""
         self.close()
         self._options.check()
         self._since_ns = now_ns
@@ -112,7 +112,7 @@ class RecordingFiles:
                 old.unlink(missing_ok=True)
 
     def _own(self) -> Iterator[tuple[tuple[str, int, int], Path]]:
-        """The files of this cluster, by age; not those of one whose name merely begins alike."""
+        """The files of this cluster with their age; not those of a cluster with a longer name."""
         for path in self._options.path.glob(f"*{SUFFIX}"):
             name = path.name.removesuffix(SUFFIX)
             end = _NAME_END.fullmatch(name.removeprefix(self._cluster))
@@ -142,7 +142,7 @@ class RecordingFiles:
             writer.close()
 
     def abandon(self) -> None:
-        """Leaves the file as it is: it can no longer be written."""
+        """Gives up a file that can no longer be written."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             with suppress(OSError):

@@ -23,44 +23,44 @@ from pumice.v1.recording_pb2 import RecordingEntry
 
 log = logging.getLogger("pumice.server")
 _FLUSH_SECONDS = 1.0
-_BREATH_SECONDS = 0.001
+_YIELD_SECONDS = 0.001
 # The end of a core waits so long for what is left to be written.
 _CLOSE_SECONDS = 10.0
 # A disk that failed is tried again after so long.
 _RETRY_SECONDS = 60.0
-# So many notes may wait; beyond, the file ends, and another begins with a checkpoint.
+# Entries that may wait to be written; beyond, the file ends and another begins with a checkpoint.
 MAX_QUEUED_ENTRIES = 50_000
 
 
 class Listener(Protocol):
-    """Somebody who gets a recording as it happens, from a checkpoint on."""
+    """Receives a recording live, beginning with a checkpoint."""
 
     def put(self, entry: RecordingEntry) -> None: ...
 
     def end(self, *, lost: bool) -> None:
-        """Nothing more comes: the core ends, or there was too much to keep up with."""
+        """The recording ends; lost: because entries came faster than they were written."""
         ...
 
 
-_Note = Callable[[], None]
+_Write = Callable[[], None]
 
 
-def _breathe() -> None:
-    """Lets sessions go on while a large checkpoint is written: one thread at a time runs."""
-    time.sleep(_BREATH_SECONDS)
+def _yield_thread() -> None:
+    """Lets sessions run while a large checkpoint is written: one thread runs at a time."""
+    time.sleep(_YIELD_SECONDS)
 
 
 class Recorder:
-    """A cluster's ClusterObserver. It does nothing until there is a file or somebody who listens."""
+    """Records a cluster as its observer; idle while there is neither a file nor a listener."""
 
     def __init__(self, origin: entries.Origin, files: RecordingFiles | None = None) -> None:
         self._origin = origin
         self._files = files
         self._listeners: list[Listener] = []
-        self._notes: queue.SimpleQueue[_Note | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._identity = ("", 0)
-        # Written by the owner: whether notes are taken, and whether some were lost.
+        # Written by the owner: whether entries are queued, and whether some were lost.
         self._active = False
         self._behind = False
         # Files that the owner has asked for.
@@ -75,20 +75,20 @@ class Recorder:
     # From the owner's thread, or before there is one.
 
     def start(self, state: ClusterState, now_ns: int) -> None:
-        """Begins the first file, where there shall be files."""
+        """Begins the first file, if files are written."""
         if self._files is not None:
             self._post_opening(state, now_ns)
 
     def listen(self, listener: Listener, state: ClusterState, now_ns: int) -> None:
-        """The listener gets a checkpoint of this moment, and all that follows."""
-        taken = StateCheckpoint(state, self._identity)
-        self._awake()
-        self._notes.put(lambda: self._admit(listener, taken, now_ns))
+        """Sends the listener a checkpoint of this moment and all entries after it."""
+        checkpoint = StateCheckpoint(state, self._identity)
+        self._activate()
+        self._queue.put(lambda: self._add_listener(listener, checkpoint, now_ns))
 
     def leave(self, listener: Listener) -> None:
-        self._notes.put(lambda: self._dismiss(listener))
+        self._queue.put(lambda: self._remove_listener(listener))
 
-    def _awake(self) -> None:
+    def _activate(self) -> None:
         self._active = True
         if self._thread is None:
             name = f"recorder of {self._origin.cluster}"
@@ -96,21 +96,21 @@ class Recorder:
             self._thread.start()
 
     def _post_opening(self, state: ClusterState, now_ns: int) -> None:
-        taken = StateCheckpoint(state, self._identity)
-        self._awake()
+        checkpoint = StateCheckpoint(state, self._identity)
+        self._activate()
         self._asked += 1
         number = self._asked
-        self._notes.put(lambda: self._open_file(taken, now_ns, number))
+        self._queue.put(lambda: self._open_file(checkpoint, now_ns, number))
 
     def _post(self, made: Callable[[], Iterator[RecordingEntry]]) -> None:
         if not self._active or self._behind:
             return
-        if self._notes.qsize() > MAX_QUEUED_ENTRIES:
+        if self._queue.qsize() > MAX_QUEUED_ENTRIES:
             self._behind = True
             log.warning("%s: the recording cannot keep up; a part is left out", self._name)
-            self._notes.put(self._lose)
+            self._queue.put(self._lose)
             return
-        self._notes.put(lambda: self._write(made()))
+        self._queue.put(lambda: self._write(made()))
 
     def on_connection(
         self,
@@ -156,17 +156,17 @@ class Recorder:
             return
         seq = state.applied_seq
         self._post(lambda: entries.session(result, responses, seq, duration_ns))
-        caught_up = self._behind and self._notes.empty()
+        caught_up = self._behind and self._queue.empty()
         if caught_up or (self._asked and self._full == self._asked):
             self._behind = False
             if self._files is not None:
                 self._post_opening(state, result.now_ns)
 
     def close(self) -> None:
-        """Writes what is left, and ends. Nothing may be noted afterwards."""
+        """Writes what is left and ends; nothing may be queued afterwards."""
         self._active = False
         if self._thread is not None:
-            self._notes.put(None)
+            self._queue.put(None)
             self._thread.join(_CLOSE_SECONDS)
             if self._thread.is_alive():
                 log.error("%s: the end of the recording was not written in time", self._name)
@@ -182,14 +182,14 @@ class Recorder:
         pending = False
         while True:
             try:
-                note = self._notes.get(timeout=_FLUSH_SECONDS if pending else None)
+                write = self._queue.get(timeout=_FLUSH_SECONDS if pending else None)
             except queue.Empty:
                 self._guarded(self._flush)
                 pending = self._retry_at is not None
                 continue
-            if note is None:
+            if write is None:
                 break
-            self._guarded(note)
+            self._guarded(write)
             pending = True
             if time.monotonic() - self._flushed >= _FLUSH_SECONDS:
                 self._guarded(self._flush)
@@ -201,7 +201,7 @@ class Recorder:
         try:
             step()
         except OSError as error:
-            # Scheduling goes on without a recording.
+            # Scheduling continues without a recording.
             log.error("%s: not recorded, tried again in a minute: %s", self._name, error)
             if self._files is not None:
                 self._files.abandon()
@@ -224,12 +224,12 @@ class Recorder:
             for listener in self._listeners:
                 listener.put(entry)
 
-    def _open_file(self, taken: StateCheckpoint, now_ns: int, number: int) -> None:
+    def _open_file(self, checkpoint: StateCheckpoint, now_ns: int, number: int) -> None:
         if self._files is None:
             return
         self._current = number
-        self._files.begin(taken.engine.session + 1, now_ns)
-        for entry in entries.opening(self._origin, taken, now_ns, _breathe):
+        self._files.begin(checkpoint.engine.session + 1, now_ns)
+        for entry in entries.opening(self._origin, checkpoint, now_ns, _yield_thread):
             self._files.put(entry)
         self._files.flush()
 
@@ -251,11 +251,11 @@ class Recorder:
             listener.end(lost=True)
         self._listeners.clear()
 
-    def _admit(self, listener: Listener, taken: StateCheckpoint, now_ns: int) -> None:
+    def _add_listener(self, listener: Listener, checkpoint: StateCheckpoint, now_ns: int) -> None:
         self._listeners.append(listener)
-        for entry in entries.opening(self._origin, taken, now_ns, _breathe):
+        for entry in entries.opening(self._origin, checkpoint, now_ns, _yield_thread):
             listener.put(entry)
 
-    def _dismiss(self, listener: Listener) -> None:
+    def _remove_listener(self, listener: Listener) -> None:
         if listener in self._listeners:
             self._listeners.remove(listener)

@@ -1,4 +1,4 @@
-"""RecordingService: a cluster's recording as a stream, for whoever asks."""
+"""RecordingService: the recording of a cluster as a stream."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SECOND_NS = 1_000_000_000
 MAX_RECORDINGS = 8
 # A message of this size stays under the limit; larger batches are cut in two.
 _MESSAGE_BYTES = 1024 * 1024
-# What may wait for a caller that reads slowly.
+# Bytes that may wait for a slow caller.
 MAX_WAITING_BYTES = 256 * 1024 * 1024
 
 
 class StreamListener:
-    """Entries on their way to one caller. The recorder puts them in from its thread."""
+    """Entries that wait for one caller; the recorder adds them from its thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -80,7 +80,7 @@ class StreamListener:
 
 
 def _cut(entry: RecordingEntry) -> list[RecordingEntry]:
-    """A large batch as two or more: no session is between them, so nobody sees the difference."""
+    """Splits a large batch: no session runs between the parts, so they mean the same."""
     batch = entry.delta_batch
     if len(batch.ops) < 2 or entry.ByteSize() <= _MESSAGE_BYTES:
         return [entry]

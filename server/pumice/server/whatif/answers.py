@@ -1,4 +1,4 @@
-"""Answers that were given, kept for a while for those who ask again."""
+"""Answers that are kept for a while, for retries of the same request."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class _Entry:
-    """A request that is being answered, or was."""
+    """A request that is being answered or was answered."""
 
     content: bytes
-    # Who asked: nobody else gets the answer, whatever id they guess.
     future: asyncio.Future[ScheduleResponse]
     waiting: int = 0
     until_ns: int = 0
@@ -31,7 +30,7 @@ class _Entry:
 
 
 class Answers:
-    """By caller and request id. Only answers are kept, never errors."""
+    """Answers by caller and request id; errors are not kept."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,9 +43,9 @@ class Answers:
         request: ScheduleRequest,
         make: Callable[[], Awaitable[ScheduleResponse]],
     ) -> ScheduleResponse:
-        """The answer to this request, made once however often it is asked for.
+        """The answer to a request; it is made once for all callers that send the same request.
 
-        Whoever hangs up leaves the others alone; with the last one the work ends.
+        When the last waiting caller is cancelled, so is the work.
         """
         self._forget_old()
         key = (caller, request.request_id)
@@ -83,7 +82,7 @@ class Answers:
             except Exception as error:
                 self._drop(key)
                 entry.future.set_exception(error)
-                # It may be that nobody waits any more.
+                # Read here: perhaps no caller waits any more.
                 entry.future.exception()
             else:
                 entry.until_ns = self._clock.ticks_ns() + MAX_ANSWER_AGE_NS

@@ -1,6 +1,6 @@
-"""One trial: objects put in and taken out, sessions run, and what came of it. A pure function.
+"""A trial: adds and removes objects, runs sessions and returns the result. A pure function.
 
-The state is spent afterwards: whoever wants to keep it runs the trial in a copy.
+It changes the state that it is given: a caller that needs the state runs the trial on a copy.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from pumice.v1.scheduling_service_pb2 import ObjectSet, ScheduleRequest, Schedul
 
 _SECOND_NS = 1_000_000_000
 _KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
-# More than these are not worth reading.
+# Objects and jobs that an answer lists at most.
 MAX_REJECTED = 100
 MAX_WAITS = 5_000
 
 
 def run_inline(request: ScheduleRequest, registry: Registry, now_ns: int) -> ScheduleResponse:
-    """The core as a pure function of the request."""
+    """Runs a request that contains all its objects."""
     state = ClusterState(registry)
     _configured(state, configuration_pb2.Configuration())
     return run_trial(state, request, now_ns)
 
 
 def run_trial(state: ClusterState, request: ScheduleRequest, now_ns: int) -> ScheduleResponse:
-    """Raises what a caller can put right: objects or a configuration that cannot be used."""
+    """Raises ObjectsRejectedError and ConfigurationRefusedError."""
     if request.HasField("configuration"):
         _configured(state, _merged(state, request.configuration))
     live = request.WhichOneof("source") == "cluster"
     if request.HasField("session_time"):
         now_ns = request.session_time.seconds * _SECOND_NS + request.session_time.nanos
     based_on_seq = state.applied_seq if live else 0
-    _put_in(state, request, now_ns)
+    _add_objects(state, request, now_ns)
     response = ScheduleResponse(
         request_id=request.request_id, based_on_seq=based_on_seq, config_hash=state.config_hash
     )
@@ -76,7 +76,7 @@ def _configured(state: ClusterState, message: configuration_pb2.Configuration) -
 def _merged(
     state: ClusterState, given: configuration_pb2.Configuration
 ) -> configuration_pb2.Configuration:
-    """What is not said is as the cluster has it."""
+    """The configuration of the cluster with the given fields replaced."""
     merged = configuration_pb2.Configuration()
     if state.effective is not None:
         merged.CopyFrom(state.effective.message)
@@ -86,11 +86,11 @@ def _merged(
     return merged
 
 
-# Objects in and out.
+# Objects.
 
 
 def objects_in(held: ObjectSet) -> Iterator[tuple[str, Any]]:
-    """Each with the word for its kind; not wrapped, since that would copy it."""
+    """Objects with the name of their kind; not wrapped, because that would copy them."""
     for word, items in (
         ("node", held.nodes),
         ("queue", held.queues),
@@ -105,7 +105,7 @@ def objects_in(held: ObjectSet) -> Iterator[tuple[str, Any]]:
             yield kind, getattr(other, kind)
 
 
-def _put_in(state: ClusterState, request: ScheduleRequest, now_ns: int) -> None:
+def _add_objects(state: ClusterState, request: ScheduleRequest, now_ns: int) -> None:
     live = request.WhichOneof("source") == "cluster"
     held = request.cluster.hypothetical if live else request.inline.objects
     known = _Known(state) if live else None
@@ -135,7 +135,7 @@ def _key(message: Any) -> str:
 
 
 class _Known:
-    """The uids of the objects that a live cluster has, by name."""
+    """Uids of the objects of a live cluster, by name."""
 
     def __init__(self, state: ClusterState) -> None:
         self._cache = state.engine.cache
@@ -168,14 +168,14 @@ def _run_sessions(
         started = time.perf_counter_ns()
         result = state.session(at_ns)
         duration_ns = time.perf_counter_ns() - started
-        _tell(response, state, result, duration_ns)
+        _add_result(response, state, result, duration_ns)
         if not request.decisions_only:
             for change in result.statuses:
                 uid = getattr(change, "uid", "")
                 statuses[type(change).__name__, uid, change.name] = write_status(change)
         if number + 1 == most or _is_quiet(result):
             break
-        state.engine.apply(_come_true(state, result), at_ns)
+        state.engine.apply(_apply_decisions(state, result), at_ns)
     del response.waits[:]
     waits = with_limits(state.engine, state.engine.waits[:MAX_WAITS], at_ns)
     response.waits.extend(map(write_wait, waits))
@@ -187,7 +187,7 @@ def _is_quiet(result: SessionResult) -> bool:
     return not result.decisions and not phases
 
 
-def _tell(
+def _add_result(
     response: ScheduleResponse, state: ClusterState, result: SessionResult, duration_ns: int
 ) -> None:
     gangs, decisions = write_decisions(result.decisions)
@@ -203,8 +203,8 @@ def _tell(
     response.sessions.append(made.summary)
 
 
-def _come_true(state: ClusterState, result: SessionResult) -> Iterable[Delta]:
-    """Bound pods run, evicted pods are gone."""
+def _apply_decisions(state: ClusterState, result: SessionResult) -> Iterable[Delta]:
+    """What the next session of the trial sees: bound pods run, evicted pods are deleted."""
     deltas: list[Delta] = []
     for decision in result.decisions:
         task = state.engine.cache.tasks.get(decision.uid)

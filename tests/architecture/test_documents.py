@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import click
 import pytest
 
+from pumice.cli.main import pumice
 from tests.architecture.tree import REPOSITORY, shown
 
 PAGES = sorted(
@@ -92,6 +94,12 @@ def test_a_page_names_targets_of_make_that_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
     named = set(re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert named - targets == set()
+
+
+def test_the_readme_names_every_command() -> None:
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`pumice ([a-z]+)", text))
+    assert named == set(pumice.list_commands(click.Context(pumice)))
 
 
 def test_the_glossary_is_short_and_in_order() -> None:

@@ -89,7 +89,7 @@ def test_bad_arguments_are_named(arguments: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--kubeconfig", "{none}"], "no kubeconfig"),
+        (["--kubeconfig", "{none}"], "{none}: no such file"),
         (["--kubeconfig", "{none}", "--record", "{none}/x.pumice"], "{none}"),
     ],
 )

@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import aiohttp
 import pytest
 
 from pumice.adapters.kubernetes.shutdown import Shutdown
@@ -148,3 +149,26 @@ async def test_a_renewal_under_way_does_not_prevent_the_release(
     await asyncio.wait_for(task, 5)
     assert holder(adapters.api) == ""
     await stream.close()
+
+
+async def test_a_replica_whose_core_is_gone_is_not_ready(
+    adapters: Adapters, unused_tcp_port: int
+) -> None:
+    page = f"http://127.0.0.1:{unused_tcp_port}/readyz"
+    async with aiohttp.ClientSession() as client:
+
+        async def shown() -> str:
+            async with client.get(page) as answer:
+                return await answer.text()
+
+        with TemporaryDirectory(prefix="pumice") as folder:
+            async with running_core(Path(folder)) as (core, address):
+                health = f"127.0.0.1:{unused_tcp_port}"
+                adapters.start("a", health, core_seconds=SHORT, core=address)
+                stream = serve(await core.accept())
+                await stream.snapshot_done()
+                assert "[-]core" not in await shown()
+                await stream.close()
+            async with asyncio.timeout(10):
+                while "[-]core failed: the core has not answered for" not in await shown():
+                    await asyncio.sleep(0.05)

@@ -120,7 +120,7 @@ def exhaustive() -> Iterator[None]:
     """Every node is looked at for every task, and nothing is remembered or taken together."""
     with pytest.MonkeyPatch.context() as patch:
         everywhere = lambda self, *_: np.ones(len(self._session.table), dtype=np.bool_)  # noqa: E731
-        patch.setattr(VictimSearch, "promising", everywhere)
+        patch.setattr(VictimSearch, "possible_rows", everywhere)
         patch.setattr(VictimSearch, "holders", everywhere)
         patch.setattr(Attempt, "_rows_of", everywhere)
         patch.setattr(VictimSearch, "residents", _walked)

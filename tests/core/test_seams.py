@@ -22,6 +22,7 @@ from pumice.core.configuration import (
 from pumice.core.decisions import Bind, Evict, SessionResult
 from pumice.core.deltas import ClusterObject, DataReported, Deleted, Upserted
 from pumice.core.engine import Engine
+from pumice.core.errors import InvariantError
 from pumice.core.model.fit import Refusal
 from pumice.core.model.group import NetworkTopology
 from pumice.core.model.node import Node
@@ -247,6 +248,14 @@ def test_state_of_a_node_is_computed_again_only_when_the_node_changes() -> None:
     engine.apply([Upserted(with_cards(1))])
     assert cards(run(engine, 2)) == {"j-0": "0"}
     assert CardsPlugin.made
+
+
+def test_node_states_keep_no_session_alive() -> None:
+    engine = engine_with(CardsPlugin, queue(), with_cards(1), *job("j", 1))
+    run(engine)
+    states = engine.cache.node_states._by_plugin["cards"]
+    with pytest.raises(InvariantError):
+        states.make(engine.cache.table.rows[0])
 
 
 # HyperNodes.

@@ -328,6 +328,7 @@ class Engine:
         self.cache.assume_statuses(statuses)
         note_closed(session, concerned, touched)
         self._views.release(self.session)
+        self.cache.node_states.release()
         self.accounts, self.waits = session.accounts, waits_of(session)
         events = events_of(session, statuses)
         remember_waiting(session, self.waits)
@@ -390,6 +391,7 @@ class Engine:
         finally:
             session.abandon()
             self._views.release(session.number)
+            self.cache.node_states.release()
 
 
 def _earliest(times: Iterable[int | None]) -> int | None:

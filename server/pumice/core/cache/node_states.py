@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.nodes import NodeTable
+from pumice.core.errors import InvariantError
 
 S = TypeVar("S")
 
@@ -51,5 +52,14 @@ class PluginNodeStates:
         states.drop_beyond(len(table))
         return states
 
+    def release(self) -> None:
+        """The session has ended: its plugins may be freed."""
+        for states in self._by_plugin.values():
+            states.make = _no_plugin
+
     def clear(self) -> None:
         self._by_plugin.clear()
+
+
+def _no_plugin(entry: NodeEntry) -> Any:
+    raise InvariantError(f"the state of node {entry.name} is asked for after its session")

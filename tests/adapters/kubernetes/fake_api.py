@@ -143,6 +143,8 @@ class FakeApi:
         return await self._answer(request)
 
     async def _suffer(self, trouble: Trouble, request: web.Request) -> web.StreamResponse:
+        # Read now: the client may be gone later, and the call takes effect all the same.
+        await request.read()
         await asyncio.sleep(trouble.seconds)
         if trouble.passes:
             answer = await self._answer(request)

@@ -1,5 +1,6 @@
 """Volumes before pods, and what happens when they do not come."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -189,6 +190,23 @@ async def test_a_reservation_whose_answer_was_lost_is_undone_all_the_same(
         "annotations" not in fake_api.get("persistentvolumes", "", "va")["metadata"]
         or not (fake_api.get("persistentvolumes", "", "va")["metadata"]["annotations"])
     )
+
+
+async def test_a_reservation_that_the_server_makes_late_is_undone(
+    fake_api: FakeApi, watched: Watched
+) -> None:
+    cluster, uid = await start(fake_api, watched)
+    late = Trouble("PATCH", "/persistentvolumes/va", loses_answer=True, seconds=0.3)
+    fake_api.trouble.append(late)
+    call = asyncio.create_task(cluster.world.binder.bind(choose(uid, "va")))
+    await until(lambda: late.times == 0)
+    await end_tasks(call)
+    assert (await cluster.world.binder.bind(choose(uid, "vb"))).code is ApplyCode.WAITING
+    assert refs(fake_api) == ["vb"]
+    await until(lambda: refs(fake_api) == ["va", "vb"])
+    cluster.clock.skew += 61
+    await cluster.world.binder.bind(choose(uid, "vb"))
+    await until(lambda: refs(fake_api) == ["vb"])
 
 
 async def test_what_cannot_be_undone_now_is_undone_later(

@@ -83,7 +83,12 @@ class VolumeBinder:
         self._seconds, self._limit = call_seconds, limit_seconds
         # By the pod's uid.
         self._attempts: dict[str, _Attempt] = {}
-        metrics.gauge_from("volume_reservations", lambda: len(self._attempts))
+        # Writes without an answer that were not found when they were undone, and when that was:
+        # the server may carry them out later.
+        self._unanswered: dict[Reservation, float] = {}
+        metrics.gauge_from(
+            "volume_reservations", lambda: len(self._attempts) + len(self._unanswered)
+        )
 
     # What the binder calls.
 
@@ -131,6 +136,22 @@ class VolumeBinder:
             idle = [a for a in self._attempts.values() if now - a.touched > _IDLE_SECONDS]
             for attempt in idle:
                 await self._resolve(attempt)
+            await self._undo_late_writes(now)
+
+    async def _undo_late_writes(self, now: float) -> None:
+        """Looks again for writes without an answer, after the longest time of a request."""
+        for reservation, since in list(self._unanswered.items()):
+            if now - since <= _IDLE_SECONDS:
+                continue
+            del self._unanswered[reservation]
+            if self._is_held(reservation):
+                continue
+            try:
+                undone = await self._writer.undo(reservation)
+                self._metrics.count("volume_undos", result=undone.value)
+            except (KubernetesError, VolumeError) as error:
+                self._unanswered[reservation] = since
+                log.info("claim %s may stay reserved: %s", reservation.claim, one_line(error))
 
     async def close(self) -> None:
         """Ends what is open, within a short time; a bound pod keeps its volumes."""
@@ -179,16 +200,18 @@ class VolumeBinder:
     async def _undo(self, attempt: _Attempt, claims: list[str]) -> None:
         for claim in reversed(claims):
             reservation = attempt.reservations[claim]
-            if not self._is_shared(attempt, reservation):
+            if not self._is_held(reservation, attempt):
                 undone = await self._writer.undo(reservation)
                 self._metrics.count("volume_undos", result=undone.value)
+                if undone is Undone.ABSENT and claim not in attempt.written:
+                    self._unanswered[reservation] = self._clock.now()
             attempt.written.discard(claim)
             del attempt.reservations[claim]
 
-    def _is_shared(self, attempt: _Attempt, reservation: Reservation) -> bool:
-        """Whether another pod uses the same claim with the same volume, and waits for it too."""
+    def _is_held(self, reservation: Reservation, but_for: _Attempt | None = None) -> bool:
+        """Whether another pod has the same reservation: pods may share a claim."""
         return any(
-            other is not attempt and other.reservations.get(reservation.claim) == reservation
+            other is not but_for and other.reservations.get(reservation.claim) == reservation
             for other in self._attempts.values()
         )
 

@@ -13,6 +13,7 @@ from pumice.server.cluster_figures import FAMILIES
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.metrics import MAX_JOB_SERIES, BindTimes, BulkHistogram, Metrics
 from pumice.server.server import CoreServer, ServerOptions
+from pumice.server.wire.times import timestamp
 from tests.server.running import (
     ManualClock,
     RunningCore,
@@ -154,8 +155,8 @@ async def test_two_clusters_have_their_own_series(core: RunningCore) -> None:
 async def test_latencies_count_from_the_creation_of_pods_and_groups(core: RunningCore) -> None:
     seconds_ago = 1_800_000_000 * 1_000_000_000 - 4_000_000_000
     objects = [
-        group("a", 1, creation_time_ns=seconds_ago - 1_000_000_000),
-        pod("a", 0, creation_time_ns=seconds_ago),
+        group("a", 1, creation_time=timestamp(seconds_ago - 1_000_000_000)),
+        pod("a", 0, creation_time=timestamp(seconds_ago)),
     ]
     adapter = await core.served([queue(), node("n1"), *objects])
     await adapter.decisions()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pumice.cli.errors import InputProblem
 from pumice.manifests import translate_documents
-from pumice.testing.world import World
 from pumice.v1.object_pb2 import ClusterObject, Kind, ObjectRef
 from pumice.v1.pod_pb2 import POD_PHASE_FAILED, POD_PHASE_SUCCEEDED, Pod
+
+if TYPE_CHECKING:
+    # At run time this would load the engine, which only runs of scenarios need.
+    from pumice.testing.world import World
 
 _ENDED = (POD_PHASE_SUCCEEDED, POD_PHASE_FAILED)
 # Kind, namespace and name.

@@ -26,6 +26,7 @@ OFFENCES = [
     ("Packages are layered", "clients/pumice/manifests/offence.py", "import pumice.client"),
     ("Packages are layered", "clients/pumice/client/offence.py", "import pumice.adapters"),
     ("only over the wire", "clients/pumice/client/offence.py", "import pumice.core"),
+    ("Packages are layered", "clients/pumice/logs/offence.py", "import pumice.server"),
     ("only over the wire", "adapters/pumice/adapters/runtime/offence.py", "import pumice.server"),
     ("knows no Kubernetes", "server/pumice/server/offence.py", "import kubernetes"),
     ("commands and the core in", "clients/pumice/cli/offence.py", "import pumice.core.model"),
@@ -79,6 +80,7 @@ def skeleton(folder: Path) -> None:
         "clients/pumice/manifests",
         "clients/pumice/client",
         "clients/pumice/recordings",
+        "clients/pumice/logs",
         "clients/pumice/testing",
         "clients/pumice/cli",
     ]

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from pumice.logs import configure_logging
 from pumice.server.addresses import DEFAULT_ADDRESS
-from pumice.server.logs import configure_logging
 
 F = TypeVar("F", bound=Callable[..., Any])
 _BAD_INPUT = 2

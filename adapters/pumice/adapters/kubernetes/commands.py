@@ -17,6 +17,7 @@ from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.kubernetes.supervision import BAD_INPUT, supervise
 from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.errors import AdapterError
+from pumice.logs import configure_logging
 
 if TYPE_CHECKING:
     from pumice.adapters.runtime.connect import ChannelFactory
@@ -94,9 +95,7 @@ def _set_up_logging(values: dict[str, Any]) -> None:
         # Decisions are never applied there, and the report has them.
         for name in ("apply", "resync"):
             logging.getLogger(f"pumice.adapters.runtime.{name}").setLevel(logging.ERROR)
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    configure_logging(level)
 
 
 def _run(work: "Callable[[Shutdown], Coroutine[Any, Any, T]]") -> T | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import signal
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pumice.adapters.runtime.connect import ChannelFactory
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.runner import AdapterRuntime
+from pumice.logs import configure_logging
 from pumice.recordings import Recording, RecordingError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -56,10 +56,7 @@ def replay_command(
     Objects change as they did in the recording. Decisions of the core are confirmed and have no
     effect.
     """
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.ERROR,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    configure_logging("info" if verbose else "error")
     text = scheduler_conf.read_text(encoding="utf-8") if scheduler_conf else None
     try:
         with Recording(recording) as held:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from pumice.adapters.simulated.journal import StateError, locked_state
 from pumice.adapters.simulated.options import FaultRates, SimulationOptions
 from pumice.adapters.simulated.report import SimulationReport
 from pumice.adapters.simulated.run import Simulation
+from pumice.logs import configure_logging
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _DEFAULTS = SimulationOptions()
@@ -164,10 +164,7 @@ def simulated_command(
     The exit code is 0 when the cluster ended or was interrupted, and 1 when the core refused this
     adapter or another adapter replaced it.
     """
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.ERROR,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    configure_logging("info" if verbose else "error")
     options = SimulationOptions(
         seed=seed,
         nodes=nodes,

@@ -1,4 +1,4 @@
-"""Log lines of the core: one record is one line, whatever its message contains."""
+"""Log lines: one record is one line, whatever its message contains."""
 
 from __future__ import annotations
 

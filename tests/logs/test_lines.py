@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from pumice.server.logs import MAX_LINE_LENGTH, LineFormatter
+from pumice.logs import MAX_LINE_LENGTH, LineFormatter
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from pumice.core.cache.entries import offered_names
 from pumice.core.cache.hyper_nodes import HyperNodeTree
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.members import TaskCache
@@ -13,7 +14,12 @@ from pumice.core.cache.node_states import PluginNodeStates
 from pumice.core.cache.plugin_data import PluginDataStore
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.store import ObjectStore
-from pumice.core.cache.validation import check_node, check_pod_group, check_queue
+from pumice.core.cache.validation import (
+    check_node,
+    check_pod_group,
+    check_queue,
+    check_resource_names,
+)
 from pumice.core.cache.workloads import WorkloadSelectors
 from pumice.core.decisions import PodGroupStatusChanged, QueueStatusChanged, StatusChange
 from pumice.core.deltas import ClusterObject
@@ -87,8 +93,7 @@ class ClusterCache(TaskCache):
                 self._put(self.priority_classes, item)
                 self._reprioritise()
             case CsiNode():
-                self._put(self.csi_nodes, item)
-                self.table.set_csi_limits(item.name, item.driver_limits)
+                self._upsert_csi_node(item)
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 if self._put(self._store_of(type(item)), item):
                     self.storage_updated(item)
@@ -141,9 +146,24 @@ class ClusterCache(TaskCache):
         check_node(node)
         if self.nodes.get(node.name) == node:
             return
+        entry = self.table.entries.get(node.name)
+        self._check_offer("Node", node.name, node, entry.csi_limits if entry else ())
         self._put(self.nodes, node)
         self.table.set_node(node)
         self.assumptions.node_changed(node.name)
+
+    def _upsert_csi_node(self, item: CsiNode) -> None:
+        self._check_offer("CsiNode", item.name, self.nodes.get(item.name), item.driver_limits)
+        self._put(self.csi_nodes, item)
+        self.table.set_csi_limits(item.name, item.driver_limits)
+
+    def _check_offer(
+        self, kind: str, name: str, node: Node | None, limits: tuple[tuple[str, int], ...]
+    ) -> None:
+        entry = self.table.entries.get(name)
+        counted = entry.counted_names if entry else ()
+        names = offered_names(node, limits)
+        check_resource_names(kind, name, names, counted, self.table.offering_nodes)
 
     def _upsert_group(self, group: PodGroup) -> None:
         check_pod_group(group)

@@ -41,8 +41,7 @@ class NodeEntry:
         """The resources that the node offers, be it with nothing of them."""
         if self.node is None:
             return ()
-        limits = (csi_resource(driver) for driver, _ in self.csi_limits)
-        return tuple(dict.fromkeys((*(name for name, _ in self.node.allocatable), *limits)))
+        return offered_names(self.node, self.csi_limits)
 
     def offer(self) -> tuple[object, ...]:
         """All that ``allocatable`` follows from."""
@@ -62,6 +61,12 @@ class NodeEntry:
 
     def tasks_in_order(self) -> list[Task]:
         return sorted(self.tasks.values(), key=lambda task: task.order_key)
+
+
+def offered_names(node: Node | None, limits: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    """The resources of a node and of the limits of its CSI drivers, each once."""
+    own = (name for name, _ in node.allocatable) if node is not None else ()
+    return tuple(dict.fromkeys((*own, *(csi_resource(driver) for driver, _ in limits))))
 
 
 def csi_resource(driver: str) -> str:

@@ -57,7 +57,7 @@ class NodeTable:
         self.tolerance: Tolerance | None = None  # None: nothing that is short fits.
         self._scalar_names: tuple[int, list[str]] = (-1, [])
         # How many nodes offer a resource.
-        self._offering_nodes: Counter[str] = Counter()
+        self.offering_nodes: Counter[str] = Counter()
         # Rows are about to move. Till then nothing is counted, and the nodes are noted instead.
         self._moved = False
         self._uncounted: set[str] = set()
@@ -154,7 +154,7 @@ class NodeTable:
         names = entry.resource_names()
         if names == entry.counted_names:
             return
-        counts = self._offering_nodes
+        counts = self.offering_nodes
         before = len(counts)
         counts.update(names)
         moved = len(counts) != before
@@ -292,7 +292,7 @@ class NodeTable:
             return
         self._moved = False
         self.layout += 1
-        columns = [*_FIXED_COLUMNS, *sorted(self._offering_nodes.keys() - set(_FIXED_COLUMNS))]
+        columns = [*_FIXED_COLUMNS, *sorted(self.offering_nodes.keys() - set(_FIXED_COLUMNS))]
         same_columns, self.columns = columns == self.columns, columns
         self.rows = [self.entries[n] for n in sorted(self.entries) if self.entries[n].node]
         self.names = [entry.name for entry in self.rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pumice.core.errors import ObjectError
 from pumice.core.model.group import PodGroup, Queue
@@ -11,6 +11,10 @@ from pumice.core.model.pod import Pod
 
 # Amounts stand in float64 arrays: integers are exact there only below this.
 LARGEST_AMOUNT = 2**53
+# The resources that nodes may offer. Each takes 56 bytes a node and 168 bytes a task class:
+# 256 of them take 72 MB for 5,000 nodes and 215 MB for 5,000 classes.
+MAX_NODE_RESOURCES = 128
+MAX_CLUSTER_RESOURCES = 256
 
 
 def check_amounts(kind: str, key: str, field: str, amounts: Iterable[tuple[str, int]]) -> None:
@@ -44,6 +48,33 @@ def check_node(node: Node) -> None:
         ("memory", node.oversubscription_memory_bytes),
     )
     check_amounts("Node", node.name, "oversubscription", oversubscribed)
+
+
+def check_resource_names(
+    kind: str,
+    key: str,
+    names: tuple[str, ...],
+    counted: tuple[str, ...],
+    offering_nodes: Mapping[str, int],
+) -> None:
+    """For the resources of a node, those counted for it before, and how many nodes offer each."""
+    if names == counted:
+        return
+    field = "allocatable" if kind == "Node" else "driver_limits"
+    if len(names) > MAX_NODE_RESOURCES:
+        problem = (
+            f"the node offers {len(names)} resources; at most {MAX_NODE_RESOURCES} are allowed"
+        )
+        raise ObjectError(kind, key, f"{field}[{names[MAX_NODE_RESOURCES]}]", problem)
+    new = [name for name in names if name not in offering_nodes]
+    gone = {name for name in counted if offering_nodes[name] == 1}.difference(names)
+    total = len(offering_nodes) - len(gone) + len(new)
+    if new and total > MAX_CLUSTER_RESOURCES:
+        problem = (
+            f"the nodes of the cluster would offer {total} different resources; "
+            f"at most {MAX_CLUSTER_RESOURCES} are allowed"
+        )
+        raise ObjectError(kind, key, f"{field}[{new[-1]}]", problem)
 
 
 def check_pod(pod: Pod) -> None:

@@ -1,109 +1,53 @@
-"""Every limit of the core is on its page with its value, and a test drives it."""
+"""Limits of the core that no other test drives."""
 
 import asyncio
-import importlib
-import pkgutil
-import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 
-import pumice.server
+from pumice.client.details import read_status_details
 from pumice.core.configuration import Configuration as SchedulerConfiguration
 from pumice.core.configuration import PluginOptions
 from pumice.core.decisions import Bind, Evict, Gang, SessionResult, Wait
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.registry import Registry
-from pumice.server import configuration, responses
+from pumice.server import configuration, responses, status
 from pumice.server.checking import check
-from pumice.server.errors import BusyError
-from pumice.server.explaining import job_history
+from pumice.server.core_environment import CoreEnvironment
+from pumice.server.errors import BusyError, ObjectsRejectedError
+from pumice.server.explaining import explain, facts, job_history
+from pumice.server.explaining.explain import Explainer
+from pumice.server.explaining.facts import Facts, Subject, gather_facts
 from pumice.server.explaining.job_history import JobHistories
 from pumice.server.limits import Limits
+from pumice.server.ops import OpReader
 from pumice.server.queue_tree import MAX_NAMED, fault_events, queue_faults
 from pumice.server.recording import service as recording_service
+from pumice.server.recording.service import StreamListener
 from pumice.server.records import History, record
 from pumice.server.rules import MAX_NAME_LENGTH
 from pumice.server.scheduling import MAX_REQUEST_ID_LENGTH
+from pumice.server.state import ClusterState
 from pumice.server.watchers import Watchers
-from pumice.server.whatif import answers
+from pumice.server.whatif import answers, replica_connection, trial
 from pumice.server.whatif.answers import Answers
-from pumice.v1 import configuration_pb2, object_pb2
+from pumice.server.wire import write_upsert
+from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
 from pumice.v1.inspection_service_pb2 import CheckConfigRequest
+from pumice.v1.recording_pb2 import RecordingEntry, RecordingHeader
 from pumice.v1.recording_service_pb2 import RecordRequest
 from pumice.v1.recording_service_pb2_grpc import RecordingServiceStub
 from pumice.v1.scheduling_service_pb2 import ExplainRequest, ScheduleRequest, ScheduleResponse
-from tests.server.running import ManualClock, RunningCore, node, queue, running_core
+from tests.server.running import ManualClock, RunningCore, gang, node, queue, running_core
 from tests.server.trials import inline, schedule
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/reference/limits.md"
-ROW = re.compile(
-    r"^\| [^|]+ \| ([^|]+) \| `([\w.]+)` \| [^|]+ \| `([\w./]+)(?:::(\w+))?` \|$", re.M
-)
-SECOND_NS = 1_000_000_000
 Code = grpc.StatusCode
-# Of texts and figures that are made in passing, and of what is bounded by another limit on the page.
-NOT_LISTED = {
-    "explaining.explain.MAX_OWNER_QUESTIONS",
-    "explaining.explain.MAX_EARLIER_MEMBERS",
-    "explaining.earlier_members.MAX_ONE_BY_ONE",
-    "explaining.facts.MAX_PLACEMENTS",
-    "explaining.facts.MAX_NAMES",
-    "recording.service.MAX_WAITING_BYTES",
-    "recording.recorder.MAX_QUEUED_ENTRIES",
-    "whatif.replica_connection.MAX_WAITING_BYTES",
-    "whatif.trial.MAX_REJECTED",
-    "whatif.trial.MAX_WAITS",
-}
-
-
-def rows() -> list[tuple[str, str, str, str]]:
-    return ROW.findall(PAGE.read_text(encoding="utf-8"))
-
-
-def value_of(place: str) -> int:
-    full = place if place.startswith("pumice.") else f"pumice.server.{place}"
-    module, _, name = full.rpartition(".")
-    if module.endswith(".Limits"):
-        return int(getattr(Limits(), name))
-    return int(getattr(importlib.import_module(module), name))
-
-
-def test_every_row_has_the_value_of_the_code() -> None:
-    assert len(rows()) > 50
-    for shown, place, _, _ in rows():
-        number, _, unit = shown.partition(" ")
-        scale = SECOND_NS if unit == "s" else 1
-        assert int(number) * scale == value_of(place), place
-
-
-def test_every_limit_of_the_code_has_a_row() -> None:
-    listed = {place for _, place, _, _ in rows()}
-    wanted = {f"limits.Limits.{name}" for name in Limits.__dataclass_fields__}
-    for module in pkgutil.walk_packages(pumice.server.__path__, "pumice.server."):
-        held = importlib.import_module(module.name)
-        names = [name for name in vars(held) if name.startswith("MAX_")]
-        own = (ROOT / "server" / Path(*module.name.split("."))).with_suffix(".py")
-        text = own.read_text(encoding="utf-8") if own.exists() else ""
-        short = module.name.removeprefix("pumice.server.")
-        wanted |= {
-            f"{short}.{name}" for name in names if re.search(rf"^\S*.*\b{name} =", text, re.M)
-        }
-    assert wanted - listed - NOT_LISTED == set()
-
-
-def test_every_row_names_a_test_that_exists() -> None:
-    for _, place, file, name in rows():
-        text = (ROOT / file).read_text(encoding="utf-8")
-        assert not name or f"def {name}(" in text, place
-
-
-# Tests of limits that have no better place.
+SECOND_NS = 1_000_000_000
 
 
 async def test_a_name_that_is_too_long_is_refused(core: RunningCore) -> None:
@@ -301,3 +245,96 @@ async def test_streamed_recordings_are_limited(
         await second.read()
     assert caught.value.code() is Code.RESOURCE_EXHAUSTED
     first.cancel()
+
+
+async def test_questions_to_an_owner_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain, "MAX_OWNER_QUESTIONS", 1)
+    asked, go_on = [], asyncio.Event()
+
+    class Owner:
+        async def ask(self, question: Any) -> object:
+            asked.append(question)
+            await go_on.wait()
+            return object()
+
+    cluster: Any = SimpleNamespace(name="c1", owner=Owner())
+    explainer: Any = SimpleNamespace(_turns={})
+    asking = [
+        asyncio.create_task(
+            Explainer._ask_owner(explainer, cluster, Subject("a", "b", False, 5), 0)
+        )
+        for _ in range(3)
+    ]
+    await asyncio.sleep(0.01)
+    assert len(asked) == 1
+    go_on.set()
+    await asyncio.gather(*asking)
+    assert len(asked) == 3
+
+
+def gathered(subject: Subject, *items: object_pb2.ClusterObject) -> Facts:
+    state = ClusterState(CoreEnvironment().registry)
+    state.configure(configuration_pb2.Configuration())
+    upserts = [delta_pb2.Op(upsert=write_upsert(each, 1)) for each in items]
+    state.apply(OpReader().number(1, upserts), SECOND_NS)
+    state.engine.schedule(SECOND_NS)
+    return gather_facts(state, subject, SECOND_NS)
+
+
+def test_pods_of_a_placed_job_that_are_looked_at_are_limited() -> None:
+    found = gathered(Subject("team", "job", False, 5), queue(), node("n1"), *gang("job", 4))
+    assert len(found.placed_uids) == facts.MAX_PLACEMENTS
+
+
+def test_names_that_are_compared_with_an_unknown_one_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(facts, "MAX_NAMES", 2)
+    jobs = [item for name in ("joa", "joc", "jod") for item in gang(name, 1)]
+    assert len(gathered(Subject("team", "job", False, 5), queue(), *jobs).names) == 2
+
+
+async def test_bytes_that_wait_for_the_caller_of_a_recording_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recording_service, "MAX_WAITING_BYTES", 100)
+    listener = StreamListener(asyncio.get_running_loop())
+    entry = RecordingEntry(header=RecordingHeader(cluster="c" * 40))
+    for _ in range(2):
+        listener.put(entry)
+    await asyncio.sleep(0.01)
+    assert not listener.was_lost
+    listener.put(entry)
+    await asyncio.sleep(0.01)
+    assert listener.was_lost
+
+
+async def test_a_replica_that_does_not_keep_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_connection, "MAX_WAITING_BYTES", 1000)
+    replica = replica_connection.ReplicaConnection("c1")
+    await replica.start()
+    before = replica.is_alive
+    replica.send("add_objects", b"x" * 10_000_000)
+    assert (before, replica.is_alive) == (True, False)
+    await replica.stop()
+
+
+async def test_rejected_objects_of_an_answer_are_limited(core: RunningCore) -> None:
+    bad = [node(f"n{number}", cpu=-5) for number in range(trial.MAX_REJECTED + 5)]
+    request = inline("r1", *bad)
+    with pytest.raises(ObjectsRejectedError, match=f"and {len(bad) - 1} more") as found:
+        trial.run_inline(request, CoreEnvironment().registry, SECOND_NS)
+    assert len(found.value.rejected) == trial.MAX_REJECTED
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await schedule(core, request)
+    listed = read_status_details(caught.value.trailing_metadata()).rejected
+    assert 0 < sum(each.ByteSize() for each in listed) <= status._MOST_DETAIL_BYTES
+    assert len(listed) < trial.MAX_REJECTED
+
+
+def test_waiting_jobs_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "MAX_WAITS", 2)
+    jobs = [item for number in range(4) for item in gang(f"j{number}", 1)]
+    request = inline("r1", queue(), node("n1", cpu=1), *jobs)
+    response = trial.run_inline(request, CoreEnvironment().registry, SECOND_NS)
+    assert len(response.waits) == 2

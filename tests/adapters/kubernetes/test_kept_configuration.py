@@ -207,3 +207,15 @@ async def test_a_configuration_that_cannot_be_kept_is_used_all_the_same(
     put(adapters.api, "x" * (MOST_BYTES + 1))
     await until(lambda: f"allowed are {MOST_BYTES}" in caplog.text)
     await core.close()
+
+
+async def test_tries_to_keep_a_configuration_are_limited(
+    adapters: Adapters, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapters.api.trouble.append(Trouble("PATCH", KEPT, times=1000, status=503))
+    put(adapters.api, "one")
+    adapters.start("a", config_map=KEY)
+    core = await judged(adapters)
+    await until(lambda: "the configuration is not kept for a restart" in caplog.text)
+    assert len(adapters.api.made("PATCH", KEPT)) == 5
+    await core.close()

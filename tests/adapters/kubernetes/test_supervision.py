@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pumice.adapters.kubernetes.shutdown import Shutdown
-from pumice.adapters.kubernetes.supervision import Child
+from pumice.adapters.kubernetes.supervision import Child, _restart_delay
 from pumice.adapters.runtime.clock import SystemClock
 
 
@@ -113,3 +113,9 @@ def test_a_first_request_is_graceful_and_a_second_one_is_not() -> None:
     shutdown.request(lambda: done.append("cancel"))
     shutdown.request(lambda: done.append("cancel"))
     assert done == ["drain", "cancel"]
+
+
+def test_the_delay_of_a_restart_is_limited() -> None:
+    delays = [_restart_delay(failures) for failures in range(20)]
+    assert delays == sorted(delays)
+    assert delays[-1] == delays[-2] == 30.0

@@ -1,0 +1,100 @@
+"""The page of limits: every limit with its value, and a test that drives it."""
+
+import importlib
+import pkgutil
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pumice.server
+from pumice.adapters.runtime.options import RuntimeOptions
+from pumice.server.limits import Limits
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/reference/limits.md"
+ROW = re.compile(
+    r"^\| [^|]+ \| ([^|]+) \| `([\w.]+)` \| [^|]+ \| `([\w./]+)(?:::(\w+))?` \|$", re.M
+)
+SECOND_NS = 1_000_000_000
+ADAPTER_LIMIT = re.compile(
+    r"^((?:_?(?:MAX|MOST|LONGEST)_\w+|\w*_TRIES|\w*REMEMBERED))(?:: Final)? =", re.M
+)
+# Limits that nobody notices, each with the reason.
+NOT_LISTED = {
+    # Work of one explanation; MAX_EARLIER_MEMBERS is its limit.
+    "explaining.earlier_members.MAX_ONE_BY_ONE",
+    # Delays between two writes of the count of an event.
+    "pumice.adapters.kubernetes.events._LONGEST_GAP_SECONDS",
+    # What is not undone is tried again later, without an end.
+    "pumice.adapters.kubernetes.reservations._UNDO_TRIES",
+    # Connections of old credentials are closed when the longest watch has ended.
+    "pumice.adapters.kubernetes.session._LONGEST_WATCH_SECONDS",
+}
+
+
+def rows() -> list[tuple[str, str, str, str]]:
+    return ROW.findall(PAGE.read_text(encoding="utf-8"))
+
+
+def value_of(place: str) -> float:
+    full = place if place.startswith("pumice.") else f"pumice.server.{place}"
+    module, _, name = full.rpartition(".")
+    for options in (Limits(), RuntimeOptions("", "")):
+        if module.endswith(f".{type(options).__name__}"):
+            return _number(getattr(options, name))
+    return _number(getattr(importlib.import_module(module), name))
+
+
+def _number(value: Any) -> float:
+    # The limit of growing delays is the last one.
+    return float(getattr(value, "ceiling_seconds", value))
+
+
+def test_every_row_has_the_value_of_the_code() -> None:
+    assert len(rows()) > 100
+    for shown, place, _, _ in rows():
+        number, _, unit = shown.partition(" ")
+        scale = SECOND_NS if unit == "s" and place.lower().endswith("_ns") else 1
+        assert int(number) * scale == value_of(place), place
+
+
+def test_every_row_of_the_page_is_read() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    tables = sum(line.startswith("| limit |") for line in lines)
+    assert len(rows()) == len(lines) - tables
+
+
+def test_every_limit_of_the_core_has_a_row() -> None:
+    listed = {place for _, place, _, _ in rows()}
+    wanted = {f"limits.Limits.{name}" for name in Limits.__dataclass_fields__}
+    for module in pkgutil.walk_packages(pumice.server.__path__, "pumice.server."):
+        held = importlib.import_module(module.name)
+        names = [name for name in vars(held) if name.startswith("MAX_")]
+        own = (ROOT / "server" / Path(*module.name.split("."))).with_suffix(".py")
+        text = own.read_text(encoding="utf-8") if own.exists() else ""
+        short = module.name.removeprefix("pumice.server.")
+        wanted |= {
+            f"{short}.{name}" for name in names if re.search(rf"^\S*.*\b{name} =", text, re.M)
+        }
+    assert wanted - listed - NOT_LISTED == set()
+
+
+def test_every_limit_of_the_adapter_has_a_row() -> None:
+    listed = {place for _, place, _, _ in rows()}
+    prefix = "pumice.adapters.runtime.options.RuntimeOptions."
+    wanted = {prefix + each.name for each in fields(RuntimeOptions) if each.type in ("int", int)}
+    assert wanted
+    for path in (ROOT / "adapters/pumice/adapters").glob("[kr]u[bn]*/*.py"):
+        module = ".".join(path.relative_to(ROOT / "adapters").with_suffix("").parts)
+        names = ADAPTER_LIMIT.findall(path.read_text(encoding="utf-8"))
+        wanted |= {f"{module}.{name}" for name in names}
+    assert len(wanted) > 20
+    assert wanted - listed - NOT_LISTED == set()
+
+
+def test_every_row_names_a_test_that_exists() -> None:
+    for _, place, file, name in rows():
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert not name or f"def {name}(" in text, place

@@ -15,6 +15,7 @@ from pumice.core.cache.plugin_data import PluginDataStore
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.store import ObjectStore
 from pumice.core.cache.validation import (
+    check_hyper_node,
     check_node,
     check_pod_group,
     check_queue,
@@ -97,6 +98,9 @@ class ClusterCache(TaskCache):
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 if self._put(self._store_of(type(item)), item):
                     self.storage_updated(item)
+            case HyperNode():
+                check_hyper_node(item)
+                self._put(self.hyper_nodes, item)
             case _:
                 self._put(self._store_of(type(item)), item)
 

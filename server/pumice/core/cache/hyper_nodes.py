@@ -7,7 +7,9 @@ import re
 import numpy as np
 
 from pumice.core.cache.labels import NodeLabels
+from pumice.core.cache.names import Names
 from pumice.core.cache.nodes import NodeTable
+from pumice.core.cache.patterns import Pattern
 from pumice.core.cache.store import ObjectStore
 from pumice.core.model.fit import Mask
 from pumice.core.model.selectors import NodeSelectorTerm
@@ -28,6 +30,7 @@ class HyperNodeTree:
         self._parents: dict[str, str] = {}
         self._rows: dict[str, Mask] = {}
         self._problem = ""
+        self._node_names = Names(())
 
     def _refresh(self) -> None:
         version = (self._hyper_nodes.version, self._table.layout, self._table.labels_version)
@@ -35,8 +38,10 @@ class HyperNodeTree:
             return
         self._version = version
         self._children, self._parents, self._rows, self._problem = {}, {}, {}, ""
+        self._node_names = Names(self._table.names)
+        names = Names([hyper_node.name for hyper_node in self._hyper_nodes])
         for hyper_node in self._hyper_nodes:
-            children = self._child_names(hyper_node)
+            children = _child_names(hyper_node, names)
             self._children[hyper_node.name] = children
             for child in children:
                 if child in self._parents:
@@ -45,11 +50,6 @@ class HyperNodeTree:
         for name in self._children:
             if not self._problem and self._is_above_itself(name):
                 self._problem = f"HyperNode {name} is below itself"
-
-    def _child_names(self, hyper_node: HyperNode) -> list[str]:
-        names = sorted(h.name for h in self._hyper_nodes if h.name != hyper_node.name)
-        members = [member for member in hyper_node.members if member.is_hyper_node]
-        return [name for name in names if any(_names(member, name) for member in members)]
 
     def _is_above_itself(self, name: str) -> bool:
         above = self._parents.get(name)
@@ -101,18 +101,28 @@ class HyperNodeTree:
                     term = NodeSelectorTerm(member.label_selector.requirements)
                     rows |= self._labels.matches_term(term)
             else:
-                rows |= np.array([_names(member, node) for node in self._table.names], np.bool_)
+                rows |= _selected(member, self._node_names)
         for child in self._children.get(name, ()):
             rows |= self.rows_of(child)
         rows.setflags(write=False)
         return rows
 
 
-def _names(member: HyperNodeMember, name: str) -> bool:
-    """Whether a member selects a name; a pattern that is none selects nothing."""
-    if member.exact_name:
-        return member.exact_name == name
+def _child_names(hyper_node: HyperNode, names: Names) -> list[str]:
+    members = [member for member in hyper_node.members if member.is_hyper_node]
+    children = {
+        names.texts[number]
+        for member in members
+        for number in np.flatnonzero(_selected(member, names)).tolist()
+    }
+    return sorted(children - {hyper_node.name})
+
+
+def _selected(member: HyperNodeMember, names: Names) -> Mask:
+    """The names that a member selects; a pattern that is none selects nothing."""
+    if member.exact_name or not member.name_pattern:
+        return names.equal_to(member.exact_name)
     try:
-        return bool(member.name_pattern) and re.search(member.name_pattern, name) is not None
+        return names.matching(Pattern(member.name_pattern))
     except re.error:
-        return False
+        return names.equal_to("")

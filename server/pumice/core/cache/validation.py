@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
+from pumice.core.cache.patterns import Pattern, PatternError
 from pumice.core.errors import ObjectError
 from pumice.core.model.group import PodGroup, Queue
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
+from pumice.core.model.topology import HyperNode
 
 # Amounts stand in float64 arrays: integers are exact there only below this.
 LARGEST_AMOUNT = 2**53
@@ -75,6 +78,18 @@ def check_resource_names(
             f"at most {MAX_CLUSTER_RESOURCES} are allowed"
         )
         raise ObjectError(kind, key, f"{field}[{new[-1]}]", problem)
+
+
+def check_hyper_node(hyper_node: HyperNode) -> None:
+    """A pattern that is none is allowed, as in Volcano, and selects nothing."""
+    for number, member in enumerate(hyper_node.members):
+        try:
+            Pattern(member.name_pattern)
+        except PatternError as error:
+            field = f"members[{number}].name_pattern"
+            raise ObjectError("HyperNode", hyper_node.name, field, str(error)) from None
+        except re.error:
+            continue
 
 
 def check_pod(pod: Pod) -> None:

@@ -1,0 +1,116 @@
+"""Names that a pattern is matched against, all at once: sets of names are bits of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pumice.core.cache import patterns
+from pumice.core.cache.patterns import MATCH, START, WORD, Characters, Pattern
+from pumice.core.model.fit import Mask
+
+# Kubernetes allows no longer names, and ASCII only. A pattern selects no other name.
+MAX_NAME_LENGTH = 253
+
+
+class Names:
+    """Names by position; made again when they change."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.texts = tuple(names)
+        self._count = len(names)
+        self._positions = {name: number for number, name in enumerate(names)}
+        usable = [n if len(n) <= MAX_NAME_LENGTH and n.isascii() else "" for n in names]
+        lengths = np.array([len(name) for name in usable], dtype=np.int64)
+        self._longest = int(lengths.max(initial=0))
+        width = max(self._longest, 1)
+        text = np.array([name.encode() for name in usable], dtype=f"S{width}")
+        self._codes = text.view(np.uint8).reshape(self._count, width)
+        # By position: the names that end there, and those that go on, by character.
+        self._ending = [_bits(lengths == i) for i in range(self._longest + 1)]
+        self._going_on: list[dict[int, int] | None] = [None] * self._longest
+
+    def equal_to(self, name: str) -> Mask:
+        """The name itself, where it is among these; no name is empty."""
+        mask = np.zeros(self._count, dtype=np.bool_)
+        if name in self._positions:
+            mask[self._positions[name]] = True
+        return mask
+
+    def matching(self, pattern: Pattern) -> Mask:
+        """The names in which the pattern is found anywhere."""
+        found, active = 0, {START: 0}
+        unfinished = (1 << self._count) - 1
+        for position in range(self._longest + 1):
+            active[START] = unfinished & ~found
+            reached = self._follow(pattern, active, position)
+            found |= reached.pop(MATCH, 0)
+            unfinished &= ~self._ending[position]
+            active = self._take(pattern, reached, position, ~found)
+        # Names that are not usable count as empty ones.
+        return self._mask(found & ~self._ending[0])
+
+    def _follow(self, pattern: Pattern, active: dict[int, int], position: int) -> dict[int, int]:
+        reached: dict[int, int] = {}
+        holding: dict[int, int] = {}
+        for state, names in active.items():
+            for target, conditions in pattern.transitions[state]:
+                now = names
+                if conditions:
+                    if conditions not in holding:
+                        holding[conditions] = self._holding(conditions, position)
+                    now &= holding[conditions]
+                if now:
+                    reached[target] = reached.get(target, 0) | now
+        return reached
+
+    def _take(
+        self, pattern: Pattern, reached: dict[int, int], position: int, wanted: int
+    ) -> dict[int, int]:
+        having: dict[Characters, int] = {}
+        active = {}
+        for state, names in reached.items():
+            taken = pattern.characters[state]
+            if taken not in having:
+                having[taken] = self._having(taken, position) & wanted
+            if now := names & having[taken]:
+                active[state] = now
+        return active
+
+    def _holding(self, conditions: int, position: int) -> int:
+        """The names for which all these conditions hold before the character of a position."""
+        names = (1 << self._count) - 1
+        if conditions & patterns.BEGINNING and position:
+            return 0
+        if conditions & patterns.END:
+            names &= self._ending[position]
+        boundary = self._having(WORD, position - 1) ^ self._having(WORD, position)
+        if conditions & patterns.WORD_BOUNDARY:
+            names &= boundary
+        if conditions & patterns.NO_WORD_BOUNDARY:
+            names &= ~boundary
+        return names
+
+    def _having(self, characters: Characters, position: int) -> int:
+        """The names with one of these characters at a position."""
+        if not 0 <= position < self._longest:
+            return 0
+        by_character = self._going_on[position]
+        if by_character is None:
+            column = self._codes[:, position]
+            by_character = {c: _bits(column == c) for c in np.unique(column).tolist() if c}
+            self._going_on[position] = by_character
+        names = 0
+        for character, bits in by_character.items():
+            if character in characters:
+                names |= bits
+        return names
+
+    def _mask(self, names: int) -> Mask:
+        packed = np.frombuffer(names.to_bytes(self._count // 8 + 1, "little"), np.uint8)
+        return np.unpackbits(packed, count=self._count, bitorder="little").astype(np.bool_)
+
+
+def _bits(mask: Mask) -> int:
+    return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")

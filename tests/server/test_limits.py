@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from pumice.client.details import read_status_details
 from pumice.core.configuration import Configuration as SchedulerConfiguration
@@ -19,7 +20,7 @@ from pumice.core.registry import Registry
 from pumice.server import configuration, responses, status
 from pumice.server.checking import check
 from pumice.server.core_environment import CoreEnvironment
-from pumice.server.errors import BusyError, ObjectsRejectedError
+from pumice.server.errors import BusyError, ObjectsRejectedError, RequestFieldError
 from pumice.server.explaining import explain, facts, job_history
 from pumice.server.explaining.explain import Explainer
 from pumice.server.explaining.facts import Facts, Subject, gather_facts
@@ -325,6 +326,7 @@ async def test_rejected_objects_of_an_answer_are_limited(core: RunningCore) -> N
     with pytest.raises(ObjectsRejectedError, match=f"and {len(bad) - 1} more") as found:
         trial.run_inline(request, CoreEnvironment().registry, SECOND_NS)
     assert len(found.value.rejected) == trial.MAX_REJECTED
+    assert len(found.value.violations) == 5
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await schedule(core, request)
     listed = read_status_details(caught.value.trailing_metadata()).rejected
@@ -338,3 +340,16 @@ def test_waiting_jobs_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch) 
     request = inline("r1", queue(), node("n1", cpu=1), *jobs)
     response = trial.run_inline(request, CoreEnvironment().registry, SECOND_NS)
     assert len(response.waits) == 2
+
+
+def test_times_of_a_configuration_are_limited() -> None:
+    def problems(seconds: int) -> int:
+        given = configuration_pb2.Configuration(schedule_period=Duration(seconds=seconds))
+        return len(check(given, Registry()).problems)
+
+    assert (problems(24 * 3600), problems(24 * 3600 + 1)) == (0, 1)
+
+
+def test_the_text_of_an_error_is_cut() -> None:
+    found = status.status_of(RequestFieldError("name", "x" * 5000))
+    assert len(found.message) == status._MOST_TEXT

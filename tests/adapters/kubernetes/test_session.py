@@ -150,6 +150,9 @@ async def test_more_calls_than_connections_wait_their_turn(
     fake_api.put("nodes", node("n1"))
     answers = await asyncio.gather(*(session.call("GET", "/api/v1/nodes/n1") for _ in range(50)))
     assert len(answers) == 50
+    assert session._pool is not None
+    # The limit of these tests.
+    assert len(session._pool._all) == 4
 
 
 async def test_an_urgent_call_waits_for_no_other(fake_api: FakeApi, session: ApiSession) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -134,11 +133,10 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("pattern", HOSTILE)
-def test_no_pattern_takes_more_than_a_second_for_five_thousand_nodes(pattern: str) -> None:
+def test_a_hostile_pattern_is_matched_with_the_names_of_a_large_cluster(pattern: str) -> None:
+    """A backtracking matcher would not return within the time limit of a test."""
     names = ["a" * (MAX_NAME_LENGTH - 4) + f"{number:04}" for number in range(5_000)]
-    begun = time.process_time()
-    matching(pattern, names)
-    assert time.process_time() - begun < 1
+    assert matching(pattern, names) == [pattern.endswith("[^a]")] * len(names)
 
 
 def hyper_node(*patterns: str) -> HyperNode:

@@ -57,8 +57,8 @@ class DurationEstimates:
         return _notice(record) if record.evicted_ns and _end(record) else self._notice
 
     def grace_ns(self, record: PodRecord) -> int:
-        """Time from the update that a pod terminates to its deletion."""
-        if record.gone_ns and (record.evicted_ns or record.terminating_ns):
+        """Time from the update that a pod terminates to its deletion; 0 if they came as one."""
+        if record.gone_ns and not record.finished_ns:
             return record.gone_ns - _end(record)
         return self._grace
 

@@ -127,7 +127,11 @@ def test_a_token_never_goes_over_tcp_without_tls(address: str) -> None:
     ("content", "address", "said"),
     [
         ("", "unix:/nowhere", "token_file {file}: is empty"),
-        ("two words", "unix:/nowhere", "token_file {file}: is no token"),
+        (
+            "two words",
+            "unix:/nowhere",
+            "token_file {file}: contains spaces, line breaks or other characters",
+        ),
         ("token", "127.0.0.1:1", "a token for 127.0.0.1:1 could be read on its way"),
         (None, "unix:/nowhere", "File '{file}' does not exist"),
     ],

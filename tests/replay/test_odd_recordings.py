@@ -113,7 +113,7 @@ def test_a_launcher_that_is_done_takes_its_workers_with_it_here_too(path: Path) 
     assert [life.ended_by for life in history.pods.values()] == ["", "", *[BY_CLEANUP] * 3]
     found = asked(path, leaves=True)
     assert abs(found.new.queues[ALL].cpu_share - found.old.queues[ALL].cpu_share) < 0.02
-    assert "1 pods were still running at the recording's end" in found.assumptions[-1]
+    assert "1 pods were still running at the end of the recording" in found.assumptions[-1]
 
 
 def test_people_who_stop_a_running_job_do_so_at_the_recorded_time(path: Path) -> None:

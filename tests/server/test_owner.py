@@ -7,6 +7,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
+from pumice.server.limits import Limits
 from pumice.server.owner import Owner
 
 MILLISECOND_NS = 1_000_000
@@ -54,7 +55,7 @@ async def test_a_flood_of_calls_puts_a_session_off_for_a_tenth_of_a_second() -> 
     cluster = Cluster(clock)
     owner = Owner(
         cast(Any, cluster),
-        cast(Any, SimpleNamespace(clock=clock)),
+        cast(Any, SimpleNamespace(clock=clock, limits=Limits())),
         asyncio.get_running_loop(),
         lambda _record: None,
         lambda: None,
@@ -80,7 +81,7 @@ async def test_what_has_come_before_a_session_is_due_is_taken_in_first() -> None
     cluster = Cluster(clock)
     owner = Owner(
         cast(Any, cluster),
-        cast(Any, SimpleNamespace(clock=clock)),
+        cast(Any, SimpleNamespace(clock=clock, limits=Limits())),
         asyncio.get_running_loop(),
         lambda _record: None,
         lambda: None,

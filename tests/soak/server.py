@@ -178,7 +178,7 @@ class FakeApiServer:
         if "watch" in request.query:
             return await self._wait(await _begun(request))
         metadata = {"resourceVersion": str(self._version)}
-        return web.json_response({"metadata": metadata, "items": items})
+        return web.json_response({"kind": "List", "metadata": metadata, "items": items})
 
     async def _wait(self, reply: web.StreamResponse) -> web.StreamResponse:
         """A watch in which nothing more happens."""

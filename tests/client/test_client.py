@@ -351,6 +351,8 @@ async def test_all_pages_of_a_session_are_put_together(
 
 async def test_clusters_are_listed_and_removed(core: RunningCore, ask: Ask) -> None:
     await core.served([queue(), node("n1")])
+    # The pause for the snapshot ends before the first session.
+    await core.session(1)
     (found,) = await ask("list_clusters")
     assert (found.name, found.pause, found.object_counts["node"]) == ("c1", None, 1)
     with pytest.raises(InvalidRequestError) as connected:

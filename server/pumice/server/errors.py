@@ -187,7 +187,7 @@ class LimitError(ServiceError):
 
 
 class BusyError(LimitError):
-    """More at once than a limit allows, for now."""
+    """More calls at once than a limit allows."""
 
     advice = "ask again in a moment"
     retry_after_seconds = 1.0

@@ -311,17 +311,20 @@ async def test_evictions_for_a_hypothetical_job_are_told(core: RunningCore) -> N
 
 # Bombs.
 
+# Fewer than the resources that the nodes of one cluster may offer: more are refused as invalid.
+BOMB_RESOURCES = 240
+
 
 def bomb(nodes: int, pods: int) -> list[object_pb2.ClusterObject]:
-    """Every node offers a resource of its own, and every pod asks for one."""
+    """Nodes offer as many resources as a cluster may have, and every pod asks for one of them."""
     objects = [queue(), group("a", pods)]
     for number in range(nodes):
         held = node(f"n{number}")
-        held.node.allocatable[f"x/{number}"] = 1
+        held.node.allocatable[f"x/{number % BOMB_RESOURCES}"] = 1
         objects.append(held)
     for number in range(pods):
         asks = pod("a", number)
-        asks.pod.spec.requests[f"x/{number}"] = 1
+        asks.pod.spec.requests[f"x/{number % BOMB_RESOURCES}"] = 1
         objects.append(asks)
     return objects
 
@@ -331,7 +334,7 @@ async def test_a_trial_that_needs_too_much_memory_costs_its_sender_an_error(
 ) -> None:
     limits = Limits(trial_memory_bytes=4_000_000)
     async with running_core(socket_folder, limits) as core:
-        code, detail = await refused(core, inline("r1", *bomb(300, 300)))
+        code, detail = await refused(core, inline("r1", *bomb(600, 600)))
         assert code is Code.RESOURCE_EXHAUSTED
         assert detail.limit_name == "bytes of memory of a trial"
         small = await schedule(core, inline("r2", queue(), node("n1"), *gang("job", 1)))
@@ -344,7 +347,7 @@ async def test_a_trial_that_runs_out_of_memory_leaves_others_alone(socket_folder
     async with running_core(socket_folder, limits) as core:
         small = inline("r2", queue(), node("n1"), *gang("job", 1))
         await schedule(core, small)
-        bombs = asyncio.gather(*(refused(core, inline(f"b{n}", *bomb(300, 300))) for n in range(3)))
+        bombs = asyncio.gather(*(refused(core, inline(f"b{n}", *bomb(600, 600))) for n in range(3)))
         items = [queue(), node("n1"), *gang("job", 1)]
         answers = asyncio.gather(*(schedule(core, inline(f"s{n}", *items)) for n in range(3)))
         assert [code for code, _ in await bombs] == [Code.RESOURCE_EXHAUSTED] * 3

@@ -44,6 +44,16 @@ OFFENCES = [
         "server/pumice/core/actions/offence.py",
         "import pumice.core.plugins.other",
     ),
+    (
+        "imported as one package",
+        "server/pumice/core/registry.py",
+        "import pumice.core.kubebatch.other",
+    ),
+    (
+        "The core is layered",
+        "server/pumice/core/model/offence.py",
+        "import pumice.core.kubebatch",
+    ),
     ("One file knows", "adapters/pumice/adapters/simulated/offence.py", "import kubernetes"),
 ]
 
@@ -66,11 +76,12 @@ def test_every_contract_holds() -> None:
 
 
 def skeleton(folder: Path) -> None:
-    """The rooms without their contents: packages only, so that one offence stands out."""
+    """The packages without their contents: packages only, so that one offence stands out."""
     shutil.copy(REPOSITORY / "pyproject.toml", folder)
-    rooms = [
+    packages = [
         "proto/pumice/v1",
         "server/pumice/core/actions",
+        "server/pumice/core/kubebatch",
         "server/pumice/core/model",
         "server/pumice/core/plugins",
         "server/pumice/server",
@@ -84,13 +95,14 @@ def skeleton(folder: Path) -> None:
         "clients/pumice/testing",
         "clients/pumice/cli",
     ]
-    for room in rooms:
-        package = folder / room
+    for name in packages:
+        package = folder / name
         package.mkdir(parents=True)
         while package.name != "pumice":
             (package / "__init__.py").touch()
             package = package.parent
-    for module in ("server/offence", "server/local", "server/commands", "core/plugins/other"):
+    modules = ("server/offence", "server/local", "server/commands")
+    for module in (*modules, "core/plugins/other", "core/kubebatch/other"):
         (folder / "server" / "pumice" / f"{module}.py").touch()
 
 
@@ -114,6 +126,7 @@ def test_what_the_contracts_allow_passes(tmp_path: Path) -> None:
         "adapters/pumice/adapters/kubernetes/api.py": "import kubernetes.client\n",
         "adapters/pumice/adapters/simulated/world.py": "import pumice.client\nimport pumice.v1\n",
         "server/pumice/server/local.py": "import pumice.core.model\nimport pumice.v1\n",
+        "server/pumice/core/registry.py": "import pumice.core.kubebatch\n",
         "server/pumice/core/engine.py": "import pumice.core.plugins.other\nimport numpy\n",
     }
     for module, text in allowed.items():

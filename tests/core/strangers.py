@@ -7,9 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pumice.core.configuration import Arguments, ArgumentSchema, Configuration, PluginOptions
+from pumice.core.configuration import (
+    DEFAULT_CONFIGURATION,
+    Arguments,
+    ArgumentSchema,
+    Configuration,
+    PluginOptions,
+)
 from pumice.core.decisions import SessionResult
-from pumice.core.engine import DEFAULT_CONFIGURATION, Engine
+from pumice.core.engine import Engine
 from pumice.core.model.pod import PodVolume
 from pumice.core.model.resources import Resources
 from pumice.core.model.storage import PersistentVolumeClaim, StorageClass, VolumePhase

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from pumice.core.configuration import (
+    DEFAULT_CONFIGURATION,
     FLAG_DEFAULTS,
     Arguments,
     ArgumentSchema,
@@ -16,7 +17,6 @@ from pumice.core.configuration import (
     PluginOptions,
     read_configuration,
 )
-from pumice.core.engine import DEFAULT_CONFIGURATION
 from pumice.core.errors import ConfigurationError
 from pumice.core.registry import Registry
 

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pumice.core.cache.nodes import NodeTable
-from pumice.core.cache.settings import KUBE_BATCH, CacheSettings
+from pumice.core.cache.settings import CacheSettings
 from pumice.core.decisions import Bind, SessionResult
 from pumice.core.deltas import ClusterObject, Deleted, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.engine import Engine
+from pumice.core.kubebatch import KUBE_BATCH
 from pumice.core.model.group import PodGroup
 from pumice.core.model.node import Node
 from pumice.core.model.pod import HostPort, Pod, PodPhase, PodVolume

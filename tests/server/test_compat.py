@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pumice.core.cache.cluster import ClusterCache
-from pumice.core.cache.kubebatch import KubeBatchCache
-from pumice.core.cache.settings import BACKOFF, KUBE_BATCH, NAMESPACE_AS_QUEUE
 from pumice.core.deltas import ClusterObject, Upserted
 from pumice.core.engine import Engine
+from pumice.core.kubebatch import BACKOFF, KUBE_BATCH, NAMESPACE_AS_QUEUE
+from pumice.core.kubebatch.cache import KubeBatchCache
+from pumice.core.kubebatch.plugins.gang import KubeBatchGangPlugin
 from pumice.core.plugins.gang import GangPlugin
-from pumice.core.plugins.kubebatch import KubeBatchGangPlugin
 from pumice.core.registry import Plugin, Registry
 from pumice.server.configuration import ConfigurationRefusedError, Effective, read
 from pumice.server.state import ClusterState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pumice.core.configuration import KUBE_BATCH_DEFAULT
-from pumice.core.engine import DEFAULT_CONFIGURATION
+from pumice.core import kubebatch
+from pumice.core.configuration import DEFAULT_CONFIGURATION
 from pumice.core.registry import Registry
 from pumice.server.configuration import ConfigurationRefusedError, read
 from pumice.v1 import configuration_pb2
@@ -52,7 +52,7 @@ def test_the_switch_chooses_the_reader() -> None:
 
 def test_without_a_text_each_world_has_its_default() -> None:
     assert read(conf(""), Registry()).scheduler == DEFAULT_CONFIGURATION
-    assert read(conf("", "kube-batch"), Registry()).scheduler == KUBE_BATCH_DEFAULT
+    assert read(conf("", "kube-batch"), Registry()).scheduler == kubebatch.DEFAULT_CONFIGURATION
 
 
 def test_an_unknown_switch_is_a_problem() -> None:

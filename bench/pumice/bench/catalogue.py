@@ -9,8 +9,7 @@ from pumice.bench import evicting, placing, resting
 from pumice.bench.clusters import Size
 from pumice.bench.processes import apart
 from pumice.bench.results import Result
-from pumice.core.configuration import Configuration
-from pumice.core.engine import DEFAULT_CONFIGURATION
+from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
 
 # The client's side of the stream is loaded by those who use it, and allocate's runs apart: nothing
 # inside the engine is measured in a process with threads of gRPC.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from pumice.bench.results import quiet_memory, seconds
 from pumice.core import kernel
-from pumice.core.configuration import Configuration
+from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
 from pumice.core.decisions import Bind, Evict, SessionResult
 from pumice.core.deltas import ClusterObject, Delta, Upserted
-from pumice.core.engine import DEFAULT_CONFIGURATION, Engine
+from pumice.core.engine import Engine
 
 NOW_NS = 1_800_000_000 * 10**9
 SECOND_NS = 10**9

@@ -9,9 +9,8 @@ from pumice.bench import clusters
 from pumice.bench.clusters import Size
 from pumice.bench.engines import INSIDE, bound_in, engine_with, timed
 from pumice.bench.results import Result
-from pumice.core.configuration import Configuration
+from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
 from pumice.core.deltas import ClusterObject
-from pumice.core.engine import DEFAULT_CONFIGURATION
 
 # Larger sessions are long enough to be measured once.
 _REPEATED_UP_TO_PODS = 20_000

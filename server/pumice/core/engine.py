@@ -10,7 +10,7 @@ from pumice.core.cache import checkpoint
 from pumice.core.cache.assumptions import Assumption
 from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.cache.settings import CacheSettings
-from pumice.core.configuration import Configuration, PluginOptions
+from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
 from pumice.core.decisions import (
     Bind,
     Decision,
@@ -44,16 +44,6 @@ from pumice.core.session.session import Session
 from pumice.core.session.waiting import remember_waiting
 from pumice.core.skip_check import SkipCheck
 
-DEFAULT_CONFIGURATION = Configuration(
-    actions=("enqueue", "allocate", "backfill"),
-    tiers=(
-        tuple(PluginOptions(name) for name in ("priority", "gang", "conformance")),
-        tuple(
-            PluginOptions(name)
-            for name in ("overcommit", "drf", "predicates", "proportion", "nodeorder")
-        ),
-    ),
-)
 T = TypeVar("T")
 
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+from pumice.core import kubebatch
 from pumice.core.actions.allocate import AllocateAction
 from pumice.core.actions.backfill import BackfillAction
 from pumice.core.actions.enqueue import EnqueueAction
-from pumice.core.actions.kubebatch import (
-    KubeBatchAllocateAction,
-    KubeBatchBackfillAction,
-    KubeBatchPreemptAction,
-    KubeBatchReclaimAction,
-)
 from pumice.core.actions.preempt import PreemptAction
 from pumice.core.actions.reclaim import ReclaimAction
 from pumice.core.actions.shuffle import ShuffleAction
 from pumice.core.cache.cluster import ClusterCache
-from pumice.core.cache.kubebatch import KubeBatchCache
-from pumice.core.cache.settings import KUBE_BATCH
-from pumice.core.configuration import Arguments, ArgumentSchema, Catalog, PluginOptions
+from pumice.core.configuration import (
+    DEFAULT_CONFIGURATION,
+    Arguments,
+    ArgumentSchema,
+    Catalog,
+    Configuration,
+    PluginOptions,
+    read_configuration,
+)
 from pumice.core.decisions import StatusChange
 from pumice.core.errors import InputError
 from pumice.core.plugins.binpack import BinpackPlugin
@@ -30,25 +31,14 @@ from pumice.core.plugins.capacity import CapacityPlugin
 from pumice.core.plugins.conformance import ConformancePlugin
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.gang import GangPlugin
-from pumice.core.plugins.kubebatch import (
-    KubeBatchDrfPlugin,
-    KubeBatchGangPlugin,
-    KubeBatchNodeOrderPlugin,
-    KubeBatchPredicatesPlugin,
-    KubeBatchPriorityPlugin,
-    KubeBatchProportionPlugin,
-)
 from pumice.core.plugins.nodeorder import NodeOrderPlugin
 from pumice.core.plugins.overcommit import OvercommitPlugin
 from pumice.core.plugins.predicates import PredicatesPlugin
-from pumice.core.plugins.predicates.binding import VolumeBinding
 from pumice.core.plugins.priority import PriorityPlugin
 from pumice.core.plugins.proportion import ProportionPlugin
 from pumice.core.plugins.resourcequota import ResourceQuotaPlugin
 from pumice.core.plugins.sla import SlaPlugin
 from pumice.core.session.closing.statuses import close
-from pumice.core.session.kubebatch.closing import close as close_kube_batch
-from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.session import Session
 
 # The version of the plugin interface that this engine speaks.
@@ -135,42 +125,35 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A compatibility mode: its actions, plugins, cache and session."""
+    """Whose behaviour the engine has: Volcano's or kube-batch's."""
 
     actions: tuple[type[Action], ...]
     plugins: tuple[type[Plugin], ...]
     cache: type[ClusterCache]
-    session: Callable[..., Session]
+    session: type[Session]
     close: Callable[[Session], list[StatusChange]]
+    # The configuration of a cluster that has none, and the reader of configurations.
+    default: Configuration
+    read: Callable[[object, Catalog], Configuration]
 
 
-def _kube_batch_session(*arguments: Any) -> KubeBatchSession:
-    """kube-batch took volumes outside of its plugins; Volcano's predicates know how to."""
-    session = KubeBatchSession(*arguments)
-    session.volumes = VolumeBinding(session)
-    return session
-
-
-VOLCANO_MODE = Mode(BUILT_IN_ACTIONS, BUILT_IN_PLUGINS, ClusterCache, Session, close)
+VOLCANO_MODE = Mode(
+    BUILT_IN_ACTIONS,
+    BUILT_IN_PLUGINS,
+    ClusterCache,
+    Session,
+    close,
+    DEFAULT_CONFIGURATION,
+    read_configuration,
+)
 KUBE_BATCH_MODE = Mode(
-    (
-        KubeBatchAllocateAction,
-        KubeBatchBackfillAction,
-        KubeBatchPreemptAction,
-        KubeBatchReclaimAction,
-    ),
-    (
-        ConformancePlugin,
-        KubeBatchDrfPlugin,
-        KubeBatchGangPlugin,
-        KubeBatchNodeOrderPlugin,
-        KubeBatchPredicatesPlugin,
-        KubeBatchPriorityPlugin,
-        KubeBatchProportionPlugin,
-    ),
-    KubeBatchCache,
-    _kube_batch_session,
-    close_kube_batch,
+    kubebatch.ACTIONS,
+    kubebatch.PLUGINS,
+    kubebatch.KubeBatchCache,
+    kubebatch.KubeBatchSession,
+    kubebatch.close,
+    kubebatch.DEFAULT_CONFIGURATION,
+    kubebatch.read_configuration,
 )
 
 # Without these, pods could go where they must not, or be evicted who must not.
@@ -203,7 +186,7 @@ class Registry:
 
     def for_compat(self, switches: Collection[str]) -> Registry:
         """The registry of the mode that the compatibility switches select."""
-        mode = KUBE_BATCH_MODE if KUBE_BATCH in switches else VOLCANO_MODE
+        mode = KUBE_BATCH_MODE if kubebatch.KUBE_BATCH in switches else VOLCANO_MODE
         return self if mode is self.mode else Registry(self._extra, self.refused, mode)
 
     def is_built_in(self, plugin: str) -> bool:

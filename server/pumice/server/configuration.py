@@ -8,20 +8,10 @@ from dataclasses import dataclass
 
 from google.protobuf.duration_pb2 import Duration
 
-from pumice.core.cache.settings import (
-    BACKOFF,
-    KUBE_BATCH,
-    NAMESPACE_AS_QUEUE,
-    CacheSettings,
-)
-from pumice.core.configuration import (
-    KUBE_BATCH_DEFAULT,
-    read_configuration,
-    read_kube_batch_configuration,
-)
+from pumice.core.cache.settings import CacheSettings
 from pumice.core.configuration import Configuration as SchedulerConfiguration
-from pumice.core.engine import DEFAULT_CONFIGURATION
 from pumice.core.errors import ConfigurationError, Problem
+from pumice.core.kubebatch import BACKOFF, KUBE_BATCH, NAMESPACE_AS_QUEUE
 from pumice.core.plugins.capacity.gates import FEATURE_GATE
 from pumice.core.registry import Registry
 from pumice.server.plain_yaml import YamlText, YamlTextError, parse
@@ -115,7 +105,7 @@ class _Reader:
         )
 
     def read(self, message: configuration_pb2.Configuration) -> Effective:
-        scheduler = self._scheduler(message.scheduler_conf, kube_batch=KUBE_BATCH in message.compat)
+        scheduler = self._scheduler(message.scheduler_conf, message.compat)
         base = _base_settings(message.compat)
         settings = CacheSettings(
             tuple(message.scheduler_names) or base.scheduler_names,
@@ -148,8 +138,9 @@ class _Reader:
             _hash(scheduler, spelled),
         )
 
-    def _scheduler(self, text: str, *, kube_batch: bool) -> SchedulerConfiguration:
-        default = KUBE_BATCH_DEFAULT if kube_batch else DEFAULT_CONFIGURATION
+    def _scheduler(self, text: str, compat: Collection[str]) -> SchedulerConfiguration:
+        registry = self._registry.for_compat(compat)
+        default = registry.mode.default
         if not text.strip():
             return default
         try:
@@ -157,10 +148,8 @@ class _Reader:
         except YamlTextError as error:
             self._problem("", error.problem[:MAX_PROBLEM_LENGTH], line=error.line)
             return default
-        read_data = read_kube_batch_configuration if kube_batch else read_configuration
         try:
-            registry = self._registry.for_compat((KUBE_BATCH,) if kube_batch else ())
-            scheduler = read_data(parsed.data, registry.catalog())
+            scheduler = registry.mode.read(parsed.data, registry.catalog())
         except ConfigurationError as error:
             self.problems += [_told(problem, parsed) for problem in error.problems]
             return default

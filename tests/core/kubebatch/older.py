@@ -6,18 +6,19 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pumice.core.cache.kubebatch import KubeBatchCache
-from pumice.core.cache.settings import KUBE_BATCH, CacheSettings
-from pumice.core.cache.shadow import KubeBatchJob
+from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, Configuration, PluginOptions
 from pumice.core.decisions import Bind, Evict, SessionResult
 from pumice.core.deltas import ClusterObject
 from pumice.core.engine import Engine
+from pumice.core.kubebatch import KUBE_BATCH
+from pumice.core.kubebatch.cache import KubeBatchCache
+from pumice.core.kubebatch.jobs import KubeBatchJob
+from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import Namespace, PodDisruptionBudget
 from pumice.core.model.pod import Pod
 from pumice.core.session.feasibility.view_cache import ClassViews
-from pumice.core.session.kubebatch.session import KubeBatchSession
 from tests.core import builders
 from tests.core.builders import NOW_NS
 

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from pumice.core.cache.settings import NAMESPACE_AS_QUEUE
-from pumice.core.cache.shadow import MIN_MEMBER_ANNOTATION, SHADOW_ANNOTATION, Origin
 from pumice.core.decisions import Bind, PodGroupStatusChanged
 from pumice.core.deltas import Deleted, Upserted
+from pumice.core.kubebatch import NAMESPACE_AS_QUEUE
+from pumice.core.kubebatch.jobs import MIN_MEMBER_ANNOTATION, SHADOW_ANNOTATION, Origin
 from pumice.core.model.group import PodDisruptionBudget
 from pumice.core.model.pod import Pod, PodPhase
 from tests.core import builders

@@ -10,14 +10,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from pumice.core.cache.shadow import MIN_MEMBER_ANNOTATION
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Bind
 from pumice.core.deltas import Upserted
 from pumice.core.engine import Engine
+from pumice.core.kubebatch.jobs import MIN_MEMBER_ANNOTATION
+from pumice.core.kubebatch.tolerance import counts
 from pumice.core.model.group import PodDisruptionBudget, PodGroup
 from pumice.core.model.pod import Pod, PodPhase
-from pumice.core.model.tolerance import counts
 from tests.core import builders, recount
 from tests.core.kubebatch.older import ALL_ACTIONS, DEFAULT_TIERS, budget, engine, lone
 from tests.core.test_random_walk import Walk, cores

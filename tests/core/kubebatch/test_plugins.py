@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 
 from pumice.core.engine import Engine
+from pumice.core.kubebatch.session import KubeBatchSession
+from pumice.core.kubebatch.shares import share
 from pumice.core.model.group import PodGroup
 from pumice.core.model.pod import PodPhase
 from pumice.core.model.resources import Resources
-from pumice.core.session.kubebatch.session import KubeBatchSession
-from pumice.core.session.kubebatch.shares import share
 from tests.core import builders
 from tests.core.kubebatch.older import cluster, engine, job_of, names, opened, task
 

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from pumice.core.cache.settings import BACKOFF
 from pumice.core.decisions import PodConditionChanged, PodGroupStatusChanged, SessionResult
 from pumice.core.deltas import ClusterObject, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.engine import Engine
+from pumice.core.kubebatch import BACKOFF
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.model.reasons import ReasonCode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE as T
+from pumice.core.kubebatch.tolerance import counted, counts, lesser
 from pumice.core.model.resources import Resources
-from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE as T
-from pumice.core.model.tolerance import counted, counts, lesser
 from tests.core import builders
 from tests.core.kubebatch.older import binds, cluster, engine, job_of, lone, task
 

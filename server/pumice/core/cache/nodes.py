@@ -21,7 +21,6 @@ from pumice.core.model.integers import exact_sums
 from pumice.core.model.node import Node
 from pumice.core.model.resources import CPU, MEMORY, PODS, Resources
 from pumice.core.model.status import TaskStatus
-from pumice.core.model.tolerance import Tolerance
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +53,6 @@ class NodeTable:
         self.watcher: Callable[[int, Task, int], None] | None = None
         # Whether the watcher would do anything about a class.
         self.is_watched: Callable[[TaskClass], bool] = lambda _: True
-        self.tolerance: Tolerance | None = None  # None: nothing that is short fits.
         self._scalar_names: tuple[int, list[str]] = (-1, [])
         # How many nodes offer a resource.
         self.offering_nodes: Counter[str] = Counter()

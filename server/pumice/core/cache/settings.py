@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# The compatibility switches: kube-batch's behaviour instead of Volcano's, and with it namespaces
-# as queues (up to v0.4) and jobs that are left out of sessions for a while (up to v0.3).
-KUBE_BATCH = "kube-batch"
-NAMESPACE_AS_QUEUE = "namespace-as-queue"
-BACKOFF = "backoff"
-
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:

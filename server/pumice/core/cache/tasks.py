@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pumice.core.model.integers import as_integer
 from pumice.core.model.pod import Pod, PodSpec
-from pumice.core.model.resources import Resources
+from pumice.core.model.resources import Number, Resources
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus, status_of
 
 Floats = NDArray[np.float64]
@@ -75,6 +75,10 @@ class TaskClass:
         # Made by the node table, once per layout.
         self.weights: ClassWeights | None = None
         self.layout = -1
+
+    def least(self, resource: str) -> Number | None:
+        """How much of a resource a node must have; None: any amount is enough."""
+        return self.request.get(resource)
 
 
 _NOT_ASKED = -1

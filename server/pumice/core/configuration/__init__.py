@@ -1,9 +1,5 @@
 """The scheduler configuration: its value, its schema, and the strict readers of its files."""
 
-from pumice.core.configuration.kube_batch import (
-    KUBE_BATCH_DEFAULT,
-    read_kube_batch_configuration,
-)
 from pumice.core.configuration.reader import read_configuration
 from pumice.core.configuration.schema import (
     ArgumentSchema,
@@ -13,6 +9,7 @@ from pumice.core.configuration.schema import (
     typed_value,
 )
 from pumice.core.configuration.values import (
+    DEFAULT_CONFIGURATION,
     FLAG_DEFAULTS,
     Arguments,
     Configuration,
@@ -20,8 +17,8 @@ from pumice.core.configuration.values import (
 )
 
 __all__ = [
+    "DEFAULT_CONFIGURATION",
     "FLAG_DEFAULTS",
-    "KUBE_BATCH_DEFAULT",
     "ArgumentSchema",
     "ArgumentType",
     "Arguments",
@@ -30,6 +27,5 @@ __all__ = [
     "Limit",
     "PluginOptions",
     "read_configuration",
-    "read_kube_batch_configuration",
     "typed_value",
 ]

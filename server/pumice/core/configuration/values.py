@@ -133,3 +133,16 @@ class Configuration:
         }
         text = json.dumps(meaning, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+# What a cluster without a configuration uses.
+DEFAULT_CONFIGURATION = Configuration(
+    actions=("enqueue", "allocate", "backfill"),
+    tiers=(
+        tuple(PluginOptions(name) for name in ("priority", "gang", "conformance")),
+        tuple(
+            PluginOptions(name)
+            for name in ("overcommit", "drf", "predicates", "proportion", "nodeorder")
+        ),
+    ),
+)

@@ -16,7 +16,7 @@ from pumice.core import kernel
 from pumice.core.cache.nodes import ABSENT_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import FitErrors, Mask, Refusal
-from pumice.core.model.resources import CPU, MEMORY, PODS, Number
+from pumice.core.model.resources import CPU, MEMORY, PODS
 from pumice.core.session.feasibility.class_answers import ClassAnswers, Facets
 from pumice.core.session.feasibility.program import RowProgram, terms_of
 from pumice.core.session.feasibility.rows import NodeRows
@@ -231,10 +231,7 @@ class ClassView:
         self.needs: list[tuple[int, float]] = []
         self.need_names: list[str] = []
         for name in (CPU, MEMORY, *sorted(request.scalars, key=lambda n: (n != PODS, n))):
-            need: Number | None = request.get(name)
-            if table.tolerance is not None:
-                # What is next to nothing is not asked for.
-                need = table.tolerance.least(name, request.get(name))
+            need = self.class_.least(name)
             column = columns.get(name, ABSENT_COLUMN)
             if need is not None and (need > 0 or column != ABSENT_COLUMN):
                 self.needs.append((column, float(need)))

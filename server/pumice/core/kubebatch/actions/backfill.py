@@ -6,14 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from pumice.core.actions.kubebatch.dispatch import allocate
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
+from pumice.core.kubebatch.actions.dispatch import allocate
+from pumice.core.kubebatch.fit import fit_errors, open_to
+from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.kubebatch.fit import fit_errors, open_to
-from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.session import Session
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
+from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.fit import Mask
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.feasibility.views import ClassView
-from pumice.core.session.kubebatch.session import KubeBatchSession
 
 
 class RunningTasks:

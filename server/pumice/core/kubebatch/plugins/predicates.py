@@ -13,10 +13,10 @@ import numpy as np
 
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.kubebatch.plugins.affinity import RequiredAffinity
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.pod import HostPort, PodSpec
 from pumice.core.model.resources import PODS
-from pumice.core.plugins.kubebatch.affinity import RequiredAffinity
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.session import Session
 

@@ -9,8 +9,8 @@ import numpy as np
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.kubebatch.plugins.affinity import preferred_weights
 from pumice.core.model.selectors import NodeSelectorTerm
-from pumice.core.plugins.kubebatch.affinity import preferred_weights
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import Rows, Scores
 from pumice.core.session.session import Session

@@ -6,8 +6,8 @@ kube-batch wrote every PodGroup in every cycle; here only what changed is writte
 from __future__ import annotations
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.shadow import KubeBatchJob, Origin
 from pumice.core.decisions import PodGroupStatusChanged, StatusChange
+from pumice.core.kubebatch.jobs import KubeBatchJob, Origin
 from pumice.core.model.group import PodGroupPhase, PodGroupStatus
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.closing.conditions import is_found_unschedulable, tell_pod

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
+from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.placing.statement import Statement
 
 
@@ -30,8 +28,4 @@ def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:
 
 def pending(session: KubeBatchSession, job: Job) -> list[Task]:
     """The tasks that wait, in task order; a gated one could not be bound."""
-    return session.orders.tasks(_ungated(job.index.pending.values()))
-
-
-def _ungated(tasks: Iterable[Task]) -> Iterable[Task]:
-    return (task for task in tasks if not task.gated)
+    return session.orders.tasks(task for task in job.index.pending.values() if not task.gated)

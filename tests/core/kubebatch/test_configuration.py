@@ -6,16 +6,16 @@ import pytest
 import yaml
 
 from pumice.core.configuration import (
-    KUBE_BATCH_DEFAULT,
     Arguments,
     ArgumentSchema,
     ArgumentType,
     Catalog,
     Configuration,
     read_configuration,
-    read_kube_batch_configuration,
 )
 from pumice.core.errors import ConfigurationError
+from pumice.core.kubebatch import DEFAULT_CONFIGURATION
+from pumice.core.kubebatch import read_configuration as read_kube_batch_configuration
 
 NAMES = ("gang", "priority", "drf", "predicates", "proportion", "nodeorder")
 CATALOG = Catalog(
@@ -171,7 +171,7 @@ tiers:
   - name: proportion
   - name: nodeorder
 """
-    assert read(text) == KUBE_BATCH_DEFAULT
+    assert read(text) == DEFAULT_CONFIGURATION
 
 
 def test_arguments_are_texts() -> None:

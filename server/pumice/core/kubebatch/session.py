@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.kubebatch import KubeBatchCache
-from pumice.core.cache.shadow import KubeBatchJob, Origin
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Event
-from pumice.core.model.fit import Refusal
+from pumice.core.kubebatch.cache import KubeBatchCache
+from pumice.core.kubebatch.jobs import KubeBatchJob, Origin
+from pumice.core.kubebatch.votes import KubeBatchVotes
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
+from pumice.core.plugins.predicates.binding import VolumeBinding
 from pumice.core.session.hooks import EventHandler
-from pumice.core.session.kubebatch.votes import KubeBatchVotes
 from pumice.core.session.session import Session
 
 _UNSCHEDULABLE = "Unschedulable"
-
-
-class Volumes(Protocol):
-    """Knows where the claims of a task can be served, and takes volumes for them."""
-
-    def why_not_anywhere(self, task: Task) -> str | None: ...
-
-    def refusals(self, task: Task) -> list[Refusal]: ...
-
-    def reserve(self, task: Task, row: int) -> str | None: ...
-
-    def give_back(self, task: Task) -> None: ...
 
 
 class KubeBatchSession(Session):
@@ -44,8 +32,8 @@ class KubeBatchSession(Session):
         assert isinstance(self.cache, KubeBatchCache)
         self.votes = KubeBatchVotes(self)
         self.in_sync = self.cache.in_sync()
-        # Given by whoever puts the parts together; None: claims are nobody's concern.
-        self.volumes: Volumes | None = None
+        # kube-batch took volumes outside of its plugins.
+        self.volumes = VolumeBinding(self)
         self.hooks.handlers.append(EventHandler(self._appeared, self._vanished))
 
     def _appeared(self, task: Task) -> None:

@@ -9,22 +9,23 @@ import numpy as np
 from pumice.core.cache.cluster import ClusterCache
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN
-from pumice.core.cache.settings import NAMESPACE_AS_QUEUE, CacheSettings
-from pumice.core.cache.shadow import (
+from pumice.core.cache.settings import CacheSettings
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.deltas import ClusterObject
+from pumice.core.kubebatch.jobs import (
     KubeBatchClass,
     KubeBatchJob,
     KubeBatchTask,
     Origin,
     is_group_id,
 )
-from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.deltas import ClusterObject
+from pumice.core.kubebatch.switches import NAMESPACE_AS_QUEUE
+from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE, counts
 from pumice.core.model.fit import Mask
 from pumice.core.model.group import PodDisruptionBudget, PodGroup, Queue, QueueState
 from pumice.core.model.integers import exact_sums
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.model.resources import Resources
-from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE, counts
 
 # A pod that must be near the incoming one counts as if it preferred to be, with this weight.
 _HARD_AFFINITY_WEIGHT = 1
@@ -39,7 +40,6 @@ class KubeBatchCache(ClusterCache):
 
     def __init__(self, settings: CacheSettings | None = None) -> None:
         super().__init__(settings)
-        self.table.tolerance = KUBE_BATCH_TOLERANCE
         self.pods.hard_affinity_weight = _HARD_AFFINITY_WEIGHT
         # Jobs without a PodGroup whose pods came or went: their groups may have to change.
         self._unsettled: dict[str, None] = {}

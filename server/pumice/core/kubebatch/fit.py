@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from pumice.core.cache.tasks import Task
+from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.session.feasibility.filters import why_not_bindable
 from pumice.core.session.feasibility.views import ClassView
-from pumice.core.session.kubebatch.session import KubeBatchSession
 
 OUT_OF_SYNC = "node(s) were out of sync"
 
@@ -44,7 +44,7 @@ def _claim_refusals(session: KubeBatchSession, task: Task) -> list[Refusal]:
     spec, volumes = task.class_.spec, session.volumes
     problem = why_not_bindable(spec)
     if problem is None:
-        if volumes is None or not spec.volumes:
+        if not spec.volumes:
             return []
         problem = volumes.why_not_anywhere(task)
         if problem is None:

@@ -7,9 +7,9 @@ from typing import ClassVar
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.kubebatch.shares import share
 from pumice.core.model.resources import Resources
 from pumice.core.session.hooks import PERMIT, EventHandler
-from pumice.core.session.kubebatch.shares import share
 from pumice.core.session.policies import SortKey
 from pumice.core.session.session import Session
 

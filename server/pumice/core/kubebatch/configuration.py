@@ -22,7 +22,7 @@ from pumice.core.configuration.values import Configuration, PluginOptions
 from pumice.core.configuration.volcano_names import ACTIONS, PLUGINS
 
 # kube-batch of v0.5 without a file.
-KUBE_BATCH_DEFAULT = Configuration(
+DEFAULT_CONFIGURATION = Configuration(
     actions=("allocate", "backfill"),
     tiers=(
         tuple(PluginOptions(name) for name in ("priority", "gang")),
@@ -61,7 +61,7 @@ _POSITIVE_FLAGS = (
 )
 
 
-def read_kube_batch_configuration(data: object, catalog: Catalog) -> Configuration:
+def read_configuration(data: object, catalog: Catalog) -> Configuration:
     """Reads the parsed file; raises with every problem there is, not just the first."""
     reader = _Reader(catalog)
     return reader.found.conclude(reader.read(data))

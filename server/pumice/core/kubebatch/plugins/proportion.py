@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.kubebatch.shares import KubeBatchAccount
+from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE, lesser
 from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources
-from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE, lesser
 from pumice.core.session.hooks import PERMIT, EventHandler
-from pumice.core.session.kubebatch.shares import KubeBatchAccount
 from pumice.core.session.session import Session
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import ClassVar
 
-from pumice.core.actions.kubebatch.dispatch import allocate, pending
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
+from pumice.core.kubebatch.actions.dispatch import allocate, pending
+from pumice.core.kubebatch.fit import feasible, fit_errors
+from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.kubebatch.fit import feasible, fit_errors
-from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.ordering.heap import Heap, LiveHeap
 from pumice.core.session.session import Session
 

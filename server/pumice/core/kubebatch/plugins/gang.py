@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.settings import BACKOFF
-from pumice.core.cache.shadow import KubeBatchJob, Origin
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.kubebatch.jobs import KubeBatchJob, Origin
+from pumice.core.kubebatch.session import KubeBatchSession
+from pumice.core.kubebatch.switches import BACKOFF
 from pumice.core.model.group import PodGroupCondition
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.closing.conditions import with_condition
 from pumice.core.session.closing.messages import UNSCHEDULABLE, fit_text
 from pumice.core.session.closing.statuses import is_quiet
 from pumice.core.session.hooks import PERMIT, REJECT
-from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.policies import SortKey
 from pumice.core.session.session import Session
 

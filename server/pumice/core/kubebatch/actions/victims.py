@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pumice.core.cache.tasks import Task
+from pumice.core.kubebatch.session import KubeBatchSession
+from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import TaskStatus
-from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE
-from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.placing.statement import Statement
 
 

@@ -13,9 +13,10 @@ from enum import Enum
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE, counted
 from pumice.core.model.group import PodDisruptionBudget, PodGroup, PodGroupStatus
 from pumice.core.model.pod import Pod, PodSpec
-from pumice.core.model.tolerance import KUBE_BATCH_TOLERANCE, counted
+from pumice.core.model.resources import Number
 
 MIN_MEMBER_ANNOTATION = "scheduling.k8s.io/group-min-member"
 SHADOW_ANNOTATION = "volcano/shadow-pod-group"
@@ -38,6 +39,9 @@ class KubeBatchClass(TaskClass):
     def __init__(self, number: int, spec: PodSpec, amounts: tuple[tuple[str, int], ...]) -> None:
         super().__init__(number, spec, counted(amounts))
         self.best_effort = KUBE_BATCH_TOLERANCE.is_empty(self.request)
+
+    def least(self, resource: str) -> Number | None:
+        return KUBE_BATCH_TOLERANCE.least(resource, self.request.get(resource))
 
 
 class KubeBatchTask(Task):

@@ -8,16 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from pumice.core.actions.kubebatch.dispatch import pending
-from pumice.core.actions.kubebatch.room import are_enough, candidates_on, replace
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
+from pumice.core.kubebatch.actions.dispatch import pending
+from pumice.core.kubebatch.actions.victims import are_enough, candidates_on, replace
+from pumice.core.kubebatch.fit import open_to
+from pumice.core.kubebatch.running import RunningTasks
+from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.fit import Mask
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.kubebatch.fit import open_to
-from pumice.core.session.kubebatch.running import RunningTasks
-from pumice.core.session.kubebatch.session import KubeBatchSession
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session

@@ -1,0 +1,51 @@
+"""kube-batch's behaviour instead of Volcano's. The registry imports this package, and nothing else of the core does.
+
+A mode is a list of actions, a list of plugins, a cache, a session and a reader of configurations.
+Each of them is Volcano's with the differences that this package states.
+"""
+
+from pumice.core.kubebatch.actions.allocate import KubeBatchAllocateAction
+from pumice.core.kubebatch.actions.backfill import KubeBatchBackfillAction
+from pumice.core.kubebatch.actions.preempt import KubeBatchPreemptAction
+from pumice.core.kubebatch.actions.reclaim import KubeBatchReclaimAction
+from pumice.core.kubebatch.cache import KubeBatchCache
+from pumice.core.kubebatch.closing import close
+from pumice.core.kubebatch.configuration import DEFAULT_CONFIGURATION, read_configuration
+from pumice.core.kubebatch.plugins.drf import KubeBatchDrfPlugin
+from pumice.core.kubebatch.plugins.gang import KubeBatchGangPlugin
+from pumice.core.kubebatch.plugins.nodeorder import KubeBatchNodeOrderPlugin
+from pumice.core.kubebatch.plugins.predicates import KubeBatchPredicatesPlugin
+from pumice.core.kubebatch.plugins.priority import KubeBatchPriorityPlugin
+from pumice.core.kubebatch.plugins.proportion import KubeBatchProportionPlugin
+from pumice.core.kubebatch.session import KubeBatchSession
+from pumice.core.kubebatch.switches import BACKOFF, KUBE_BATCH, NAMESPACE_AS_QUEUE
+from pumice.core.plugins.conformance import ConformancePlugin
+
+ACTIONS = (
+    KubeBatchAllocateAction,
+    KubeBatchBackfillAction,
+    KubeBatchPreemptAction,
+    KubeBatchReclaimAction,
+)
+PLUGINS = (
+    ConformancePlugin,
+    KubeBatchDrfPlugin,
+    KubeBatchGangPlugin,
+    KubeBatchNodeOrderPlugin,
+    KubeBatchPredicatesPlugin,
+    KubeBatchPriorityPlugin,
+    KubeBatchProportionPlugin,
+)
+
+__all__ = [
+    "ACTIONS",
+    "BACKOFF",
+    "DEFAULT_CONFIGURATION",
+    "KUBE_BATCH",
+    "NAMESPACE_AS_QUEUE",
+    "PLUGINS",
+    "KubeBatchCache",
+    "KubeBatchSession",
+    "close",
+    "read_configuration",
+]

@@ -1,0 +1,1 @@
+"""The plugins of kube-batch that differ from those of Volcano."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import PluginOptions
 from pumice.core.model.fit import Refusal
 from pumice.core.model.group import Queue
+from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import Reason
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.policies import Order, Readiness
@@ -170,33 +172,41 @@ class Chains:
     def __init__(self, hooks: Hooks, tiers: Sequence[Sequence[PluginOptions]]) -> None:
         self.hooks = hooks
         self._tiers = tiers
-        self._flat: dict[str, list[Any]] = {}
-        self._tiered: dict[str, list[list[Any]]] = {}
-        self._named: dict[str, list[tuple[str, Any]]] = {}
+        self._by_tier = Memo(self._look_up)
+        # The same without names, and without tiers.
+        self._tiered: Memo[str, list[list[Any]]] = Memo(
+            lambda point: [[function for _, function in tier] for tier in self._by_tier[point]]
+        )
+        self._flat: Memo[str, list[Any]] = Memo(
+            lambda point: [*chain.from_iterable(self._tiered[point])]
+        )
+        self._named: Memo[str, list[tuple[str, Any]]] = Memo(
+            lambda point: [*chain.from_iterable(self._by_tier[point])]
+        )
         self._strong: dict[str, list[Any] | None] = {}
 
-    def tiers(self, point: str) -> list[list[Any]]:
-        found = self._tiered.get(point)
-        if found is None:
-            flag = FLAGS.get(point)
-            functions: dict[str, Any] = getattr(self.hooks, point)
-            found = [
-                [
-                    functions[options.name]
-                    for options in tier
-                    if options.name in functions and (flag is None or options.enabled(flag))
-                ]
-                for tier in self._tiers
+    def _look_up(self, point: str) -> list[list[tuple[str, Any]]]:
+        """The functions of a point with the names of their plugins, tier by tier."""
+        flag = FLAGS.get(point)
+        functions: dict[str, Any] = getattr(self.hooks, point)
+        return [
+            [
+                (options.name, functions[options.name])
+                for options in tier
+                if options.name in functions and (flag is None or options.enabled(flag))
             ]
-            self._tiered[point] = found
-        return found
+            for tier in self._tiers
+        ]
+
+    def tiers(self, point: str) -> list[list[Any]]:
+        return self._tiered[point]
 
     def flat(self, point: str) -> list[Any]:
-        found = self._flat.get(point)
-        if found is None:
-            found = [function for tier in self.tiers(point) for function in tier]
-            self._flat[point] = found
-        return found
+        return self._flat[point]
+
+    def named(self, point: str) -> list[tuple[str, Any]]:
+        """Like ``flat``, with the names of the plugins."""
+        return self._named[point]
 
     def all_of(self, point: str, form: type[P]) -> list[P] | None:
         """The policies at a point, if all of them have this form; None when one has another."""
@@ -205,20 +215,6 @@ class Chains:
             strong = [function for function in functions if isinstance(function, form)]
             self._strong[point] = strong if len(strong) == len(functions) else None
         return self._strong[point]
-
-    def named(self, point: str) -> list[tuple[str, Any]]:
-        """Like ``flat``, with the names of the plugins."""
-        found = self._named.get(point)
-        if found is None:
-            flag = FLAGS.get(point)
-            functions: dict[str, Any] = getattr(self.hooks, point)
-            found = self._named[point] = [
-                (options.name, functions[options.name])
-                for tier in self._tiers
-                for options in tier
-                if options.name in functions and (flag is None or options.enabled(flag))
-            ]
-        return found
 
 
 def vote(tiers: list[list[Any]], subject: Any) -> bool:

@@ -34,13 +34,16 @@ class VictimOrder:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        chains = session.chains
-        self._task_orders = chains.all_of("task_order", SortKey)
+        orders, chains = session.orders, session.chains
+        self._queue_key = orders.queue_key()
         self._job_orders = chains.all_of("job_order", SortKey)
-        self._queue_orders = chains.all_of("queue_order", SortKey)
-        orders = (self._task_orders, self._job_orders, self._queue_orders)
-        self._has_keys = None not in orders and not chains.flat("victim_queue_order")
-        # Keys of tasks whose names have no number, and of those that have one; they never change.
+        self._has_keys = (
+            orders.has_task_keys
+            and None not in (self._queue_key, self._job_orders)
+            and not chains.flat("victim_queue_order")
+        )
+        # Of tasks whose names have no number, and of those that have one; they never change.
+        self._task_keys = (orders.task_key(indexed=False), orders.task_key(indexed=True))
         self._known: tuple[dict[str, Key], dict[str, Key]] = ({}, {})
 
     def waiting(self, victims: list[Task], preemptor: Task) -> Waiting:
@@ -68,11 +71,15 @@ class VictimOrder:
         return [(ranks[task.job_id], key) for task, key in zip(victims, found, strict=True)]
 
     def _look_up(self, task: Task, known: dict[str, Key]) -> Key | None:
-        index = task.pod_index
-        if task.job_id not in self._session.jobs or known is not self._known[index is not None]:
+        indexed = task.pod_index is not None
+        make = self._task_keys[indexed]
+        if (
+            make is None
+            or task.job_id not in self._session.jobs
+            or known is not self._known[indexed]
+        ):
             return None
-        own = [order.key(task) for order in self._task_orders or ()]
-        key = known[task.uid] = (*own, index or 0, task.pod.creation_time_ns, task.uid)
+        key = known[task.uid] = make(task)
         return key
 
     def _key(self, task: Task) -> Key:
@@ -81,15 +88,9 @@ class VictimOrder:
         return (rank, self._known[task.pod_index is not None][task.uid])
 
     def _rank(self, job: Job) -> Key:
-        queue, broken = self._session.queues[job.queue], self._session.broken
-        whole = not broken or queue.name not in broken.values()
-        return (
-            whole,
-            *[order.key(queue) for order in self._queue_orders or ()],
-            queue.creation_time_ns,
-            queue.name,
-            *[order.key(job) for order in self._job_orders or ()],
-        )
+        assert self._queue_key is not None
+        own = [order.key(job) for order in self._job_orders or ()]
+        return (*self._queue_key(self._session.queues[job.queue]), *own)
 
 
 class _FirstByKey:

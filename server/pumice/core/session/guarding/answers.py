@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from math import isnan
 from typing import Any
 
@@ -42,17 +43,6 @@ def hashable(answer: object) -> Hashable:
     return answer
 
 
-def truth_or_none(answer: object) -> bool | None:
-    return None if answer is None else truth(answer)
-
-
-def missing(answer: object) -> int:
-    """A whole number of any sign."""
-    if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool):
-        raise wrong("a whole number", answer)
-    return int(answer)
-
-
 def row_term(answer: object) -> Any:
     if not callable(getattr(answer, "evaluate", None)):
         raise wrong("a term with evaluate(rows)", answer)
@@ -65,28 +55,41 @@ def truth(answer: object) -> bool:
     return bool(answer)
 
 
+def truth_or_none(answer: object) -> bool | None:
+    return None if answer is None else truth(answer)
+
+
 def text_or_none(answer: object) -> str | None:
     if answer is not None and not isinstance(answer, str):
         raise wrong("a text or None", answer)
     return answer
 
 
-def time_or_none(answer: object) -> int | None:
-    if answer is not None and (not isinstance(answer, int) or isinstance(answer, bool)):
-        raise wrong("a time in nanoseconds or None", answer)
-    return answer
+def _integer(wanted: str, answer: object) -> int:
+    if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool):
+        raise wrong(wanted, answer)
+    return int(answer)
+
+
+def missing(answer: object) -> int:
+    """A whole number of any sign."""
+    return _integer("a whole number", answer)
 
 
 def whole(answer: object) -> int:
-    if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool) or answer < 0:
-        raise wrong("a whole number, 0 or more", answer)
-    return int(answer)
+    wanted = "a whole number, 0 or more"
+    number = _integer(wanted, answer)
+    if number < 0:
+        raise wrong(wanted, answer)
+    return number
+
+
+def time_or_none(answer: object) -> int | None:
+    return None if answer is None else _integer("a time in nanoseconds or None", answer)
 
 
 def _vote(answer: object) -> int:
-    if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool):
-        raise wrong("a vote: PERMIT, ABSTAIN or REJECT", answer)
-    return int(answer)
+    return _integer("a vote: PERMIT, ABSTAIN or REJECT", answer)
 
 
 def _reason(answer: object) -> Reason | None:
@@ -149,75 +152,40 @@ def _gradient(answer: object) -> list[list[str]]:
     return answer
 
 
-class Answers:
-    """The checks of all points; lengths of masks and scores follow the node table."""
+def _best_node(known: Mapping[str, float], answer: object) -> str | None:
+    if answer is not None and answer not in known:
+        raise wrong("one of the nodes that it was asked about, or None", answer)
+    return text_or_none(answer)
 
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
 
-    def check_of(self, point: str) -> Callable[[Question, Any], Any]:
-        """Takes question and answer; returns the answer, or raises TypeError."""
-        if point in _SIMPLE:
-            check = _SIMPLE[point]
-            return lambda _question, answer: check(answer)
-        own: Callable[[Question, Any], Any] = getattr(self, f"_{point}")
-        return own
-
+# The checks of points whose answers have to suit the question, or the number of nodes.
+_IN_CONTEXT: dict[str, Callable[[NodeTable, Question, Any], Any]] = {
     # Over all nodes.
-
-    def _class_predicate(self, _question: Question, answer: Any) -> Any:
-        return _refusals(len(self._table), answer)
-
-    def _task_predicate(self, _question: Question, answer: Any) -> Any:
-        return None if answer is None else _refusals(len(self._table), answer)
-
-    def _class_score(self, _question: Question, answer: Any) -> Any:
-        return _array(len(self._table), answer)
-
+    "class_predicate": lambda table, _, answer: _refusals(len(table), answer),
+    "task_predicate": lambda table, _, answer: (
+        None if answer is None else _refusals(len(table), answer)
+    ),
+    "class_score": lambda table, _, answer: _array(len(table), answer),
     # Over the rows that were asked about.
-
-    def _row_predicate(self, question: Question, answer: Any) -> Any:
-        return _refusals(len(question[1]), answer)
-
-    def _row_score(self, question: Question, answer: Any) -> Any:
-        return _array(len(question[1]), answer)
-
-    _row_batch_score = _row_score
-
-    def _task_score(self, question: Question, answer: Any) -> Any:
-        return None if answer is None else _array(len(question[1]), answer)
-
-    _task_batch_score = _task_score
-
-    # One node.
-
-    def _node_predicate(self, _question: Question, answer: Any) -> Any:
-        return answer if isinstance(answer, Refusal) else text_or_none(answer)
-
-    def _best_node(self, question: Question, answer: Any) -> Any:
-        if answer is not None and answer not in question[1]:
-            raise wrong("one of the nodes that it was asked about, or None", answer)
-        return answer
-
+    "row_predicate": lambda _, question, answer: _refusals(len(question[1]), answer),
+    **dict.fromkeys(
+        ("row_score", "row_batch_score"),
+        lambda _, question, answer: _array(len(question[1]), answer),
+    ),
+    **dict.fromkeys(
+        ("task_score", "task_batch_score"),
+        lambda _, question, answer: None if answer is None else _array(len(question[1]), answer),
+    ),
+    "best_node": lambda _, question, answer: _best_node(question[1], answer),
     # Victims.
-
-    def _preemptable(self, question: Question, answer: Any) -> Any:
-        return _victims(question[1], answer)
-
-    _reclaimable = _preemptable
-
-    def _unified_evictable(self, question: Question, answer: Any) -> Any:
-        return _victims(question[2], answer)
-
-    def _victim_tasks(self, question: Question, answer: Any) -> Any:
-        return _tasks(question[0], answer)
-
-    # HyperNodes.
-
-    def _hyper_node_order(self, question: Question, answer: Any) -> Any:
-        return _hyper_node_scores(question[1], answer)
-
-
+    **dict.fromkeys(
+        ("preemptable", "reclaimable"),
+        lambda _, question, answer: _victims(question[1], answer),
+    ),
+    "unified_evictable": lambda _, question, answer: _victims(question[2], answer),
+    "victim_tasks": lambda _, question, answer: _tasks(question[0], answer),
+    "hyper_node_order": lambda _, question, answer: _hyper_node_scores(question[1], answer),
+}
 _SIMPLE: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
         (
@@ -226,11 +194,14 @@ _SIMPLE: dict[str, Callable[[Any], Any]] = {
             "queue_order",
             "victim_queue_order",
             "task_order",
+            "node_score",
         ),
         real,
     ),
-    "node_score": real,
     "pre_predicate": text_or_none,
+    "node_predicate": lambda answer: (
+        answer if isinstance(answer, Refusal) else text_or_none(answer)
+    ),
     "why_not_valid": _reason,
     **dict.fromkeys(("job_pipelined", "sub_job_pipelined", "job_enqueueable"), _vote),
     **dict.fromkeys(
@@ -250,3 +221,11 @@ _SIMPLE: dict[str, Callable[[Any], Any]] = {
     "job_gradient": _gradient,
     "sub_job_gradient": _gradient,
 }
+
+
+def check_of(point: str, table: NodeTable) -> Callable[[Question, Any], Any]:
+    """Takes question and answer; returns the answer, or raises TypeError."""
+    if point in _SIMPLE:
+        check = _SIMPLE[point]
+        return lambda _question, answer: check(answer)
+    return partial(_IN_CONTEXT[point], table)

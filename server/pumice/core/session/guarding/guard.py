@@ -20,7 +20,7 @@ from pumice.core.model.group import Queue
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import KERNEL_TERMS
 from pumice.core.session.guarding.answers import (
-    Answers,
+    check_of,
     hashable,
     missing,
     real,
@@ -100,7 +100,7 @@ class HookGuard:
 
     def __init__(self, session: Session) -> None:
         self._hooks = session.hooks
-        self._answers = Answers(session.table)
+        self._table = session.table
         self._before = {
             point.name: dict(getattr(self._hooks, point.name))
             for point in fields(self._hooks)
@@ -129,7 +129,7 @@ class HookGuard:
             raise TypeError(f"{point} must be a function, is {function!r}")
         if point == "simulation":
             return partial(_simulate, plugin, function)
-        check = self._answers.check_of(point)
+        check = check_of(point, self._table)
         forms = _CHECKS.get(type(function))
         if forms is None:
             return _asked(plugin, point, function, check)
@@ -149,14 +149,11 @@ class HookGuard:
     def _handler(self, plugin: str, handler: Any) -> EventHandler:
         if not isinstance(handler, EventHandler):
             raise TypeError(f"a handler must be an EventHandler, is {handler!r}")
-        allocated = _asked(
-            plugin, "handlers.allocated", handler.allocated, lambda _, a: text_or_none(a)
-        )
-        if handler.deallocated is None:
-            return EventHandler(allocated)
-        deallocated = _asked(
-            plugin, "handlers.deallocated", handler.deallocated, lambda _question, _answer: None
-        )
+        allocated = _asked(plugin, "handlers.allocated", handler.allocated, _checking(text_or_none))
+        deallocated = handler.deallocated
+        if deallocated is not None:
+            nothing = _checking(lambda _answer: None)
+            deallocated = _asked(plugin, "handlers.deallocated", deallocated, nothing)
         return EventHandler(allocated, deallocated)
 
 
@@ -214,17 +211,7 @@ class _GuardedSimulation:
     is_allocatable: Callable[[Queue, Task], bool]
 
     def __init__(self, plugin: str, simulation: Any) -> None:
-        for method in ("add", "remove", "why_not"):
-            function = _asked(
-                plugin,
-                f"simulation.{method}",
-                getattr(simulation, method),
-                lambda _, a: text_or_none(a),
-            )
-            setattr(self, method, function)
-        self.is_allocatable = _asked(
-            plugin,
-            "simulation.is_allocatable",
-            simulation.is_allocatable,
-            lambda _, answer: truth(answer),
-        )
+        for method in self.__slots__:
+            check = _checking(truth if method == "is_allocatable" else text_or_none)
+            where = f"simulation.{method}"
+            setattr(self, method, _asked(plugin, where, getattr(simulation, method), check))

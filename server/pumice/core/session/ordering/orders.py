@@ -16,6 +16,9 @@ from pumice.core.session.policies import SortKey
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
+Key = tuple[Any, ...]
+KeyOf = Callable[[Any], Any]
+
 
 class Orders:
     """Combines the orders of plugins; creation time and name decide between equals."""
@@ -28,54 +31,55 @@ class Orders:
         broken = self._session.broken
         if broken and (left.id in broken) != (right.id in broken):
             return left.id in broken
-        for function in self._chains.flat("job_order"):
-            answer = function(left, right)
-            if answer:
-                return bool(answer < 0)
-        if left.creation_time_ns != right.creation_time_ns:
-            return left.creation_time_ns < right.creation_time_ns
-        return left.id < right.id
+        answer = first_answer(self._chains.flat("job_order"), left, right)
+        if answer:
+            return answer < 0
+        return (left.creation_time_ns, left.id) < (right.creation_time_ns, right.id)
 
     @property
     def has_job_keys(self) -> bool:
         """Whether the order of jobs follows from a key of each."""
-        return self._chains.all_of("job_order", SortKey) is not None
+        return self._keys("job_order") is not None
 
-    def job_key(self) -> Callable[[Job], tuple[Any, ...]]:
-        """The key of a job, where all have one."""
-        keys = [order.key for order in self._chains.all_of("job_order", SortKey) or []]
-        broken = self._session.broken
-
-        def key(job: Job) -> tuple[Any, ...]:
-            own = [function(job) for function in keys]
-            return (job.id not in broken, *own, job.creation_time_ns, job.id)
-
-        return key
+    def _keys(self, point: str) -> list[KeyOf] | None:
+        """The functions that give the keys of an order; None: a plugin only compares."""
+        orders = self._chains.all_of(point, SortKey)
+        return None if orders is None else [order.key for order in orders]
 
     def waiting_jobs(self) -> Heap[Job]:
         """A heap of jobs, for an action that moves only tasks of the job that it popped last."""
-        return KeyHeap(self.job_key()) if self.has_job_keys else LiveHeap(self.job_first)
+        keys, broken = self._keys("job_order"), self._session.broken
+        if keys is None:
+            return LiveHeap(self.job_first)
+
+        def key(job: Job) -> Key:
+            own = [function(job) for function in keys]
+            return (job.id not in broken, *own, job.creation_time_ns, job.id)
+
+        return KeyHeap(key)
 
     def waiting_queues(self) -> Heap[Queue]:
         """A heap of queues, for an action that moves no task of a queue in the heap."""
-        orders = self._chains.all_of("queue_order", SortKey)
-        if orders is None:
-            return LiveHeap(self.queue_first)
-        keys = [order.key for order in orders]
-        broken = self._session.broken
+        key = self.queue_key()
+        return LiveHeap(self.queue_first) if key is None else KeyHeap(key)
 
-        def key(queue: Queue) -> tuple[Any, ...]:
+    def queue_key(self) -> Callable[[Queue], Key] | None:
+        """The key of a queue; None: a plugin only compares queues."""
+        keys, broken = self._keys("queue_order"), self._session.broken
+        if keys is None:
+            return None
+
+        def key(queue: Queue) -> Key:
             own = [function(queue) for function in keys]
             whole = not broken or queue.name not in broken.values()
             return (whole, *own, queue.creation_time_ns, queue.name)
 
-        return KeyHeap(key)
+        return key
 
     def sub_job_first(self, left: SubJob, right: SubJob) -> bool:
-        for function in self._chains.flat("sub_job_order"):
-            answer = function(left, right)
-            if answer:
-                return bool(answer < 0)
+        answer = first_answer(self._chains.flat("sub_job_order"), left, right)
+        if answer:
+            return answer < 0
         return (left.match_index, left.id) < (right.match_index, right.id)
 
     def queue_first(self, left: Queue, right: Queue) -> bool:
@@ -83,51 +87,54 @@ class Orders:
             waiting = self._session.broken.values()
             if (left.name in waiting) != (right.name in waiting):
                 return left.name in waiting
-        for function in self._chains.flat("queue_order"):
-            answer = function(left, right)
-            if answer:
-                return bool(answer < 0)
+        answer = first_answer(self._chains.flat("queue_order"), left, right)
+        if answer:
+            return answer < 0
         return (left.creation_time_ns, left.name) < (right.creation_time_ns, right.name)
 
     def victim_queue_first(self, left: Queue, right: Queue, preemptor: Queue) -> bool:
-        for function in self._chains.flat("victim_queue_order"):
-            answer = function(left, right, preemptor)
-            if answer:
-                return bool(answer < 0)
-        return not self.queue_first(left, right)
+        answer = first_answer(self._chains.flat("victim_queue_order"), left, right, preemptor)
+        return answer < 0 if answer else not self.queue_first(left, right)
 
     def task_first(self, left: Task, right: Task) -> bool:
-        for function in self._chains.flat("task_order"):
-            answer = function(left, right)
-            if answer:
-                return bool(answer < 0)
-        return self._by_index_and_age(left, right)
-
-    @staticmethod
-    def _by_index_and_age(left: Task, right: Task) -> bool:
+        answer = first_answer(self._chains.flat("task_order"), left, right)
+        if answer:
+            return answer < 0
         mine, other = left.pod_index, right.pod_index
         if mine is not None and other is not None and mine != other:
             return mine < other
-        if left.pod.creation_time_ns != right.pod.creation_time_ns:
-            return left.pod.creation_time_ns < right.pod.creation_time_ns
-        return left.uid < right.uid
+        return (left.pod.creation_time_ns, left.uid) < (right.pod.creation_time_ns, right.uid)
 
     @property
     def has_task_keys(self) -> bool:
         """Whether the order of tasks follows from each of them alone."""
-        return self._chains.all_of("task_order", SortKey) is not None
+        return self._keys("task_order") is not None
+
+    def task_key(self, *, indexed: bool) -> Callable[[Task], Key] | None:
+        """The key of a task, among tasks that all have a number in their names or all have none.
+
+        None: a plugin only compares tasks.
+        """
+        keys = self._keys("task_order")
+        if keys is None:
+            return None
+
+        def key(task: Task) -> Key:
+            own = [function(task) for function in keys]
+            index = task.pod_index if indexed else 0
+            return (*own, index, task.pod.creation_time_ns, task.uid)
+
+        return key
 
     def tasks(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks in task order. It does not shift within a session, so a sort will do."""
         tasks = list(tasks)
         if len(tasks) == 1:
             return tasks
-        orders = self._chains.all_of("task_order", SortKey)
         indexed = sum(task.pod_index is not None for task in tasks)
         # Numbers in names count between tasks that both have one: mixed tasks have no key.
-        if orders is not None and indexed in (0, len(tasks)):
-            keys = [order.key for order in orders]
-            return sorted(tasks, key=_task_key(keys, indexed=indexed > 0))
+        if indexed in (0, len(tasks)) and (key := self.task_key(indexed=indexed > 0)) is not None:
+            return sorted(tasks, key=key)
 
         def compare(left: Task, right: Task) -> int:
             return -1 if self.task_first(left, right) else 1
@@ -140,36 +147,26 @@ class Orders:
         preemptor_job = jobs.get(preemptor.job_id)
 
         def first(left: Task, right: Task) -> bool:
-            if left.job_id == right.job_id:
-                return not self.task_first(left, right)
             left_job, right_job = jobs.get(left.job_id), jobs.get(right.job_id)
+            if left.job_id == right.job_id or (left_job is None and right_job is None):
+                return not self.task_first(left, right)
             if left_job is None or right_job is None:
                 # A task whose job is gone goes first.
-                if left_job is None and right_job is None:
-                    return not self.task_first(left, right)
                 return left_job is None
             if preemptor_job is not None and left_job.queue != right_job.queue:
                 return self.victim_queue_first(
                     queues[left_job.queue], queues[right_job.queue], queues[preemptor_job.queue]
                 )
-            return self._later_job_first(left_job, right_job, left, right)
+            answer = first_answer(self._chains.flat("job_order"), left_job, right_job)
+            return answer > 0 if answer else not self.task_first(left, right)
 
         return LiveHeap(first, tasks)
 
-    def _later_job_first(self, left_job: Job, right_job: Job, left: Task, right: Task) -> bool:
-        for function in self._chains.flat("job_order"):
-            answer = function(left_job, right_job)
-            if answer:
-                return bool(answer > 0)
-        return not self.task_first(left, right)
 
-
-def _task_key(
-    keys: list[Callable[[Task], Any]], *, indexed: bool
-) -> Callable[[Task], tuple[Any, ...]]:
-    def key(task: Task) -> tuple[Any, ...]:
-        own = [function(task) for function in keys]
-        index = task.pod_index if indexed else 0
-        return (*own, index, task.pod.creation_time_ns, task.uid)
-
-    return key
+def first_answer(functions: list[Any], *items: object) -> int:
+    """The first answer that tells the items apart; 0: there is none."""
+    for function in functions:
+        answer: int = function(*items)
+        if answer:
+            return answer
+    return 0

@@ -1,16 +1,22 @@
 """Benchmarks inside the engine, at sizes that take no time: what they print, and that it is so."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from pumice.bench import catalogue, evicting, placing, resting
+from pumice.bench import catalogue, clusters, evicting, placing, resting
 from pumice.bench.bars import ROWS
 from pumice.bench.clusters import Size
+from pumice.bench.configurations import PROFILES, Profile
 from pumice.bench.results import Result
+from pumice.core.model.group import PodDisruptionBudget, ResourceQuota, Workload
+from pumice.core.model.node import Node
+from pumice.core.model.pod import Pod, PodPhase
 from tests.cli.commands import pumice as run_pumice
 
-TINY = Size(8, 6, 4, classes=3)
+TINY = Size(8, 6, 4, classes=3, has_background=False)
 
 
 def test_every_pod_of_fresh_gangs_is_bound() -> None:
@@ -20,10 +26,42 @@ def test_every_pod_of_fresh_gangs_is_bound() -> None:
     assert 0 < float(str(figures["session_s"])) <= float(str(figures["session_median_s"]))
 
 
-def test_every_pod_of_mixed_gangs_is_bound() -> None:
-    size = Size(80, 12, 4)
-    figures = placing.mixed(size).figures
-    assert figures["bound"] == size.pods
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+@pytest.mark.parametrize("bench", [placing.allocate, placing.allocate_gpus, placing.mixed])
+def test_every_pod_of_a_lifelike_cluster_is_bound(
+    bench: Callable[[Size, Profile], Result], profile: Profile
+) -> None:
+    size = Size(120, 60, 4, classes=9)
+    figures = bench(size, profile).figures
+    assert (figures["background"], figures["configuration"]) == ("lifelike", profile.name)
+    # Beside the gangs, there are a single and a best-effort pod.
+    assert (figures["bound"], figures["left"]) == (size.pods + 2, 0)
+
+
+def test_the_background_follows_from_its_seed() -> None:
+    size = Size(120, 60, 2, classes=9)
+    assert [*clusters.settled(size)] == [*clusters.settled(size)]
+    assert [*clusters.settled(size)] != [*clusters.settled(replace(size, seed=1))]
+
+
+def test_a_lifelike_cluster_has_what_real_ones_have() -> None:
+    things = [*clusters.settled(Size(120, 60, 2))]
+    nodes = [thing for thing in things if isinstance(thing, Node)]
+    pods = [thing for thing in things if isinstance(thing, Pod)]
+    assert {type(thing) for thing in things} >= {Workload, PodDisruptionBudget, ResourceQuota}
+    assert any(node.unschedulable for node in nodes)
+    assert any(not node.allocatable for node in nodes)
+    assert all(node.images and node.annotations for node in nodes if node.allocatable)
+    assert any(pod.spec.required_anti_affinity for pod in pods)
+    assert any(pod.phase is PodPhase.SUCCEEDED for pod in pods)
+    agents = [pod.node_name for pod in pods if pod.labels.get("k8s-app") == "node-agent"]
+    assert sorted(agents) == sorted(node.name for node in nodes if node.allocatable)
+
+
+def test_heartbeats_of_a_tenth_of_the_nodes_come_before_each_session() -> None:
+    found = resting.heartbeats(Size(120, 60, 2))
+    assert found.figures["heartbeats"] == 12
+    assert found.figures["sessions"] == 8
 
 
 def test_preempting_gangs_evict_as_many_as_they_are() -> None:
@@ -102,4 +140,4 @@ def test_the_command_prints_one_line_a_result(capsys: pytest.CaptureFixture[str]
 def test_an_unknown_bench_comes_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     done = run_pumice(capsys, "bench", "alocate")
     assert done.code == 2
-    assert "unknown benchmark 'alocate'; allowed: all, allocate, mixed" in done.err
+    assert "unknown benchmark 'alocate'; allowed: all, allocate, allocate-gpu, mixed" in done.err

@@ -12,7 +12,7 @@ from pumice.bench.memory import memory
 from pumice.bench.replaying import replay
 from pumice.bench.snapshot import client_view, snapshot
 
-TINY = Size(8, 6, 4, classes=3)
+TINY = Size(8, 6, 4, classes=3, has_background=False)
 _CONF = """\
 actions: "enqueue, allocate"
 tiers:
@@ -42,7 +42,9 @@ def test_a_client_s_core_gets_the_configuration() -> None:
 
 
 def test_every_delta_of_a_snapshot_and_every_change_is_counted() -> None:
-    first, large, small = (result.figures for result in ingest(Size(8, 10, 4, classes=3)))
+    first, large, small = (
+        result.figures for result in ingest(Size(8, 10, 4, classes=3, has_background=False))
+    )
     assert first["deltas"] == 1 + 4 + 8 + 10 + 40 + 2
     assert (large["deltas"], small["deltas"]) == (40, 4)
     assert all(int(str(figures["deltas_per_s"])) > 0 for figures in (first, large, small))

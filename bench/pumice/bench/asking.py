@@ -64,7 +64,7 @@ async def _asking(size: Size, questions: int, gang_size: int, requests: int) -> 
 async def _changing_nodes(adapter: BenchAdapter, size: Size) -> AsyncIterator[None]:
     """Changes nodes continuously, so that sessions run all the time."""
     enough = asyncio.Event()
-    nodes = list(clusters.nodes(size.nodes))
+    nodes = list(clusters.nodes_of(size))
 
     async def change() -> None:
         for number in count(2):

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
@@ -50,9 +50,17 @@ class CaseSize(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: int
     queues: int = 4
     classes: int = 1
+    background: Literal["lifelike", "none"] = "none"
 
     def read(self) -> Size:
-        return Size(self.nodes, self.jobs, self.size, self.queues, self.classes)
+        return Size(
+            self.nodes,
+            self.jobs,
+            self.size,
+            self.queues,
+            self.classes,
+            has_background=self.background == "lifelike",
+        )
 
 
 class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,9 +123,9 @@ def _check(path: Path, case: Case) -> None:
     if case.bench not in ENGINE_BENCHES:
         known = ", ".join(ENGINE_BENCHES)
         raise CasesError(f"{where}: bench: {case.bench!r} is none of {known}")
-    for field in msgspec.structs.fields(CaseSize):
-        if getattr(case.size, field.name) < 1:
-            raise CasesError(f"{where}: size.{field.name}: must be 1 or more")
+    for name in ("nodes", "jobs", "size", "queues", "classes"):
+        if getattr(case.size, name) < 1:
+            raise CasesError(f"{where}: size.{name}: must be 1 or more")
     if not case.at_most:
         raise CasesError(f"{where}: at_most: must hold one of {', '.join(COUNTS)}")
     for count in case.at_most:

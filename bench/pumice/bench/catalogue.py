@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from pumice.bench import evicting, placing, resting
 from pumice.bench.clusters import Size
+from pumice.bench.configurations import DEFAULT, PROFILES, Profile
 from pumice.bench.processes import apart
 from pumice.bench.results import Result
-from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
 
 # The client's side of the stream is loaded by those who use it, and allocate's runs apart: nothing
 # inside the engine is measured in a process with threads of gRPC.
@@ -19,9 +19,7 @@ from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
 class RunOptions:
     """Options of a run besides its size."""
 
-    configuration: Configuration = DEFAULT_CONFIGURATION
-    # The configuration as text, for a core in another process.
-    scheduler_conf: str = ""
+    profile: Profile = DEFAULT
     # Measure allocate over the stream, too.
     with_client: bool = True
 
@@ -31,13 +29,15 @@ EngineBench = Callable[[Size], Result]
 
 
 def _allocate(size: Size, options: RunOptions) -> Iterator[Result]:
-    inside = placing.allocate(size, options.configuration, placing.runs_of(size))
+    inside = placing.allocate(size, options.profile, placing.runs_of(size))
     if not options.with_client:
         yield inside
         return
     from pumice.bench.snapshot import client_view  # noqa: PLC0415
 
-    seen = apart(client_view, size, options.scheduler_conf, placing.runs_of(size))
+    seen = apart(
+        client_view, options.profile.sized(size), options.profile.text, placing.runs_of(size)
+    )
     measured = (
         f"{inside.measured}; client: over the stream to a core in a process of its own, from the "
         "last delta acknowledged to the last decision received"
@@ -45,8 +45,12 @@ def _allocate(size: Size, options: RunOptions) -> Iterator[Result]:
     yield replace(inside, figures={**inside.figures, **seen}, measured=measured)
 
 
+def _allocate_gpus(size: Size, options: RunOptions) -> Iterator[Result]:
+    yield placing.allocate_gpus(size, options.profile, placing.runs_of(size))
+
+
 def _mixed(size: Size, options: RunOptions) -> Iterator[Result]:
-    yield placing.mixed(size, options.configuration, placing.runs_of(size))
+    yield placing.mixed(size, options.profile, placing.runs_of(size))
 
 
 def _preempt(size: Size, _run_options: RunOptions) -> Iterator[Result]:
@@ -60,7 +64,9 @@ def _reclaim(size: Size, _run_options: RunOptions) -> Iterator[Result]:
 
 def _idle(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield resting.idle(size)
-    yield resting.hopeless(size)
+    yield resting.heartbeats(size)
+    for profile in PROFILES.values():
+        yield resting.hopeless(size, profile)
     yield resting.freed(size)
 
 
@@ -107,6 +113,7 @@ def _memory(size: Size, _run_options: RunOptions) -> Iterator[Result]:
 
 BENCHES: Mapping[str, Bench] = {
     "allocate": _allocate,
+    "allocate-gpu": _allocate_gpus,
     "mixed": _mixed,
     "preempt": _preempt,
     "reclaim": _reclaim,
@@ -123,10 +130,11 @@ BENCHES: Mapping[str, Bench] = {
 # Help texts.
 MEANINGS: Mapping[str, str] = {
     "allocate": "One session with new gangs, in the engine and over the stream.",
+    "allocate-gpu": "The same in the engine, with gangs that all ask for GPUs.",
     "mixed": "The same with selectors, tolerations, anti-affinity, spread, preferences and GPUs.",
     "preempt": "High-priority gangs in a full cluster, also where half of them find no victims.",
     "reclaim": "New gangs in two queues of a cluster that a third queue uses.",
-    "idle": "Sessions without changes, with gangs that do not fit, and after a node became empty.",
+    "idle": "Sessions without changes, after heartbeats of nodes, with gangs that do not fit, and after a node became empty.",
     "churn": "Sessions after the replacement of one pod, and of one percent of all pods.",
     "snapshot": "Snapshot of a cluster between processes, up to the end of the first session.",
     "ingest": "Changes per second, between processes.",
@@ -139,11 +147,13 @@ MEANINGS: Mapping[str, str] = {
 # Benchmarks in the engine, by the names of their results, for the cases.
 ENGINE_BENCHES: Mapping[str, EngineBench] = {
     "allocate": placing.allocate,
+    "allocate-gpu": placing.allocate_gpus,
     "mixed": placing.mixed,
     "preempt": evicting.preempt,
     "preempt-half-hopeless": evicting.preempt_half_hopeless,
     "reclaim": evicting.reclaim,
     "idle": resting.idle,
+    "heartbeats": resting.heartbeats,
     "hopeless": resting.hopeless,
     "freed": resting.freed,
     "churn": resting.churn,
@@ -159,6 +169,7 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
         Size(5000, 1, 10_000, classes=1),
         Size(10_000, 10_000, 10),
     ),
+    "allocate-gpu": (Size(1000, 1000, 10),),
     "mixed": (Size(1000, 300, 10),),
     "preempt": (Size(1000, 50, 10, classes=1),),
     "reclaim": (Size(1000, 50, 10, classes=1),),

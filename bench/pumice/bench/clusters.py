@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from pumice.bench.background import Background, pending_count
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import (
     PodGroup,
@@ -43,22 +44,39 @@ ZONE = "topology.kubernetes.io/zone"
 DISK = "disk"
 NODE_MILLI_CPU = 32_000
 _ZONES = 8
+# With the background, one gang in so many asks for GPUs.
+_GPU_JOB_IN = 20
 _READY = PodGroupCondition("Scheduled", "True", "tasks in gang are ready to be scheduled")
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of a cluster and its workload."""
+    """The size of a cluster and its workload, and what the cluster holds beside the workload."""
 
     nodes: int = 1000
     jobs: int = 1000
     size: int = 10
     queues: int = 4
     classes: int = 100
+    # Services, DaemonSets and all else that real clusters have, made from a seed.
+    has_background: bool = True
+    seed: int = 0
+    # Every queue has a parent below the root, as capacity with a hierarchy needs it.
+    queue_tree: bool = False
 
     @property
     def pods(self) -> int:
         return self.jobs * self.size
+
+    @property
+    def pending_pods(self) -> int:
+        """The pods that wait in a fresh cluster: those of the workload and of the background."""
+        return self.pods + (pending_count(self.jobs) if self.has_background else 0)
+
+    @property
+    def setting(self) -> dict[str, object]:
+        """What the cluster holds beside the workload, as figures."""
+        return {"background": "lifelike" if self.has_background else "none", "seed": self.seed}
 
     def scaled(self, factor: float) -> Size:
         return replace(
@@ -84,14 +102,28 @@ def nodes(
         yield Node(f"uid-{name}", name, labels=labels, allocatable=tuple(offered))
 
 
+def nodes_of(size: Size) -> Iterator[Node]:
+    """The nodes of a cluster as they are in it."""
+    background = Background(size.seed)
+    for number, node in enumerate(nodes(size.nodes)):
+        yield background.node(node, number) if size.has_background else node
+
+
 def tainted(node: Node) -> Node:
     return replace(node, taints=(Taint("dedicated", "batch", TaintEffect.NO_SCHEDULE),))
 
 
-def queues(count: int) -> Iterator[Queue]:
-    for number in range(count):
-        name = f"queue-{number}"
-        yield Queue(f"uid-{name}", name, weight=1 + number % 4, state=QueueState.OPEN)
+def queues(size: Size) -> Iterator[Queue]:
+    """The queues of the workload, with weights of one to four; in a tree, two under each parent."""
+    if size.queue_tree:
+        yield Queue("uid-root", "root", state=QueueState.OPEN)
+    for number in range(size.queues):
+        name, parent = f"queue-{number}", f"team-{number // 2}" if size.queue_tree else ""
+        if parent and number % 2 == 0:
+            yield Queue(f"uid-{parent}", parent, parent="root", state=QueueState.OPEN)
+        yield Queue(
+            f"uid-{name}", name, weight=1 + number % 4, parent=parent, state=QueueState.OPEN
+        )
 
 
 def plain_spec(number: int) -> PodSpec:
@@ -188,19 +220,51 @@ def running_job(
         )
 
 
+def empty(size: Size) -> Iterator[ClusterObject]:
+    """A cluster without a workload."""
+    return _with_background([*queues(size), *nodes(size.nodes)], size)
+
+
 def fresh(size: Size) -> Iterator[ClusterObject]:
-    """An empty cluster with new gangs."""
-    yield from queues(size.queues)
+    """A cluster with new gangs; with the background, one in twenty asks for GPUs."""
+    return _with_background(_fresh(size), size)
+
+
+def _fresh(size: Size) -> Iterator[ClusterObject]:
+    yield from queues(size)
     yield from nodes(size.nodes)
     specs = [plain_spec(number) for number in range(size.classes)]
     for number in range(size.jobs):
-        queue = f"queue-{number % size.queues}"
-        yield from pending_job(number, size.size, specs[number % size.classes], queue)
+        queue, spec = f"queue-{number % size.queues}", specs[number % size.classes]
+        if size.has_background and number % _GPU_JOB_IN == _GPU_JOB_IN - 1:
+            spec = replace(spec, requests=(*spec.requests, (GPU, 1000)))
+        yield from pending_job(number, size.size, spec, queue)
+
+
+def with_gpus(size: Size) -> Iterator[ClusterObject]:
+    """New gangs that all ask for GPUs, of which every node has sixteen."""
+    return _with_background(_with_gpus(size), size)
+
+
+def _with_gpus(size: Size) -> Iterator[ClusterObject]:
+    yield from queues(size)
+    for node in nodes(size.nodes):
+        offered = {**dict(node.allocatable), GPU: 16_000}
+        yield replace(node, allocatable=tuple(offered.items()))
+    specs = [plain_spec(number) for number in range(size.classes)]
+    for number in range(size.jobs):
+        spec = specs[number % size.classes]
+        spec = replace(spec, requests=(*spec.requests, (GPU, 1000)))
+        yield from pending_job(number, size.size, spec, f"queue-{number % size.queues}")
 
 
 def mixed(size: Size) -> Iterator[ClusterObject]:
-    """The same with jobs of six kinds; one node in five has a taint."""
-    yield from queues(size.queues)
+    """A cluster with new gangs of six kinds; one node in five has a taint."""
+    return _with_background(_mixed(size), size)
+
+
+def _mixed(size: Size) -> Iterator[ClusterObject]:
+    yield from queues(size)
     for number, node in enumerate(nodes(size.nodes)):
         yield tainted(node) if number % 5 == 0 else node
     for number in range(size.jobs):
@@ -210,8 +274,12 @@ def mixed(size: Size) -> Iterator[ClusterObject]:
 
 def full(size: Size, *, per_node: int, low_queue: str) -> Iterator[ClusterObject]:
     """A cluster that running jobs of low priority in one queue fill completely."""
+    return _with_background(_full(size, per_node, low_queue), size)
+
+
+def _full(size: Size, per_node: int, low_queue: str) -> Iterator[ClusterObject]:
     yield PriorityClass("uid-high", "high", 1000)
-    yield from queues(size.queues)
+    yield from queues(size)
     yield from nodes(size.nodes, milli_cpu=per_node * 1000)
     spec = spec_of(1000, GIB)
     names = [f"node-{number:05d}" for number in range(size.nodes)]
@@ -222,7 +290,11 @@ def full(size: Size, *, per_node: int, low_queue: str) -> Iterator[ClusterObject
 
 def settled(size: Size) -> Iterator[ClusterObject]:
     """A cluster in which all pods run."""
-    yield from queues(size.queues)
+    return _with_background(_settled(size), size)
+
+
+def _settled(size: Size) -> Iterator[ClusterObject]:
+    yield from queues(size)
     yield from nodes(size.nodes)
     specs = [plain_spec(number) for number in range(size.classes)]
     for number in range(size.jobs):
@@ -232,3 +304,36 @@ def settled(size: Size) -> Iterator[ClusterObject]:
         spec = specs[number % size.classes]
         queue = f"queue-{number % size.queues}"
         yield from running_job(number, places, spec, queue, minimum=size.size)
+
+
+def _with_background(things: Iterable[ClusterObject], size: Size) -> Iterator[ClusterObject]:
+    """The cluster as it is, or with everything that real clusters hold."""
+    if not size.has_background:
+        yield from things
+        return
+    background = Background(size.seed)
+    names: list[str] = []
+    jobs: list[str] = []
+    specs: dict[PodSpec, PodSpec] = {}
+    is_fresh = True
+    for thing in things:
+        if isinstance(thing, Node):
+            names.append(thing.name)
+            yield background.node(thing, len(names) - 1)
+            continue
+        if isinstance(thing, PodGroup):
+            jobs.append(thing.name)
+            is_fresh = is_fresh and thing.status.phase is PodGroupPhase.INQUEUE
+        if isinstance(thing, Pod):
+            spec = specs.get(thing.spec)
+            if spec is None:
+                spec = specs[thing.spec] = background.spec(thing.spec, len(specs))
+            yield replace(thing, spec=spec)
+            continue
+        yield thing
+    yield from background.registered_nodes(size.nodes)
+    yield from background.cluster(names)
+    yield from background.tenants(NAMESPACE, jobs)
+    if jobs and is_fresh:
+        yield from background.pending_pods(NAMESPACE, size.jobs, "queue-0")
+    yield from background.finished_pods(NAMESPACE, names, len(jobs), "queue-0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,9 @@ from pumice.bench import catalogue
 from pumice.bench.cases import CASES, Case, CasesError, fitted, product, read_cases, tightened
 from pumice.bench.catalogue import BENCHES, MEANINGS, SIZES, RunOptions
 from pumice.bench.clusters import Size
+from pumice.bench.configurations import DEFAULT, PROFILES, Profile, read_profile
 from pumice.bench.engines import ways
 from pumice.bench.results import Result
-from pumice.core.registry import Registry
-from pumice.server import configuration as served
-from pumice.v1.configuration_pb2 import Configuration as ConfigurationMessage
 
 _END_TO_END_SIZE = Size(1000, 300, 10)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -26,12 +25,25 @@ _OPTIONS = (
     click.option("--size", type=click.IntRange(1), help="Pods of each job."),
     click.option("--queues", type=click.IntRange(1), help="Number of queues; default 4."),
     click.option("--classes", type=click.IntRange(1), help="Number of task classes."),
+    click.option("--seed", type=int, help="Seed of the background; default 0."),
 )
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Output as JSON, one line for each result; always on."
 )
-_conf_option = click.option(
-    "--conf", type=_FILE, help="Scheduler configuration for allocate and mixed."
+_background_option = click.option(
+    "--background",
+    type=click.Choice(("lifelike", "none")),
+    default="lifelike",
+    help="What the cluster holds beside the workload.",
+)
+_conf_options = (
+    click.option(
+        "--configuration",
+        type=click.Choice(tuple(PROFILES)),
+        default=DEFAULT.name,
+        help="Scheduler configuration for allocate and mixed.",
+    ),
+    click.option("--conf", type=_FILE, help="File with another configuration for them."),
 )
 _client_option = click.option(
     "--client/--no-client", default=True, help="Measurement of allocate over the stream, too."
@@ -71,24 +83,25 @@ def bench_command(context: click.Context) -> None:
     machine.
     """
     if context.invoked_subcommand is None:
-        context.invoke(all_command, conf=None, client=True, as_json=True)
+        context.invoke(all_command)
 
 
 @bench_command.command("all")
-@_conf_option
+@_background_option
 @_client_option
 @_json_option
-def all_command(conf: Path | None, client: bool, as_json: bool) -> None:
+def all_command(background: str, client: bool, as_json: bool) -> None:
     """All benchmarks at their standard sizes, without endtoend and growth."""
     del as_json
-    options = _run_options(conf, client)
+    options = RunOptions(with_client=client)
     for name, bench in BENCHES.items():
         for size in SIZES[name]:
-            _say(bench(size, options))
+            _say(bench(_with(size, {}, background), options))
 
 
 def _sized(function: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed((*_OPTIONS, _conf_option, _client_option, _json_option)):
+    more = (_background_option, *_conf_options, _client_option, _json_option)
+    for option in reversed((*_OPTIONS, *more)):
         function = option(function)
     return function
 
@@ -96,12 +109,19 @@ def _sized(function: Callable[..., None]) -> Callable[..., None]:
 def _command(name: str) -> click.Command:
     @bench_command.command(name, help=MEANINGS[name], short_help=MEANINGS[name])
     @_sized
-    def measure(conf: Path | None, client: bool, as_json: bool, **own: int | None) -> None:
+    def measure(
+        background: str,
+        configuration: str,
+        conf: Path | None,
+        client: bool,
+        as_json: bool,
+        **own: int | None,
+    ) -> None:
         del as_json
-        options = _run_options(conf, client)
+        options = RunOptions(_profile(configuration, conf), client)
         given = {key: value for key, value in own.items() if value is not None}
         for standard in SIZES[name][:1] if given else SIZES[name]:
-            _say(BENCHES[name](_with(standard, given), options))
+            _say(BENCHES[name](_with(standard, given, background), options))
 
     return measure
 
@@ -135,7 +155,7 @@ def endtoend_command(kubeconfig: str | None, pairs: int, **own: Any) -> None:
 
     sizes = ("nodes", "jobs", "size", "queues", "classes")
     given = {key: own[key] for key in sizes if own[key] is not None}
-    _say(endtoend(_with(_END_TO_END_SIZE, given), kubeconfig, pairs))
+    _say(endtoend(_with(_END_TO_END_SIZE, given, "none"), kubeconfig, pairs))
 
 
 @bench_command.command("cases")
@@ -200,19 +220,11 @@ def _say(results: Iterable[Result]) -> None:
         click.echo(result.line())
 
 
-def _with(size: Size, given: Mapping[str, int]) -> Size:
-    return Size(
-        given.get("nodes", size.nodes),
-        given.get("jobs", size.jobs),
-        given.get("size", size.size),
-        given.get("queues", size.queues),
-        given.get("classes", size.classes),
-    )
+def _with(size: Size, given: Mapping[str, Any], background: str) -> Size:
+    return replace(size, has_background=background == "lifelike", **given)
 
 
-def _run_options(path: Path | None, with_client: bool) -> RunOptions:
+def _profile(name: str, path: Path | None) -> Profile:
     if path is None:
-        return RunOptions(with_client=with_client)
-    text = path.read_text(encoding="utf-8")
-    scheduler = served.read(ConfigurationMessage(scheduler_conf=text), Registry()).scheduler
-    return RunOptions(scheduler, text, with_client)
+        return PROFILES[name]
+    return read_profile(str(path), path.read_text(encoding="utf-8"))

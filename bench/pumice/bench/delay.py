@@ -192,7 +192,7 @@ async def _deltas(
     adapter: BenchAdapter, size: Size, probes: int, enough: Callable[[], bool]
 ) -> list[float]:
     """Sends small changes one after the other, until there are enough samples."""
-    node = next(clusters.nodes(size.nodes))
+    node = next(clusters.nodes_of(size))
     times: list[float] = []
     for number in count():
         if number >= probes and enough():
@@ -220,7 +220,7 @@ async def _health(size: Size) -> Result:
         times: list[float] = []
         began = time.perf_counter()
         await held.end(adapter)
-        while not times or adapter.decided < size.pods:
+        while not times or adapter.decided < size.pending_pods:
             start = time.perf_counter()
             await stub.Check(request)
             times.append(time.perf_counter() - start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -44,12 +45,14 @@ def engine_with(
     return engine
 
 
-def timed(engine: Engine, now_ns: int = NOW_NS) -> tuple[float, SessionResult]:
-    """A timed session; it is never skipped."""
+def timed(engine: Engine, now_ns: int = NOW_NS) -> tuple[float, float, SessionResult]:
+    """Seconds and CPU seconds of a session, and its result; it is never skipped."""
     results: list[SessionResult] = []
     with quiet_memory():
+        before = time.process_time()
         took = seconds(lambda: results.append(engine.schedule(now_ns)))
-    return took, results[0]
+        used = time.process_time() - before
+    return took, used, results[0]
 
 
 def bound_in(result: SessionResult) -> int:
@@ -65,11 +68,15 @@ class Sessions:
     """Times of several sessions of one engine, and the largest counts of work."""
 
     times: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    # Seconds that the changes before the session took.
+    taken_in: list[float] = field(default_factory=list)
     bound: int = 0
     work: dict[str, int] = field(default_factory=dict)
 
-    def add(self, took: float, result: SessionResult) -> None:
+    def add(self, took: float, used: float, result: SessionResult) -> None:
         self.times.append(took)
+        self.cpu.append(used)
         self.bound += bound_in(result)
         for name, count in result.work.items():
             self.work[name] = max(count, self.work.get(name, 0))
@@ -81,7 +88,10 @@ def sessions_after(
     """Runs a session for each round, after the changes of the round."""
     found = Sessions()
     for number in range(rounds):
-        rejected = engine.apply(changes(number))
+        deltas = [*changes(number)]
+        began = time.perf_counter()
+        rejected = engine.apply(deltas)
+        found.taken_in.append(time.perf_counter() - began)
         assert not rejected, rejected[0]
         found.add(*timed(engine, NOW_NS + (number + 10) * SECOND_NS))
     return found

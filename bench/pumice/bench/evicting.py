@@ -61,18 +61,21 @@ def _reclaiming(size: Size) -> list[ClusterObject]:
 def _evicted(
     bench: str, action: str, cluster: Callable[[], list[ClusterObject]], size: Size, runs: int
 ) -> Result:
-    times = []
+    times, cpu = [], []
     for _ in range(runs):
-        took, result = timed(engine_with(cluster(), evicting(action)))
+        took, used, result = timed(engine_with(cluster(), evicting(action)))
         times.append(took)
+        cpu.append(used)
     figures = {
         "nodes": size.nodes,
         "running": PER_NODE * size.nodes,
         "arriving": size.pods,
         "gang_size": size.size,
+        **size.setting,
         "evicted": evicted_in(result),
         "runs": runs,
         "session_s": round(min(times), 4),
+        "session_cpu_s": round(min(cpu), 4),
         "session_median_s": round(statistics.median(times), 4),
     }
     return Result(bench, f"the whole session, {INSIDE}; the best run", figures, result.work)

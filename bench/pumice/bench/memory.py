@@ -75,7 +75,7 @@ async def _measure(size: Size) -> _Held:
             empty = resident_bytes(core.pid)
             await held.send(adapter)
             await held.end(adapter)
-            await adapter.until_decided(size.pods)
+            await adapter.until_decided(size.pending_pods)
             await _carry_out(adapter, pods)
             after = [resident_bytes(core.pid)]
             while len(after) < _SESSIONS:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 from pumice.bench import clusters
 from pumice.bench.clusters import Size
+from pumice.bench.configurations import DEFAULT, Profile
 from pumice.bench.engines import INSIDE, bound_in, engine_with, timed
 from pumice.bench.results import Result
-from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
 from pumice.core.deltas import ClusterObject
 
 # Larger sessions are long enough to be measured once.
@@ -21,19 +21,20 @@ def runs_of(size: Size) -> int:
     return _RUNS if size.pods <= _REPEATED_UP_TO_PODS else 1
 
 
-def allocate(
-    size: Size, configuration: Configuration = DEFAULT_CONFIGURATION, runs: int = 1
-) -> Result:
+def allocate(size: Size, profile: Profile = DEFAULT, runs: int = 1) -> Result:
     measured = f"one session over fresh gangs, {INSIDE}"
-    return _placed("allocate", clusters.fresh, size, configuration, runs, measured)
+    return _placed("allocate", clusters.fresh, size, profile, runs, measured)
 
 
-def mixed(
-    size: Size, configuration: Configuration = DEFAULT_CONFIGURATION, runs: int = 1
-) -> Result:
+def allocate_gpus(size: Size, profile: Profile = DEFAULT, runs: int = 1) -> Result:
+    measured = f"one session over fresh gangs that ask for GPUs, {INSIDE}"
+    return _placed("allocate-gpu", clusters.with_gpus, size, profile, runs, measured)
+
+
+def mixed(size: Size, profile: Profile = DEFAULT, runs: int = 1) -> Result:
     measured = "selectors, tolerations, anti-affinity, spread, preferences and GPUs, a sixth each"
     return _placed(
-        "mixed", clusters.mixed, size, configuration, runs, f"one session, {measured}; {INSIDE}"
+        "mixed", clusters.mixed, size, profile, runs, f"one session, {measured}; {INSIDE}"
     )
 
 
@@ -41,15 +42,17 @@ def _placed(
     bench: str,
     cluster: Callable[[Size], Iterator[ClusterObject]],
     size: Size,
-    configuration: Configuration,
+    profile: Profile,
     runs: int,
     measured: str,
 ) -> Result:
-    times = []
+    times, cpu = [], []
+    size = profile.sized(size)
     for _ in range(runs):
-        engine = engine_with(cluster(size), configuration)
-        took, result = timed(engine)
+        engine = engine_with(cluster(size), profile.configuration)
+        took, used, result = timed(engine)
         times.append(took)
+        cpu.append(used)
         # The memory of this run must not slow down the next one.
         del engine
     bound = bound_in(result)
@@ -59,9 +62,13 @@ def _placed(
         "gang_size": size.size,
         "classes": size.classes,
         "queues": size.queues,
+        **size.setting,
+        "configuration": profile.name,
         "bound": bound,
+        "left": size.pending_pods - bound,
         "runs": runs,
         "session_s": round(min(times), 4),
+        "session_cpu_s": round(min(cpu), 4),
         "session_median_s": round(statistics.median(times), 4),
         "pods_per_s": round(bound / min(times)),
     }

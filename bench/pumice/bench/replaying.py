@@ -82,8 +82,7 @@ class _RecordedCluster:
     def last(self, periods: int) -> None:
         self._recorder.start(self._state, self._now_ns)
         configuration = delta_pb2.Op(configuration=configuration_pb2.Configuration())
-        things: list[ClusterObject] = [*clusters.queues(self._size.queues)]
-        self._take([configuration, *map(upsert, [*things, *clusters.nodes(self._size.nodes)])])
+        self._take([configuration, *map(upsert, clusters.empty(self._size))])
         for period in range(periods):
             self._now_ns += _PERIOD_NS
             self._take([*self._coming, *self._ended(period), *self._arrived()])

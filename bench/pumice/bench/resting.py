@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pumice.bench import clusters
+from pumice.bench.background import Background
 from pumice.bench.clusters import Size
+from pumice.bench.configurations import DEFAULT, Profile
 from pumice.bench.engines import NOW_NS, SECOND_NS, Sessions, engine_with, sessions_after
 from pumice.bench.results import Result, milliseconds, seconds
 from pumice.core.deltas import ClusterObject, Deleted, Delta, Upserted
@@ -14,6 +17,7 @@ from pumice.core.engine import Engine
 from pumice.core.model.pod import Pod, PodPhase
 
 _ROUNDS = 8
+_SECONDS_BETWEEN_REPORTS = 10
 _FULL = "full sessions, none skipped"
 
 
@@ -24,10 +28,21 @@ def idle(size: Size) -> Result:
     return _result("idle", f"nothing changed; {_FULL}", size, found, {})
 
 
-def hopeless(size: Size) -> Result:
+def heartbeats(size: Size) -> Result:
+    """Nodes report their status before each session, each of them every ten seconds."""
+    engine = _settled(clusters.settled(size))
+    nodes, background = [*engine.cache.nodes], Background(size.seed)
+    count = max(1, size.nodes // _SECONDS_BETWEEN_REPORTS)
+    found = sessions_after(engine, _ROUNDS, lambda n: background.heartbeats(nodes, count, n))
+    measured = f"a tenth of the nodes reported their status; {_FULL}; taken_in_ms is before them"
+    more = {"heartbeats": count, "taken_in_ms": round(1000 * statistics.median(found.taken_in), 3)}
+    return _result("heartbeats", measured, size, found, more)
+
+
+def hopeless(size: Size, profile: Profile = DEFAULT) -> Result:
     """Nothing changed, and gangs wait that do not fit."""
-    pending = waiting_gangs(size)
-    engine = _settled(with_hopeless(size, pending))
+    pending, size = waiting_gangs(size), profile.sized(size)
+    engine = _settled(with_hopeless(size, pending), profile)
     found = sessions_after(engine, _ROUNDS, lambda _: ())
     assert engine.can_skip(NOW_NS)
     asked = seconds(lambda: engine.can_skip(NOW_NS))
@@ -35,7 +50,11 @@ def hopeless(size: Size) -> Result:
         f"nothing changed, and gangs wait that fit nowhere; {_FULL}; skip_ms is what it takes to "
         "find out that a session is not needed, which a core asks first"
     )
-    more: dict[str, object] = {"pending_gangs": pending, "skip_ms": round(1000 * asked, 4)}
+    more: dict[str, object] = {
+        "configuration": profile.name,
+        "pending_gangs": pending,
+        "skip_ms": round(1000 * asked, 4),
+    }
     return _result("hopeless", measured, size, found, more)
 
 
@@ -80,8 +99,8 @@ def waiting_gangs(size: Size) -> int:
     return max(1, size.jobs // 5)
 
 
-def _settled(things: Iterable[ClusterObject]) -> Engine:
-    engine = engine_with(things)
+def _settled(things: Iterable[ClusterObject], profile: Profile = DEFAULT) -> Engine:
+    engine = engine_with(things, profile.configuration)
     for number in range(2):
         engine.schedule(NOW_NS + number * SECOND_NS)
     return engine
@@ -103,14 +122,16 @@ def _waiting_for_a_node(size: Size, first: int) -> Iterator[ClusterObject]:
 
 
 def _result(
-    bench: str, measured: str, size: Size, found: Sessions, more: dict[str, object] | dict[str, int]
+    bench: str, measured: str, size: Size, found: Sessions, more: Mapping[str, object]
 ) -> Result:
     figures = {
         "nodes": size.nodes,
         "running": size.pods,
+        **size.setting,
         **more,
         "sessions": len(found.times),
         **milliseconds(found.times),
+        "cpu_ms": round(1000 * statistics.median(found.cpu), 3),
     }
     return Result(bench, measured, figures, found.work)
 

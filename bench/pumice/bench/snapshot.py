@@ -53,10 +53,10 @@ async def _streamed(held: Snapshot) -> tuple[float, float, float, float]:
 def client_view(size: Size, scheduler_conf: str = "", runs: int = 1) -> dict[str, object]:
     """From the last delta acknowledged to the last decision received; the best run."""
     held = snapshot_of(pending_cluster(size), scheduler_conf)
-    seconds, sessions = min(asyncio.run(_decided(held, size.pods)) for _ in range(runs))
+    seconds, sessions = min(asyncio.run(_decided(held, size.pending_pods)) for _ in range(runs))
     return {
         "client_s": round(seconds, 4),
-        "client_pods_per_s": round(size.pods / seconds),
+        "client_pods_per_s": round(size.pending_pods / seconds),
         "client_sessions": sessions,
     }
 

@@ -1,0 +1,81 @@
+"""The configurations that benchmarks run with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pumice.bench.clusters import Size
+from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
+from pumice.core.registry import Registry
+from pumice.server import configuration as served
+from pumice.v1.configuration_pb2 import Configuration as ConfigurationMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A configuration, and the queues that it needs."""
+
+    name: str = "default"
+    configuration: Configuration = DEFAULT_CONFIGURATION
+    # The configuration as text, for a core in another process; empty: Volcano's default.
+    text: str = ""
+    # The queues have a parent each, below the root.
+    queue_tree: bool = False
+
+    def sized(self, size: Size) -> Size:
+        """The size with the queues of the configuration."""
+        return replace(size, queue_tree=self.queue_tree)
+
+
+DEFAULT = Profile()
+_EVICTING = """\
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: capacity
+    enableHierarchy: true
+  - name: resourcequota
+  - name: nodeorder
+"""
+_PACKING = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: sla
+    arguments:
+      sla-waiting-time: 240h
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+    arguments:
+      binpack.weight: 10
+      binpack.resources: nvidia.com/gpu
+      binpack.resources.nvidia.com/gpu: 8
+"""
+
+
+def read_profile(name: str, text: str, *, queue_tree: bool = False) -> Profile:
+    """A profile from the text of a scheduler configuration."""
+    message = ConfigurationMessage(scheduler_conf=text)
+    return Profile(name, served.read(message, Registry()).scheduler, text, queue_tree)
+
+
+# Volcano's default; preempt, reclaim and capacity with a tree of queues; binpack and SLA.
+PROFILES: Mapping[str, Profile] = {
+    DEFAULT.name: DEFAULT,
+    "evicting": read_profile("evicting", _EVICTING, queue_tree=True),
+    "packing": read_profile("packing", _PACKING),
+}

@@ -48,6 +48,12 @@ FAMILIES = {
     "proportion": ("proportion", "reclaim"),
     "resourcequota": ("quota",),
     "sla": ("sla",),
+    "cdp": ("cdp",),
+    "nodegroup": ("nodegroup",),
+    "pdb": ("pdb",),
+    "resource-strategy-fit": ("strategyfit",),
+    "task-topology": ("tasktopology",),
+    "tdm": ("tdm", "shuffle"),
 }
 UNIT_TESTS = {
     "capacity": ("tests/core/plugins/test_capacity.py", "tests/core/plugins/test_capacity_tree.py"),

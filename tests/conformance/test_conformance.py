@@ -18,10 +18,6 @@ FILES = sorted(Path(__file__).parent.glob("*.json"))
 NOT_YET = {
     "gangpreempt": "gangpreempt",
     "hypernode": "network-topology-aware",
-    "nodegroup": "nodegroup",
-    "strategyfit": "resource-strategy-fit",
-    "tasktopology": "task-topology",
-    "tdm": "tdm",
 }
 
 

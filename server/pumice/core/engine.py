@@ -316,6 +316,7 @@ class Engine:
         self.cache.ledger.close(session.moves.bound)
         self._assume(decisions, session.now_ns)
         self.cache.assume_statuses(statuses)
+        self.cache.plugin_times.update(session.kept_times)
         note_closed(session, concerned, touched)
         self._views.release(self.session)
         self.cache.node_states.release()

@@ -28,16 +28,22 @@ from pumice.core.decisions import StatusChange
 from pumice.core.errors import InputError
 from pumice.core.plugins.binpack import BinpackPlugin
 from pumice.core.plugins.capacity import CapacityPlugin
+from pumice.core.plugins.cdp import CdpPlugin
 from pumice.core.plugins.conformance import ConformancePlugin
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.gang import GangPlugin
+from pumice.core.plugins.nodegroup import NodeGroupPlugin
 from pumice.core.plugins.nodeorder import NodeOrderPlugin
 from pumice.core.plugins.overcommit import OvercommitPlugin
+from pumice.core.plugins.pdb import PdbPlugin
 from pumice.core.plugins.predicates import PredicatesPlugin
 from pumice.core.plugins.priority import PriorityPlugin
 from pumice.core.plugins.proportion import ProportionPlugin
+from pumice.core.plugins.resource_strategy_fit import ResourceStrategyFitPlugin
 from pumice.core.plugins.resourcequota import ResourceQuotaPlugin
 from pumice.core.plugins.sla import SlaPlugin
+from pumice.core.plugins.task_topology import TaskTopologyPlugin
+from pumice.core.plugins.tdm import TdmPlugin
 from pumice.core.session.closing.statuses import close
 from pumice.core.session.session import Session
 
@@ -110,16 +116,22 @@ BUILT_IN_ACTIONS: tuple[type[Action], ...] = (
 BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     BinpackPlugin,
     CapacityPlugin,
+    CdpPlugin,
     ConformancePlugin,
     DrfPlugin,
     GangPlugin,
+    NodeGroupPlugin,
     NodeOrderPlugin,
     OvercommitPlugin,
+    PdbPlugin,
     PredicatesPlugin,
     PriorityPlugin,
     ProportionPlugin,
     ResourceQuotaPlugin,
+    ResourceStrategyFitPlugin,
     SlaPlugin,
+    TaskTopologyPlugin,
+    TdmPlugin,
 )
 
 

@@ -75,6 +75,8 @@ class ClusterCache(TaskCache):
         self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
         self.hyper_node_tree = HyperNodeTree(self.hyper_nodes, self.table, self.labels)
         self.plugin_data, self.node_states = PluginDataStore(), PluginNodeStates()
+        # By plugin: a time that it keeps over sessions, such as that of its last evictions.
+        self.plugin_times: dict[str, int] = {}
         self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
 
     # Upserts.

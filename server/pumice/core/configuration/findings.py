@@ -133,7 +133,17 @@ class Findings:
         complaint = limit.why_not(typed) if limit is not None else None
         if limit is not None and complaint is not None:
             (self.warning if limit.lenient else self.problem)(path, complaint)
-        return typed
+        members = schema.members_of(key)
+        return typed if members is None else self._members(path, typed, members)
+
+    def _members(self, path: Path, value: object, schema: ArgumentSchema) -> object:
+        """A mapping, or a list of mappings, with what is in it checked too."""
+        if isinstance(value, list):
+            return [
+                dict(self.arguments((*path, i), item or {}, schema).items())
+                for i, item in enumerate(value)
+            ]
+        return dict(self.arguments(path, value, schema).items())
 
     def _unknown_argument(self, path: Path, key: str, schema: ArgumentSchema) -> None:
         if schema.known:

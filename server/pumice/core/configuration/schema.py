@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -28,6 +29,7 @@ class ArgumentType(Enum):
     DURATION = "a duration such as 1h2m3s"
     MAP = "a mapping"
     LIST = "a list"
+    STRINGS = "a list of texts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ class Limit:
     above: float | None = None
     at_most: float | None = None
     choices: tuple[str, ...] = ()
+    # A regular expression that the whole text must match, and how its form is described.
+    pattern: str = ""
+    form: str = ""
     lenient: bool = False
     # What such a value does, or what Volcano would make of it.
     otherwise: str = ""
@@ -52,6 +57,9 @@ class Limit:
             if value in self.choices:
                 return None
             return self._message(f"must be one of {', '.join(self.choices)}", value)
+        if self.pattern:
+            fits = isinstance(value, str) and re.fullmatch(self.pattern, value, re.ASCII)
+            return None if fits else self._message(f"must be {self.form}", value)
         number = _as_number(value)
         if number is None:
             return None
@@ -86,6 +94,13 @@ class ArgumentSchema:
     # Keys that are accepted and do nothing, and why; a key that ends in * stands for all that
     # begin so. One that is also in ``exact`` must still be of its type.
     without_effect: Mapping[str, str] = field(default_factory=dict)
+    # What counts where an argument is not given, by name or prefix: for those who read about it.
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    # What a mapping, or each mapping in a list, contains, by the name or prefix of the argument.
+    members: Mapping[str, ArgumentSchema] = field(default_factory=dict)
+    # A regular expression for the names that prefixes allow, and how such names are described.
+    key_pattern: str = ""
+    key_form: str = ""
 
     def type_of(self, key: str) -> ArgumentType | None:
         if key in self.exact:
@@ -101,6 +116,11 @@ class ArgumentSchema:
         prefix = self._prefix_of(key)
         return None if prefix is None else self.limits.get(prefix)
 
+    def members_of(self, key: str) -> ArgumentSchema | None:
+        """What the mapping under a key contains; None: that is not checked."""
+        prefix = key if key in self.exact else self._prefix_of(key)
+        return None if prefix is None else self.members.get(prefix)
+
     def why_without_effect(self, key: str) -> str | None:
         if key in self.without_effect:
             return self.without_effect[key]
@@ -111,14 +131,22 @@ class ArgumentSchema:
 
     def _prefix_of(self, key: str) -> str | None:
         for prefix in self.prefixes:
-            if key.startswith(prefix) and len(key) > len(prefix):
+            # An empty prefix stands for any name.
+            if key.startswith(prefix) and len(key) > len(prefix) and self._may_be_named(key):
                 return prefix
         return None
+
+    def _may_be_named(self, key: str) -> bool:
+        return not self.key_pattern or re.fullmatch(self.key_pattern, key) is not None
 
     @property
     def known(self) -> list[str]:
         """The keys as a person may write them."""
-        return [*self.exact, *(f"{prefix}<name>" for prefix in self.prefixes)]
+        any_name = self.key_form or "<name>"
+        return [
+            *self.exact,
+            *(f"{prefix}<name>" if prefix else any_name for prefix in self.prefixes),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +191,9 @@ def typed_value(value: object, kind: ArgumentType) -> object:
             return value if isinstance(value, Mapping) else None
         case ArgumentType.LIST:
             return value if isinstance(value, list) else None
+        case ArgumentType.STRINGS:
+            fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+            return value if fits else None
 
 
 def _is_int(value: object) -> bool:
@@ -184,7 +215,7 @@ def parsed_text(text: str, kind: ArgumentType) -> object:
             return typed_value(number, kind)
         case ArgumentType.BOOL:
             return True if text in TRUE_TEXTS else False if text in FALSE_TEXTS else None
-        case ArgumentType.MAP | ArgumentType.LIST:
+        case ArgumentType.MAP | ArgumentType.LIST | ArgumentType.STRINGS:
             return None
         case _:
             return typed_value(text, kind)

@@ -119,10 +119,17 @@ class RowTerms(Generic[R_co]):
     """A row hook as a term of each class.
 
     NumPy evaluates the term itself, and the kernel runs those that it knows (``KERNEL_TERMS``) from
-    the same numbers, so that both compute the same.
+    the same numbers, so that both compute the same. At ``row_score`` a term may also depend on a
+    ``facet`` of the task, as in ``ClassRule``: then ``of_facet`` gives the term.
     """
 
     term: Callable[[TaskClass], RowTerm[R_co]]
+    facet: Callable[[Task], Hashable] | None = None
+    of_facet: Callable[[TaskClass, Hashable], RowTerm[R_co]] | None = None
+
+    def term_of(self, class_: TaskClass, facet: Hashable) -> RowTerm[R_co]:
+        """The term of those tasks of a class that have this facet."""
+        return self.term(class_) if self.of_facet is None else self.of_facet(class_, facet)
 
     def __call__(self, class_: TaskClass, rows: NodeRows) -> R_co:
         return self.term(class_).evaluate(rows)

@@ -34,7 +34,7 @@ from pumice.core.session.placing.moves import Moves
 from pumice.core.session.placing.outbox import Outbox
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import Topology
-from pumice.core.session.policies import ClassRule
+from pumice.core.session.policies import ClassRule, RowTerms
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.votes import Votes
 from pumice.core.session.waiting import Waiting
@@ -86,7 +86,8 @@ class Session:
         self.queue_fault = ""
         # Conditions of PodGroups as they shall be, where a plugin changed them.
         self.conditions: dict[str, tuple[PodGroupCondition, ...]] = {}
-        self.work: dict[str, int] = {}
+        # Counts of work; and by plugin a time that shall outlast the session.
+        self.work, self.kept_times = dict[str, int](), dict[str, int]()
         # Broken gangs that had no turn yet in this session, and their queues: they come first.
         self.broken: dict[str, str] = {}
         # What queues have and may have, from the plugin that divides the cluster among them.
@@ -137,6 +138,14 @@ class Session:
         """The data that the adapter has brought for a plugin."""
         return self.cache.plugin_data.of(plugin)
 
+    def last_time(self, plugin: str) -> int | None:
+        """The time that a plugin has kept, in this session or an earlier one; None: none."""
+        return self.kept_times.get(plugin, self.cache.plugin_times.get(plugin))
+
+    def keep_time(self, plugin: str, time_ns: int) -> None:
+        """Keeps a time for a plugin over sessions; it counts when the session has ended well."""
+        self.kept_times[plugin] = time_ns
+
     # Questions that actions ask again and again.
 
     def view(self, task: Task) -> ClassView:
@@ -152,12 +161,12 @@ class Session:
 
     @cached_property
     def facet_rules(self) -> list[tuple[tuple[str, str], Callable[[Task], Hashable]]]:
-        """The facets of class rules, by point and plugin."""
+        """The facets of class rules and row scores, by point and plugin."""
         return [
             ((point, name), rule.facet)
-            for point in ("class_predicate", "class_score")
+            for point in ("class_predicate", "class_score", "row_score")
             for name, rule in self.chains.named(point)
-            if isinstance(rule, ClassRule) and rule.facet is not None
+            if isinstance(rule, ClassRule | RowTerms) and rule.facet is not None
         ]
 
     def runs_action(self, name: str) -> bool:

@@ -32,6 +32,10 @@ class ClassAnswers:
         # How often a plugin was asked.
         self.asked = 0
 
+    def facet_of(self, point: str, plugin: str) -> Hashable:
+        """What a plugin's answers at a point depend on beside the class; None: nothing."""
+        return self._facets.get((point, plugin))
+
     def combined(self, chains: Chains) -> tuple[Refusals, Mask, Floats]:
         """All refusals by plugin, the nodes that pass all of them, and the sum of the scores."""
         refused: Refusals = self.at("class_predicate", chains)

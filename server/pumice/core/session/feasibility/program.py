@@ -10,6 +10,7 @@ from pumice.core import kernel
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
+from pumice.core.session.feasibility.class_answers import ClassAnswers
 from pumice.core.session.feasibility.terms import (
     KERNEL_TERMS,
     Fullness,
@@ -31,15 +32,19 @@ _NONE = -1
 Outputs = tuple[Mask, Mask, Mask, Floats, Floats, Floats]
 
 
-def terms_of(class_: TaskClass, chains: Chains) -> dict[str, KernelTerm] | None:
+def terms_of(
+    class_: TaskClass, chains: Chains, answers: ClassAnswers
+) -> dict[str, KernelTerm] | None:
     """The term of every row point that has one; None when the kernel does not know one of them."""
     terms: dict[str, KernelTerm] = {}
     for point, kind in KERNEL_TERMS.items():
-        rules = chains.all_of(point, RowTerms)
-        if rules is None or len(rules) > 1:
+        rules = chains.named(point)
+        if len(rules) > 1:
             return None
-        for rule in rules:
-            term = rule.term(class_)
+        for name, rule in rules:
+            if not isinstance(rule, RowTerms):
+                return None
+            term = rule.term_of(class_, answers.facet_of(point, name))
             if not isinstance(term, kind):
                 return None
             terms[point] = term

@@ -22,6 +22,7 @@ from pumice.core.session.feasibility.program import RowProgram, terms_of
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import KernelTerm
 from pumice.core.session.hooks import Chains, Hooks
+from pumice.core.session.policies import RowTerms
 
 # Where more than one row in so many was touched, all are computed without picking.
 _REFRESH_ALL_ABOVE = 2
@@ -200,7 +201,10 @@ class ClassView:
             return
         before = self.answers.asked
         self.static, passes, scores = self.answers.combined(self._chains)
-        if kernel.rows is not None and terms_of(self.class_, self._chains) != self._terms:
+        if (
+            kernel.rows is not None
+            and terms_of(self.class_, self._chains, self.answers) != self._terms
+        ):
             # A node has changed so that other terms compute the scores.
             self._start()
             return
@@ -251,7 +255,7 @@ class ClassView:
         """The row functions for the kernel, where there is one and all of them have a term."""
         if kernel.rows is None or not len(self._table):
             return None
-        terms = self._terms = terms_of(self.class_, self._chains)
+        terms = self._terms = terms_of(self.class_, self._chains, self.answers)
         if terms is None:
             return None
         static = (self.static_ok, self.static_order)
@@ -283,8 +287,12 @@ class ClassView:
             for refusal in function(class_, rows):
                 open_ &= ~refusal.rows
         order = self.static_order[where]
-        for function in chains.flat("row_score"):
-            order = order + function(class_, rows)
+        for name, function in chains.named("row_score"):
+            if isinstance(function, RowTerms):
+                term = function.term_of(class_, self.answers.facet_of("row_score", name))
+                order = order + term.evaluate(rows)
+            else:
+                order = order + function(class_, rows)
         batch: Floats = np.zeros(len(rows))
         for function in chains.flat("row_batch_score"):
             batch = batch + function(class_, rows)

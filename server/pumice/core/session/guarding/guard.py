@@ -139,12 +139,24 @@ class HookGuard:
             )
             for part, own in forms.items()
         }
-        if isinstance(function, ClassRule) and function.facet is not None:
+        if isinstance(function, ClassRule | RowTerms) and function.facet is not None:
             where = f"{point}.facet"
             parts["facet"] = _asked(plugin, where, function.facet, _checking(hashable))
         if isinstance(function, RowTerms):
-            return RowTerms(partial(_guarded_term, plugin, point, parts["term"], check))
+            return self._row_terms(plugin, point, function, parts)
         return replace(function, **parts)
+
+    def _row_terms(
+        self, plugin: str, point: str, terms: RowTerms[Any], parts: dict[str, Any]
+    ) -> RowTerms[Any]:
+        if terms.facet is not None and (point != "row_score" or terms.of_facet is None):
+            raise TypeError(f"{point}: a facet needs of_facet, and counts at row_score only")
+        guard = partial(_guarded_term, plugin, point, self._answers.check_of(point))
+        of_facet = None
+        if terms.of_facet is not None:
+            where = f"{point}.of_facet"
+            of_facet = partial(guard, _asked(plugin, where, terms.of_facet, _checking(row_term)))
+        return RowTerms(partial(guard, parts["term"]), parts.get("facet"), of_facet)
 
     def _handler(self, plugin: str, handler: Any) -> EventHandler:
         if not isinstance(handler, EventHandler):
@@ -176,10 +188,10 @@ def _checking(check: Callable[[Any], Any]) -> Check:
 
 
 def _guarded_term(
-    plugin: str, point: str, make: Callable[[TaskClass], Any], check: Check, class_: TaskClass
+    plugin: str, point: str, check: Check, make: Callable[..., Any], class_: TaskClass, *facet: Any
 ) -> Any:
     """A third-party term; one that the kernel does not know is evaluated through the guard."""
-    term = make(class_)
+    term = make(class_, *facet)
     if isinstance(term, KERNEL_TERMS[point]):
         return term
     evaluate = _asked(

@@ -1,0 +1,67 @@
+"""cdp: pods that were scheduled a short time ago are not evicted."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.model.durations import parse_duration_ns
+from pumice.core.model.pod import Pod, PodPhase
+from pumice.core.session.hooks import PERMIT
+from pumice.core.session.policies import VictimRule
+from pumice.core.session.session import Session
+
+COOLDOWN_TIME = "volcano.sh/cooldown-time"
+_SCHEDULED, _TRUE = "PodScheduled", "True"
+
+
+class CdpPlugin:
+    """Removes pods from the candidates for eviction while their cooldown time lasts."""
+
+    name: ClassVar[str] = "cdp"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, options: PluginOptions) -> None:
+        # When the first of the pods that were protected in this session loses its protection.
+        self._first_end_ns: int | None = None
+
+    def open(self, session: Session) -> None:
+        self._now_ns = session.now_ns
+        # The gang actions do not ask this plugin in Volcano either.
+        rule = VictimRule(self._unprotected, mark=lambda _: 1, limit=lambda _: 0)
+        session.hooks.preemptable[self.name] = rule
+        session.hooks.reclaimable[self.name] = rule
+
+    def next_wake(self, now_ns: int) -> int | None:
+        """When a pod that somebody wanted to evict may be evicted."""
+        return self._first_end_ns
+
+    def _unprotected(self, _: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        return [task for task in candidates if not self._is_protected(task.pod)], PERMIT
+
+    def _is_protected(self, pod: Pod) -> bool:
+        end_ns = protected_until_ns(pod)
+        if end_ns is None or end_ns <= self._now_ns:
+            return False
+        if self._first_end_ns is None or end_ns < self._first_end_ns:
+            self._first_end_ns = end_ns
+        return True
+
+
+def protected_until_ns(pod: Pod) -> int | None:
+    """When the pod's cooldown time ends; None: it has none, or does not run."""
+    text = pod.labels.get(COOLDOWN_TIME)
+    if text is None:
+        text = pod.annotations.get(COOLDOWN_TIME)
+    if text is None or pod.phase is not PodPhase.RUNNING:
+        return None
+    cooldown_ns = parse_duration_ns(text)
+    if cooldown_ns is None:
+        return None
+    for condition in pod.conditions:
+        if condition.type == _SCHEDULED and condition.status == _TRUE:
+            # The time counts from when the pod was scheduled, not from when it was ready.
+            return condition.transition_time_ns + cooldown_ns
+    return None

@@ -1,0 +1,259 @@
+"""nodegroup: the node groups that a queue may use, and how much of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.nodes import NodeTable
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.group import NodeGroupAffinity, Queue
+from pumice.core.model.quantities import parse_amounts
+from pumice.core.model.resources import EPSILON, Resources
+from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
+from pumice.core.session.hooks import EventHandler, Scores
+from pumice.core.session.policies import ClassRule, PlainRule
+from pumice.core.session.session import Session
+
+NODE_GROUP = "volcano.sh/nodegroup-name"
+LIMITS = "volcano.sh/nodegroup-resource-limits"
+_STRICT = "strict"
+_IN_ORDER = "enablePreferredOrder"
+_ROOT = "root"
+_REQUIRED_SCORE, _PREFERRED_SCORE, _AVOIDED_SCORE = 100.0, 50.0, -1.0
+_NO_GROUP = -1
+# What a queue's tasks take: those that are placed for later releases count in a session.
+_COUNTED = (*sorted(HOLDS_RESOURCES), TaskStatus.PIPELINED)
+
+BAD_LIMITS = "node group resource limit annotation invalid"
+NO_LABEL = "node group label not found"
+NO_AFFINITY = "node group affinity not specified"
+NOT_ALLOWED = "node does not satisfy the node group affinity"
+ABOVE_LIMIT = "node group resource limit exceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueGroups:
+    """What decides which node groups the jobs of a queue may use: the facet of their tasks."""
+
+    affinity: NodeGroupAffinity | None
+    # The queue's annotation with limits cannot be read.
+    is_broken: bool = False
+
+
+@dataclass(slots=True)
+class GroupLimits:
+    """The limits of a queue by node group, and what its tasks take of each group."""
+
+    limits: Mapping[str, Mapping[str, int]]
+    # None: not counted yet in this session.
+    taken: dict[str, Resources] | None = None
+
+
+@dataclass(slots=True)
+class _NodeGroups:
+    """The group of every row, as a number."""
+
+    names: list[str] = field(default_factory=list)
+    of_row: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+
+class NodeGroupPlugin:
+    """Keeps the jobs of a queue on the node groups that the queue's affinity names."""
+
+    name: ClassVar[str] = "nodegroup"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {_STRICT: ArgumentType.BOOL, _IN_ORDER: ArgumentType.BOOL},
+        defaults={_STRICT: True, _IN_ORDER: False},
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._strict = options.arguments.boolean(_STRICT, default=True)
+        self._in_order = options.arguments.boolean(_IN_ORDER, default=False)
+        self._inherits = options.enabled("enableHierarchy")
+        self._queues: dict[str, QueueGroups] = {}
+        self._limited: dict[str, GroupLimits] = {}
+        self._groups: _NodeGroups | None = None
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        for name, queue in session.queues.items():
+            limits = read_limits(queue)
+            affinity = self._affinity(queue) if self._inherits else queue.affinity
+            self._queues[name] = QueueGroups(affinity, is_broken=limits is None)
+            if limits:
+                self._limited[name] = GroupLimits(limits)
+        hooks, table = session.hooks, session.table
+        version = lambda: table.labels_version  # noqa: E731
+        hooks.class_predicate[self.name] = ClassRule(self._refusals, version, self._facet)
+        hooks.class_score[self.name] = ClassRule(self._scores, version, self._facet)
+        if self._limited:
+            hooks.task_predicate[self.name] = self._above_limit
+            hooks.is_plain[self.name] = PlainRule(
+                lambda _: None, lambda task: self._limits_of(task) is None
+            )
+            hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
+
+    def _affinity(self, queue: Queue) -> NodeGroupAffinity | None:
+        """The queue's own, or that of the nearest queue above it that has one."""
+        seen: set[str] = set()
+        while queue.affinity is None and queue.name not in seen and queue.name != _ROOT:
+            seen.add(queue.name)
+            parent = self._session.queues.get(queue.parent or _ROOT)
+            if parent is None:
+                break
+            queue = parent
+        return queue.affinity
+
+    def _facet(self, task: Task) -> QueueGroups:
+        job = self._session.jobs.get(task.job_id)
+        known = None if job is None else self._queues.get(job.queue)
+        return known or _NOTHING_SET
+
+    def _node_groups(self) -> _NodeGroups:
+        if self._groups is None:
+            self._groups = _read_groups(self._session.table)
+        return self._groups
+
+    def _rows_in(self, names: Iterable[str]) -> Mask:
+        """The rows whose group is one of these."""
+        groups = self._node_groups()
+        wanted = set(names)
+        chosen = [number for number, name in enumerate(groups.names) if name in wanted]
+        rows: Mask = np.isin(groups.of_row, chosen)
+        return rows
+
+    def _refusals(self, _: TaskClass, facet: Hashable) -> list[Refusal]:
+        assert isinstance(facet, QueueGroups)
+        grouped = self._node_groups().of_row != _NO_GROUP
+        if facet.is_broken:
+            everywhere = np.ones(len(grouped), dtype=np.bool_)
+            return [Refusal(BAD_LIMITS, everywhere, unresolvable=True)]
+        affinity = facet.affinity
+        if affinity is None or affinity == NodeGroupAffinity():
+            refusals = [Refusal(NO_AFFINITY, grouped, unresolvable=True)]
+            if self._strict:
+                refusals.append(Refusal(NO_LABEL, ~grouped, unresolvable=True))
+            return refusals
+        allowed = self._rows_in((*affinity.required, *affinity.preferred))
+        allowed &= ~self._rows_in(affinity.anti_required)
+        # Groups to be avoided where possible are allowed, even if they are also forbidden.
+        allowed |= self._rows_in(affinity.anti_preferred)
+        return [
+            Refusal(NO_LABEL, ~grouped, unresolvable=True),
+            Refusal(NOT_ALLOWED, grouped & ~allowed, unresolvable=True),
+        ]
+
+    def _scores(self, _: TaskClass, facet: Hashable) -> Scores:
+        assert isinstance(facet, QueueGroups)
+        scores: Scores = np.zeros(len(self._session.table))
+        affinity = facet.affinity
+        if affinity is None:
+            return scores
+        scores[self._rows_in(affinity.required)] += _REQUIRED_SCORE
+        # A group that is named twice has the position of the last time.
+        positions = {name: place for place, name in enumerate(affinity.preferred)}
+        count = len(positions)
+        for name, place in positions.items():
+            part = (count - place) / count if self._in_order else 1.0
+            scores[self._rows_in((name,))] += _PREFERRED_SCORE * part
+        scores[self._rows_in(affinity.anti_preferred)] = _AVOIDED_SCORE
+        return scores
+
+    # Limits.
+
+    def _limits_of(self, task: Task) -> GroupLimits | None:
+        job = self._session.jobs.get(task.job_id)
+        return None if job is None else self._limited.get(job.queue)
+
+    def _above_limit(self, task: Task) -> list[Refusal] | None:
+        limits = self._limits_of(task)
+        if limits is None:
+            return None
+        taken = self._taken(limits, self._session.jobs[task.job_id].queue)
+        full = [
+            group
+            for group, limit in limits.limits.items()
+            if _exceeds(taken.get(group), task.request, limit)
+        ]
+        return [Refusal(ABOVE_LIMIT, self._rows_in(full), unresolvable=True)] if full else []
+
+    def _taken(self, limits: GroupLimits, queue: str) -> dict[str, Resources]:
+        """What the queue's tasks take of each group; counted when it is first asked for."""
+        if limits.taken is None:
+            limits.taken = {}
+            for job in self._session.jobs.values():
+                if job.queue == queue:
+                    for status in _COUNTED:
+                        for task in job.index.with_status(status).values():
+                            self._count(limits.taken, task)
+        return limits.taken
+
+    def _count(self, taken: dict[str, Resources], task: Task) -> None:
+        entry = self._session.table.entries.get(task.node_name)
+        group = None if entry is None or entry.node is None else entry.node.labels.get(NODE_GROUP)
+        if group is not None:
+            taken.setdefault(group, Resources()).add(task.request)
+
+    def _allocated(self, task: Task) -> None:
+        limits = self._limits_of(task)
+        if limits is not None and limits.taken is not None:
+            self._count(limits.taken, task)
+
+    def _deallocated(self, task: Task) -> None:
+        limits = self._limits_of(task)
+        if limits is not None:
+            # To be counted again.
+            limits.taken = None
+
+
+_NOTHING_SET = QueueGroups(None)
+
+
+def _read_groups(table: NodeTable) -> _NodeGroups:
+    numbers: dict[str, int] = {}
+    of_row = np.full(len(table), _NO_GROUP, dtype=np.intp)
+    for row, entry in enumerate(table.rows):
+        group = None if entry.node is None else entry.node.labels.get(NODE_GROUP)
+        if group is not None:
+            of_row[row] = numbers.setdefault(group, len(numbers))
+    return _NodeGroups(list(numbers), of_row)
+
+
+def read_limits(queue: Queue) -> Mapping[str, Mapping[str, int]] | None:
+    """The limits of a queue by node group; None: the annotation cannot be read."""
+    text = queue.annotations.get(LIMITS, "")
+    if not text:
+        return {}
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        return None
+    limits: dict[str, Mapping[str, int]] = {}
+    for group, listed in data.items():
+        amounts = parse_amounts({} if listed is None else listed)
+        if amounts is None:
+            return None
+        limits[group] = amounts
+    return limits
+
+
+def _exceeds(taken: Resources | None, request: Resources, limit: Mapping[str, int]) -> bool:
+    for name, allowed in limit.items():
+        used = (0 if taken is None else taken.get(name)) + request.get(name)
+        # A tolerance as everywhere: sums of amounts are compared.
+        if used - allowed >= EPSILON:
+            return True
+    return False

@@ -1,0 +1,71 @@
+"""pdb: evictions stay within PodDisruptionBudgets."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.model.group import PodDisruptionBudget
+from pumice.core.session.hooks import PERMIT
+from pumice.core.session.policies import VictimRule
+from pumice.core.session.session import Session
+
+
+class PdbPlugin:
+    """Removes candidates for eviction for which a PodDisruptionBudget has nothing left."""
+
+    name: ClassVar[str] = "pdb"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        # By the uid of a pod: the budgets that its eviction counts against.
+        self._of_pod: dict[str, list[PodDisruptionBudget]] = {}
+
+    def open(self, session: Session) -> None:
+        for budget in session.cache.budgets:
+            # A budget without a selector, or with an empty one, is about no pod.
+            if budget.selector is not None and budget.selector.requirements:
+                self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        rule = VictimRule(
+            lambda _, candidates: (self._within_budgets(candidates), PERMIT),
+            mark=lambda _: 1,
+            limit=lambda _: 0,
+        )
+        session.hooks.preemptable[self.name] = rule
+        session.hooks.reclaimable[self.name] = rule
+        # Volcano's shuffle unites what plugins name, so that this names all pods within budgets.
+        session.hooks.victim_tasks[self.name] = self._within_budgets
+
+    def _within_budgets(self, tasks: list[Task]) -> list[Task]:
+        """Those that may go one after the other; each question starts with whole budgets."""
+        left: dict[str, int] = {}
+        allowed = []
+        for task in tasks:
+            if not task.pod.labels:
+                # Volcano never evicts a pod without labels while this plugin is on.
+                continue
+            fits = True
+            for budget in self._budgets_of(task):
+                # A task that is not allowed counts too, as in Volcano.
+                left[budget.uid] = left.get(budget.uid, budget.disruptions_allowed) - 1
+                fits = fits and left[budget.uid] >= 0
+            if fits:
+                allowed.append(task)
+        return allowed
+
+    def _budgets_of(self, task: Task) -> list[PodDisruptionBudget]:
+        found = self._of_pod.get(task.uid)
+        if found is None:
+            pod = task.pod
+            found = self._of_pod[task.uid] = [
+                budget
+                for budget in self._by_namespace.get(pod.namespace, ())
+                if budget.selector is not None
+                and budget.selector.matches(pod.labels)
+                # The API server is already taking the pod away.
+                and pod.name not in budget.disrupted_pods
+            ]
+        return found

@@ -1,0 +1,265 @@
+"""tdm: lends revocable nodes to preemptable pods during daily windows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import ClassVar
+
+import numpy as np
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.integers import as_integer
+from pumice.core.model.status import TaskStatus
+from pumice.core.session.hooks import PERMIT, REJECT, Scores
+from pumice.core.session.policies import ClassRule, SortKey, VictimRule
+from pumice.core.session.session import Session
+
+REVOCABLE_ZONE = "volcano.sh/revocable-zone"
+MIN_AVAILABLE = "volcano.sh/jdb-min-available"
+MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
+_ZONE_PREFIX = "tdm.revocable-zone."
+_PERIOD = "tdm.evict.period"
+_UTC_OFFSET = "tdm.utc-offset"
+_DEFAULT_PERIOD_NS = 60 * 10**9
+_SECOND_NS = 10**9
+_MINUTE, _DAY = 60, 24 * 3600
+_SCORE = 100.0
+_CLOCK = r"([01]?[0-9]|2[0-3]):([0-5][0-9])"
+_WINDOW = re.compile(rf"\s*{_CLOCK}-{_CLOCK}\s*", re.ASCII)
+_OFFSET = re.compile(rf"([+-]){_CLOCK}", re.ASCII)
+NOT_REVOCABLE = "not allow to dispatch to revocable node"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of every day, in seconds after midnight; it may last over midnight.
+
+    The second of its end belongs to it.
+    """
+
+    text: str
+    begin: int
+    end: int
+
+    @classmethod
+    def of(cls, text: str) -> Window | None:
+        """Reads ``HH:MM-HH:MM``; None where it is something else."""
+        match = _WINDOW.fullmatch(text)
+        if match is None:
+            return None
+        first_hour, first_minute, last_hour, last_minute = (int(part) for part in match.groups())
+        begin = first_hour * 3600 + first_minute * _MINUTE
+        end = last_hour * 3600 + last_minute * _MINUTE
+        return cls(text.strip(), begin, end if end > begin else end + _DAY)
+
+    def is_active(self, second: int) -> bool:
+        """Whether it holds in that second of the day; it may have begun the day before."""
+        return self.begin <= second <= self.end or second + _DAY <= self.end
+
+    def next_change(self, second: int) -> int:
+        """How many seconds later it begins or ends."""
+        return min((edge - second - 1) % _DAY + 1 for edge in (self.begin, self.end + 1))
+
+
+class TdmPlugin:
+    """Keeps revocable nodes for revocable pods, and for these only while their window lasts."""
+
+    name: ClassVar[str] = "tdm"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {_PERIOD: ArgumentType.DURATION, _UTC_OFFSET: ArgumentType.STRING},
+        {_ZONE_PREFIX: ArgumentType.STRING},
+        {
+            _ZONE_PREFIX: Limit(
+                pattern=_WINDOW.pattern,
+                form="HH:MM-HH:MM",
+                otherwise="Volcano would never use the nodes of this zone",
+            ),
+            _UTC_OFFSET: Limit(pattern=_OFFSET.pattern, form="+HH:MM or -HH:MM"),
+        },
+        defaults={_PERIOD: "1m", _UTC_OFFSET: "+00:00"},
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        arguments = options.arguments
+        texts = {key: text for key, text in arguments.items() if isinstance(text, str)}
+        self._windows = {
+            key.removeprefix(_ZONE_PREFIX): window
+            for key, text in sorted(texts.items())
+            if key.startswith(_ZONE_PREFIX) and (window := Window.of(text)) is not None
+        }
+        self._offset = offset_seconds(arguments.text(_UTC_OFFSET, "+00:00"))
+        period_ns = arguments.duration_ns(_PERIOD)
+        self._period_ns = _DEFAULT_PERIOD_NS if period_ns is None else period_ns
+        # Pods were found, or may be found later, on nodes whose window is over.
+        self._evicts_later = False
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        self._second = (session.now_ns // _SECOND_NS + self._offset) % _DAY
+        self._active = tuple(n for n, w in self._windows.items() if w.is_active(self._second))
+        hooks, table = session.hooks, session.table
+        version = lambda: (table.labels_version, self._active)  # noqa: E731
+        hooks.class_predicate[self.name] = ClassRule(self._refusals, version, _is_revocable)
+        hooks.class_score[self.name] = ClassRule(self._scores, version, _is_revocable)
+        hooks.preemptable[self.name] = VictimRule(
+            self._victims,
+            mark=max_evictions,
+            limit=lambda task: inf if _never_preempts(task) else 0,
+            counts=True,
+        )
+        hooks.victim_tasks[self.name] = self._outdated
+        hooks.job_order[self.name] = SortKey(_is_preemptable)
+        hooks.job_pipelined[self.name] = lambda job: PERMIT if job.is_pipelined else REJECT
+        hooks.job_starving[self.name] = lambda job: (
+            not _is_preemptable(job) and bool(job.index.pending)
+        )
+        hooks.lasts[self.name] = lambda _point: True
+
+    def next_wake(self, now_ns: int) -> int | None:
+        """When the next window begins or ends, or when more pods may be evicted."""
+        whole_ns = now_ns // _SECOND_NS * _SECOND_NS
+        times = [
+            whole_ns + window.next_change(self._second) * _SECOND_NS
+            for window in self._windows.values()
+        ]
+        if self._evicts_later:
+            times.append((self._session.last_time(self.name) or now_ns) + self._period_ns)
+        return min(times, default=None)
+
+    # Nodes.
+
+    def _zones(self) -> dict[str, Mask]:
+        """The rows of each zone."""
+        table = self._session.table
+        rows: dict[str, list[int]] = {}
+        for row, entry in enumerate(table.rows):
+            zone = "" if entry.node is None else entry.node.labels.get(REVOCABLE_ZONE, "")
+            if zone:
+                rows.setdefault(zone, []).append(row)
+        masks = {}
+        for zone, which in sorted(rows.items()):
+            masks[zone] = np.zeros(len(table), dtype=np.bool_)
+            masks[zone][which] = True
+        return masks
+
+    def _refusals(self, _: TaskClass, is_revocable: Hashable) -> list[Refusal]:
+        refusals = []
+        for zone, rows in self._zones().items():
+            if zone not in self._active:
+                refusals.append(Refusal(self._why_inactive(zone), rows, unresolvable=True))
+            elif is_revocable is False:
+                refusals.append(Refusal(NOT_REVOCABLE, rows, unresolvable=True))
+        return refusals
+
+    def _why_inactive(self, zone: str) -> str:
+        window = self._windows.get(zone)
+        if window is None:
+            return f"revocable zone {zone} not support"
+        return f"current time beyond revocable zone {zone}:{window.text}"
+
+    def _scores(self, _: TaskClass, is_revocable: Hashable) -> Scores:
+        scores: Scores = np.zeros(len(self._session.table))
+        if is_revocable is True:
+            for zone, rows in self._zones().items():
+                if zone in self._active:
+                    scores[rows] = _SCORE
+        return scores
+
+    # Victims.
+
+    def _victims(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        """Preemptable pods outside of revocable nodes."""
+        if _never_preempts(preemptor):
+            return [], REJECT
+        return self._limited([t for t in candidates if self._zone_of(t) == ""]), PERMIT
+
+    def _zone_of(self, task: Task) -> str | None:
+        """The zone of the task's node, if any; None: there is no such node."""
+        entry = self._session.table.entries.get(task.node_name)
+        if entry is None or entry.node is None:
+            return None
+        return entry.node.labels.get(REVOCABLE_ZONE, "")
+
+    def _limited(self, tasks: list[Task]) -> list[Task]:
+        """Those that run and are preemptable, of each job no more than its budget allows."""
+        by_job: dict[str, list[Task]] = {}
+        for task in tasks:
+            if task.pod.preemptable and task.status is TaskStatus.RUNNING:
+                by_job.setdefault(task.job_id, []).append(task)
+        victims: list[Task] = []
+        for job_id, found in by_job.items():
+            job = self._session.jobs.get(job_id)
+            if job is not None:
+                victims += found[: max_evictions(job)]
+        return victims
+
+    def _outdated(self, _: list[Task]) -> list[Task]:
+        """Pods on nodes of configured zones whose window is over, once in every period."""
+        last_ns = self._session.last_time(self.name)
+        if last_ns is not None and last_ns + self._period_ns > self._session.now_ns:
+            self._evicts_later = True
+            return []
+        self._session.keep_time(self.name, self._session.now_ns)
+        zones = self._zones()
+        over = [zone for zone in self._windows if zone not in self._active and zone in zones]
+        victims = []
+        for zone in over:
+            rows = np.flatnonzero(zones[zone]).tolist()
+            tasks = [t for row in rows for t in self._session.table.rows[row].tasks_in_order()]
+            victims += self._limited(tasks)
+            self._evicts_later |= any(task.status is TaskStatus.RUNNING for task in tasks)
+        return victims
+
+
+def _is_revocable(task: Task) -> bool:
+    return bool(task.pod.revocable_zone)
+
+
+def _never_preempts(task: Task) -> bool:
+    return task.pod.preemptable or bool(task.pod.revocable_zone)
+
+
+def _is_preemptable(job: Job) -> bool:
+    return job.group is not None and job.group.preemptable
+
+
+def max_evictions(job: Job) -> int:
+    """How many running pods of a job may be evicted at once, by its disruption budget."""
+    annotations = {} if job.group is None else job.group.annotations
+    running = len(job.index.with_status(TaskStatus.RUNNING))
+    if MIN_AVAILABLE in annotations:
+        least = _of_tasks(annotations[MIN_AVAILABLE], len(job.index))
+        # A job that is short already loses one all the same, as in Volcano.
+        return running - least if annotations[MIN_AVAILABLE] and running >= least else 1
+    if annotations.get(MAX_UNAVAILABLE):
+        most = _of_tasks(annotations[MAX_UNAVAILABLE], len(job.index))
+        ended = len(job.index.with_status(TaskStatus.SUCCEEDED))
+        ended += len(job.index.with_status(TaskStatus.FAILED))
+        return max(most - (len(job.index) - ended - running), 0)
+    return 1
+
+
+def _of_tasks(text: str, count: int) -> int:
+    """A number, or a percentage of so many tasks, rounded up; 0 where it is neither."""
+    number = as_integer(text)
+    if number is not None:
+        return number
+    percent = as_integer(text.removesuffix("%")) if text.endswith("%") else None
+    return 0 if percent is None else ceil(percent * count / 100)
+
+
+def offset_seconds(text: str) -> int:
+    """Reads ``+HH:MM`` or ``-HH:MM``; anything else is no offset."""
+    match = _OFFSET.fullmatch(text)
+    if match is None:
+        return 0
+    sign, hours, minutes = match.groups()
+    seconds = int(hours) * 3600 + int(minutes) * _MINUTE
+    return -seconds if sign == "-" else seconds

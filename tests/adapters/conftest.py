@@ -32,6 +32,7 @@ class Stage:
         settings: dict[str, Any] = {
             "flush_seconds": 0.0,
             "reconnect": Backoff(0.001, 0.002),
+            "refusal_backoff": Backoff(0.001, 0.002),
             "apply_backoff": Backoff(0.001, 0.002),
             "resync_backoff": Backoff(0.001, 0.002),
             "drain_timeout_seconds": 0.2,

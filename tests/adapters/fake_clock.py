@@ -2,7 +2,11 @@
 
 import asyncio
 import heapq
+import random
 from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pumice.adapters.runtime.clock import Backoff
 
 
 class FakeClock:
@@ -41,6 +45,17 @@ class FakeClock:
                 await settle()
         self._now = end
         await settle()
+
+
+@dataclass(frozen=True, slots=True)
+class CountingBackoff(Backoff):
+    """Notes for how many failures in a row a delay was asked for; its delays are short."""
+
+    asked: list[int] = field(default_factory=list)
+
+    def delay(self, failures: int, rng: random.Random) -> float:
+        self.asked.append(failures)
+        return 0.001
 
 
 async def settle() -> None:

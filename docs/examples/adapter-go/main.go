@@ -76,6 +76,7 @@ func run(ctx context.Context, client pumice.ClusterServiceClient, commands <-cha
 			MinProtocol: 1, MaxProtocol: 1, AdapterVersion: "example",
 			Capabilities: []pumice.Capability{pumice.Capability_CAPABILITY_EVICT},
 		}
+		began := time.Now()
 		goAway, welcomed, err := converse(ctx, client, hello, cluster, commands)
 		if ctx.Err() != nil {
 			return nil
@@ -87,7 +88,7 @@ func run(ctx context.Context, client pumice.ClusterServiceClient, commands <-cha
 		}
 		log.Printf("the stream ended: %v", err)
 		failures++
-		if welcomed {
+		if welcomed && time.Since(began) >= 30*time.Second {
 			failures = 1
 		}
 		switch step {

@@ -7,10 +7,11 @@ import pytest
 
 from pumice.adapters.kubernetes.configuration_store import MOST_BYTES
 from pumice.adapters.kubernetes.options import ConfigMapKey
+from pumice.adapters.runtime import configurations
 from pumice.adapters.runtime.clock import end_tasks
 from pumice.v1.cluster_service_pb2 import ConfigurationResult
 from pumice.v1.configuration_pb2 import ConfigurationProblem
-from tests.adapters.fake_clock import until
+from tests.adapters.fake_clock import CountingBackoff, until
 from tests.adapters.fake_core import ServedStream, serve
 from tests.adapters.kubernetes.adapters import Adapters
 from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
@@ -218,4 +219,36 @@ async def test_tries_to_keep_a_configuration_are_limited(
     core = await judged(adapters)
     await until(lambda: "the configuration is not kept for a restart" in caplog.text)
     assert len(adapters.api.made("PATCH", KEPT)) == 5
+    await core.close()
+
+
+async def test_a_configuration_that_cannot_be_kept_now_is_kept_later(
+    adapters: Adapters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backoff = CountingBackoff()
+    monkeypatch.setattr(configurations, "_SAVE_BACKOFF", backoff)
+    adapters.api.trouble.append(Trouble("PATCH", KEPT, times=3, status=403))
+    put(adapters.api, "one")
+    adapters.start("a", config_map=KEY)
+    core = await judged(adapters)
+    await until(lambda: kept(adapters.api) == "one")
+    assert backoff.asked == [1, 2, 3]
+    await core.close()
+
+
+async def test_an_old_configuration_is_not_kept_after_a_new_one(
+    adapters: Adapters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backoff = CountingBackoff()
+    monkeypatch.setattr(configurations, "_SAVE_BACKOFF", backoff)
+    refused = Trouble("PATCH", KEPT, times=1000, status=403)
+    adapters.api.trouble.append(refused)
+    put(adapters.api, "one")
+    adapters.start("a", config_map=KEY)
+    core = await judged(adapters)
+    await until(lambda: len(backoff.asked) > 1)
+    put(adapters.api, "two")
+    await until(lambda: core.in_use == "two" and backoff.asked[-1] == 1)
+    refused.times = 0
+    await until(lambda: kept(adapters.api) == "two")
     await core.close()

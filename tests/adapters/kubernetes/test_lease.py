@@ -224,7 +224,7 @@ def test_an_epoch_that_is_not_a_number_is_none(text: str) -> None:
 
 
 async def test_a_lease_that_cannot_be_had_for_its_duration_is_a_problem(
-    fake_api: FakeApi, candidates: Candidates
+    fake_api: FakeApi, candidates: Candidates, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake_api.trouble.append(Trouble("GET", "/leases/", times=10**6, status=403, message="no right"))
     lease = candidates.add("a")
@@ -232,6 +232,8 @@ async def test_a_lease_that_cannot_be_had_for_its_duration_is_a_problem(
     assert lease.why_failing() == ""
     await tick(candidates, fake_api, 10)
     assert "no right" in lease.why_failing()
+    # Ten tries, and fewer and fewer lines.
+    assert 3 <= caplog.text.count("no right") <= 5
     fake_api.trouble.clear()
     await tick(candidates, fake_api, 5)
     assert lease.why_failing() == ""

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from pumice.adapters.kubernetes import world
 from pumice.adapters.kubernetes.selection import Selection
 from pumice.adapters.kubernetes.sharding import Shard
 from pumice.adapters.runtime.metrics import Metrics
-from tests.adapters.fake_clock import until
+from tests.adapters.fake_clock import CountingBackoff, until
 from tests.adapters.kubernetes.conftest import Cluster
 from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
 from tests.adapters.kubernetes.objects import (
@@ -269,3 +270,14 @@ async def test_queues_that_are_there_are_left_alone(fake_api: FakeApi, watched: 
     await until(lambda: len(fake_api.made("GET", "/queues/")) == 2)
     assert not fake_api.made("POST", "/queues")
     assert not fake_api.made("PATCH", "/queues")
+
+
+async def test_a_default_queue_that_is_refused_is_made_later(
+    fake_api: FakeApi, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backoff = CountingBackoff()
+    monkeypatch.setattr(world, "_QUEUE_BACKOFF", backoff)
+    fake_api.trouble.append(Trouble("POST", "/queues", times=3, status=422))
+    cluster = watched(make_queues=True)
+    await until(lambda: cluster.names("queue") == ["default", "root"])
+    assert backoff.asked == [1, 2, 3]

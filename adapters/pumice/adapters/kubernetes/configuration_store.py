@@ -11,6 +11,7 @@ from pumice.adapters.kubernetes.errors import (
     ApiError,
     KubernetesError,
     MissingRightsError,
+    NotLeadingError,
     one_line,
 )
 from pumice.adapters.kubernetes.quantities import shown_time
@@ -68,7 +69,7 @@ class ConfigMapConfigurationStore:
             log.warning("%s cannot be read: %s", self.description, one_line(error))
             return None
 
-    async def save(self, text: str, source: str) -> None:
+    async def save(self, text: str, source: str) -> bool:
         size = len(text.encode())
         if size > MOST_BYTES:
             log.warning(
@@ -76,13 +77,16 @@ class ConfigMapConfigurationStore:
                 size,
                 MOST_BYTES,
             )
-            return
+            return True
         body = _ENCODE(self._body(text, source))
         try:
             if await self._call("PATCH", self._path, body) is None:
                 await self._call("POST", self._collection, body)
         except KubernetesError as error:
-            log.warning("the configuration is not kept for a restart: %s", one_line(error))
+            level = logging.INFO if isinstance(error, NotLeadingError) else logging.WARNING
+            log.log(level, "the configuration is not kept for a restart yet: %s", one_line(error))
+            return False
+        return True
 
     async def report_refusal(self, problem: str) -> None:
         await self._report(problem)

@@ -105,6 +105,7 @@ class LeaseEpochs:
         self._renewed_at_ms = 0
         self._failing_since: float | None = None
         self._problem = ""
+        self._failures = 0
         self._elected = asyncio.Event()
         self._check_requested = asyncio.Event()
         # What was last logged about waiting for the lease.
@@ -149,17 +150,23 @@ class LeaseEpochs:
         while True:
             try:
                 await self._step()
-                self._failing_since, self._problem = None, ""
+                self._failing_since, self._problem, self._failures = None, "", 0
             except KubernetesError as error:
-                if self._failing_since is None:
-                    self._failing_since = self._clock.now()
-                self._problem = one_line(error)
-                self._metrics.count("lease_failures")
-                level = logging.ERROR if not isinstance(error, ApiError) else logging.WARNING
-                log.log(level, "lease %s: %s", self._options.name, one_line(error))
+                self._note_failure(error)
             if self._elected.is_set() and not self._is_good():
                 self._step_down("the lease was not renewed in time")
             await self._rest()
+
+    def _note_failure(self, error: KubernetesError) -> None:
+        if self._failing_since is None:
+            self._failing_since = self._clock.now()
+        self._failures += 1
+        self._metrics.count("lease_failures")
+        problem, self._problem = self._problem, one_line(error)
+        # The same problem in every retry period is not worth a line each.
+        if self._problem != problem or self._failures & (self._failures - 1) == 0:
+            level = logging.ERROR if not isinstance(error, ApiError) else logging.WARNING
+            log.log(level, "lease %s: %s", self._options.name, self._problem)
 
     def why_failing(self) -> str:
         """Why the lease could be neither read nor renewed for its whole duration; "" if it was."""

@@ -11,11 +11,12 @@ its decision was dropped or its outcome was found otherwise, is ended by `run`, 
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pumice.adapters.kubernetes.errors import KubernetesError, one_line
+from pumice.adapters.kubernetes.errors import KubernetesError, NotLeadingError, one_line
 from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.reservations import (
     Reservation,
@@ -24,7 +25,7 @@ from pumice.adapters.kubernetes.reservations import (
     VolumeError,
 )
 from pumice.adapters.kubernetes.results import result_of
-from pumice.adapters.runtime.clock import Clock
+from pumice.adapters.runtime.clock import Backoff, Clock
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult, ReadError, Reading
 from pumice.v1.decision_pb2 import Bind, VolumeChoice
@@ -36,6 +37,8 @@ _NOT_YET_SECONDS: Final = 0.25
 # An attempt that was not gone on with for so long is ended, and looked for so often.
 _IDLE_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 5.0
+# Delays after reservations that could not be undone.
+_UNDO_BACKOFF: Final = Backoff(_SWEEP_SECONDS, 300.0)
 # How long the end of the process may take for undoing.
 _CLOSE_SECONDS: Final = 3.0
 # The outcomes of a bind after which the pod will not be bound by this decision.
@@ -63,6 +66,18 @@ class _Attempt:
     checked: set[str] = field(default_factory=set)
     # Somebody works on it: the others wait.
     is_busy: bool = False
+    # Failed tries to end it in a row, and the time of the next one.
+    failures: int = 0
+    next_try: float = 0.0
+
+
+@dataclass(slots=True)
+class _LateWrite:
+    """A write without an answer that was not found when it was undone."""
+
+    # When to look for it again.
+    due: float
+    failures: int = 0
 
 
 class VolumeBinder:
@@ -81,11 +96,11 @@ class VolumeBinder:
         self._writer, self._read_pod, self._index = writer, read_pod, index
         self._clock, self._metrics = clock, metrics
         self._seconds, self._limit = call_seconds, limit_seconds
+        self._rng = random.Random()
         # By the pod's uid.
         self._attempts: dict[str, _Attempt] = {}
-        # Writes without an answer that were not found when they were undone, and when that was:
-        # the server may carry them out later.
-        self._unanswered: dict[Reservation, float] = {}
+        # The server may carry these out later.
+        self._unanswered: dict[Reservation, _LateWrite] = {}
         metrics.gauge_from(
             "volume_reservations", lambda: len(self._attempts) + len(self._unanswered)
         )
@@ -108,7 +123,7 @@ class VolumeBinder:
             return await self._fail(attempt, result) if result.code in _ENDED else result
         finally:
             attempt.is_busy = False
-            attempt.touched = self._clock.now()
+            attempt.touched, attempt.failures = self._clock.now(), 0
 
     async def settle(self, order: Bind, result: ApplyResult) -> None:
         """Ends the attempt when the result of the pod's own binding is final."""
@@ -133,15 +148,19 @@ class VolumeBinder:
         while True:
             await self._clock.sleep(_SWEEP_SECONDS)
             now = self._clock.now()
-            idle = [a for a in self._attempts.values() if now - a.touched > _IDLE_SECONDS]
+            idle = [
+                attempt
+                for attempt in self._attempts.values()
+                if now - attempt.touched > _IDLE_SECONDS and now >= attempt.next_try
+            ]
             for attempt in idle:
                 await self._resolve(attempt)
             await self._undo_late_writes(now)
 
     async def _undo_late_writes(self, now: float) -> None:
         """Looks again for writes without an answer, after the longest time of a request."""
-        for reservation, since in list(self._unanswered.items()):
-            if now - since <= _IDLE_SECONDS:
+        for reservation, late in list(self._unanswered.items()):
+            if now < late.due:
                 continue
             del self._unanswered[reservation]
             if self._is_held(reservation):
@@ -150,7 +169,9 @@ class VolumeBinder:
                 undone = await self._writer.undo(reservation)
                 self._metrics.count("volume_undos", result=undone.value)
             except (KubernetesError, VolumeError) as error:
-                self._unanswered[reservation] = since
+                late.failures += 1
+                late.due = now + _UNDO_BACKOFF.delay(late.failures, self._rng)
+                self._unanswered[reservation] = late
                 log.info("claim %s may stay reserved: %s", reservation.claim, one_line(error))
 
     async def close(self) -> None:
@@ -169,7 +190,7 @@ class VolumeBinder:
         try:
             reading = await self._read_pod(attempt.namespace, attempt.name)
         except ReadError as error:
-            log.info("volumes of pod %s stay reserved: %s", attempt.name, one_line(error))
+            self._postpone(attempt, error)
             return
         pod = reading.object.pod if reading.object is not None else None
         if pod is not None and pod.uid == attempt.uid and pod.node_name == attempt.node:
@@ -185,9 +206,17 @@ class VolumeBinder:
             self._forget(attempt)
         except (KubernetesError, VolumeError) as error:
             self._metrics.count("volume_undos", result="failed")
-            log.warning("volumes of pod %s stay reserved: %s", attempt.name, one_line(error))
+            self._postpone(attempt, error)
         finally:
             attempt.is_busy = False
+
+    def _postpone(self, attempt: _Attempt, error: Exception) -> None:
+        """Leaves the reservations for now. A leader that was replaced can undo nothing."""
+        attempt.failures += 1
+        delay = _UNDO_BACKOFF.delay(attempt.failures, self._rng)
+        attempt.next_try = self._clock.now() + delay
+        level = logging.INFO if isinstance(error, NotLeadingError) else logging.WARNING
+        log.log(level, "volumes of pod %s stay reserved: %s", attempt.name, one_line(error))
 
     async def _fail(self, attempt: _Attempt, result: ApplyResult) -> ApplyResult:
         await self._end(attempt)
@@ -204,7 +233,7 @@ class VolumeBinder:
                 undone = await self._writer.undo(reservation)
                 self._metrics.count("volume_undos", result=undone.value)
                 if undone is Undone.ABSENT and claim not in attempt.written:
-                    self._unanswered[reservation] = self._clock.now()
+                    self._unanswered[reservation] = _LateWrite(self._clock.now() + _IDLE_SECONDS)
             attempt.written.discard(claim)
             del attempt.reservations[claim]
 

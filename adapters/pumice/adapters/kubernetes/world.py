@@ -42,7 +42,7 @@ from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.kubernetes.session import ApiSession, Fence
 from pumice.adapters.kubernetes.statuses import KubernetesStatusUpdater
 from pumice.adapters.kubernetes.volumes import VolumeBinder
-from pumice.adapters.runtime.clock import Clock, end_tasks
+from pumice.adapters.runtime.clock import Backoff, Clock, end_tasks
 from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
@@ -54,6 +54,8 @@ log = logging.getLogger(__name__)
 
 _BAD_OBJECT = "InvalidObject"
 _NOT_LEADING_SECONDS = 1.0
+# Delays while the default queue cannot be made.
+_QUEUE_BACKOFF = Backoff(1.0, 60.0)
 # Limit of events about invalid objects that wait.
 _MOST_BAD_EVENTS = 1000
 
@@ -260,16 +262,18 @@ class KubernetesWorld:
         by_resource = {reflector.resource: reflector for reflector in reflectors}
         places = [by_resource[resource] for resource in QUEUES if resource in by_resource]
         await asyncio.gather(*(place.listed.wait() for place in places))
+        failures = 0
         while True:
             place = await _first_found(places)
             try:
                 await maker.make(place)
                 return
             except ApiError as error:
-                if error.status not in (NOT_FOUND, CONFLICT):
+                failures += 1
+                # A definition that comes or goes is no problem.
+                if error.status not in (NOT_FOUND, CONFLICT) and failures & (failures - 1) == 0:
                     log.error("the default queue cannot be made: %s", one_line(error))
-                    return
-                await self._clock.sleep(1.0)
+                await self._clock.sleep(_QUEUE_BACKOFF.delay(failures, self._rng))
 
     def _why_stale(self) -> str:
         """Which resources are not listed yet, or not watched at the moment."""

@@ -8,12 +8,13 @@ process; without any, the built-in default.
 import asyncio
 import hashlib
 import logging
+import random
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
-from pumice.adapters.runtime.clock import Clock, end_tasks
+from pumice.adapters.runtime.clock import Backoff, Clock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.outbox import Outbox
 from pumice.adapters.runtime.world import ConfigurationMissing, ConfigurationSeen
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _BUILT_IN: Final = "the built-in default"
 _MOST_PROBLEMS: Final = 20
+# Delays between tries to save a configuration, while it is in use.
+_SAVE_BACKOFF: Final = Backoff(5.0, 600.0)
 
 
 class ConfigurationStore(Protocol):
@@ -36,7 +39,9 @@ class ConfigurationStore(Protocol):
         """The scheduler configuration that was saved last; None: there is none."""
         ...
 
-    async def save(self, text: str, source: str) -> None: ...
+    async def save(self, text: str, source: str) -> bool:
+        """Whether another try is of no use: it is saved, or never can be."""
+        ...
 
     async def report_refusal(self, problem: str) -> None:
         """Tells people who look at the source of the configuration."""
@@ -90,7 +95,9 @@ class ConfigurationKeeper:
         self._before: _Offer | None = None
         # Texts that the core refused since the world last asked for something.
         self._refused: set[str] = set()
+        # What was last handed to the store, and one save at a time.
         self._saved: str | None = None
+        self._saving = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # What the world says.
@@ -149,7 +156,18 @@ class ConfigurationKeeper:
         log.log(level, "configuration in use from now on: %s", offered.shown())
         if is_wanted and self._store is not None and self._saved != offered.text:
             self._saved = offered.text
-            self._start(self._store.save(offered.text, offered.source))
+            self._start(self._save(self._store, offered))
+
+    async def _save(self, store: ConfigurationStore, offered: _Offer) -> None:
+        """Saves a configuration, so that a bad one does not stop the cluster after a failover."""
+        rng, failures = random.Random(), 0
+        while self._saved == offered.text:
+            async with self._saving:
+                # Another one may have been accepted meanwhile.
+                if self._saved != offered.text or await store.save(offered.text, offered.source):
+                    return
+            failures += 1
+            await self._clock.sleep(_SAVE_BACKOFF.delay(failures, rng))
 
     def _refuse(self, offered: _Offer, result: ConfigurationResult) -> None:
         self._refused.add(offered.text)

@@ -62,6 +62,8 @@ class CoreMonitor:
         # When the core last answered, and when it last served a leader (or was not asked to).
         self._answered_at = self._served_at = clock.now()
         self._has_answered = False
+        # Why the core could not be asked, as it was logged.
+        self._problem = ""
         # The core answered the last health check.
         self.answers = False
         metrics.gauge_from("core_silence_seconds", lambda: self.silence_seconds)
@@ -118,8 +120,11 @@ class CoreMonitor:
                 return True
         except (OSError, ValueError) as error:
             # Certificates or tokens that cannot be read now.
-            log.warning("the core cannot be asked: %s", error)
+            if str(error) != self._problem:
+                self._problem = str(error)
+                log.warning("the core cannot be asked: %s", error)
         else:
+            self._problem = ""
             return True
         # A channel that failed waits before it connects again; a new one does not.
         await self._close()

@@ -6,6 +6,7 @@ from pumice.adapters.runtime.clock import Backoff
 
 # Short: there is one adapter for each cluster, and nothing is scheduled without a stream.
 _RECONNECT = Backoff(0.05, 0.4)
+_REFUSED = Backoff(0.2, 30.0)
 _APPLY = Backoff(0.2, 10.0)
 _QUEUES = Backoff(0.1, 60.0)
 _STATUS = Backoff(0.2, 30.0)
@@ -22,8 +23,9 @@ class RuntimeOptions:
     flush_seconds: float = 0.01
     # Time from Hello to Welcome.
     welcome_timeout_seconds: float = 10.0
-    # Delays between streams.
+    # Delays between streams: while the core is away, and after streams that the core ended.
     reconnect: Backoff = _RECONNECT
+    refusal_backoff: Backoff = _REFUSED
     # Limit of apply calls, status writes and event writes in flight.
     calls_in_flight: int = 64
     # Time for one apply call, and for one decision with all retries, unless configured.

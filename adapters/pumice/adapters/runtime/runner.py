@@ -26,6 +26,7 @@ from pumice.adapters.runtime.ledger import Ledger
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.outbox import Outbox
+from pumice.adapters.runtime.reconnect import ReconnectPolicy
 from pumice.adapters.runtime.resync import ResyncQueue
 from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.stream import CoreStream
@@ -243,7 +244,8 @@ class AdapterRuntime:
 
     async def _serve(self) -> None:
         await self._handler.synced.wait()
-        failures = 0
+        options = self._options
+        policy = ReconnectPolicy(options.reconnect, options.refusal_backoff, self._rng)
         while True:
             epoch = await self._epochs.current()
             if epoch != self._epoch:
@@ -251,16 +253,16 @@ class AdapterRuntime:
                 self._pool.drop_queued(tell=False)
                 self._epoch = epoch
                 self._begin_incarnation()
+            began = self._clock.now()
             end = await self._serve_one_stream()
-            failures = 0 if end.was_useful else failures + 1
-            if failures & (failures - 1) == 0:
-                # A core that is away for long is not worth a line for each attempt.
-                log.info("the stream ended (%s), attempt %d", end.reason, failures)
+            delay = policy.delay_after(end, self._clock.now() - began)
             self.metrics.count("stream_ends", next=end.next.value)
+            if end.is_refusal:
+                log.warning("the core ended the stream (%s); the next in %.1f s", end.reason, delay)
+            elif policy.failures & (policy.failures - 1) == 0:
+                # A core that is away for long is not worth a line for each attempt.
+                log.info("the stream ended (%s), attempt %d", end.reason, policy.failures)
             await self._act_on_end(end)
-            # After a stream that worked, the first retry comes almost at once.
-            delay = self._options.reconnect.delay(max(failures, 1), self._rng)
-            delay = max(delay, end.retry_after_seconds)
             await self._clock.sleep(delay)
 
     async def _serve_one_stream(self) -> StreamEnd:

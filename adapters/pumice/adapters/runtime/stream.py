@@ -177,7 +177,8 @@ class CoreStream:
             self._credit.start(welcome.resume_after_seq, self._limits.credit)
         else:
             reason = f"cannot go on after op {welcome.resume_after_seq}"
-            raise _StreamOver(StreamEnd(NextStep.NEW_INCARNATION, reason))
+            end = StreamEnd(NextStep.NEW_INCARNATION, reason, is_refusal=True)
+            raise _StreamOver(end)
 
     # Writing.
 

@@ -10,6 +10,7 @@ from pumice.client.details import StatusDetails
 from pumice.v1.cluster_service_pb2 import (
     GO_AWAY_REASON_FENCED,
     GO_AWAY_REASON_REPLACED,
+    GO_AWAY_REASON_SHUTTING_DOWN,
     GoAway,
     GoAwayReason,
 )
@@ -37,6 +38,8 @@ class StreamEnd:
     was_useful: bool = False
     # Time that the core asks to wait; 0: unknown.
     retry_after_seconds: float = 0.0
+    # The core ended it because of what it got, so the next one may end the same way.
+    is_refusal: bool = False
 
 
 # What to do by the reason of an error.
@@ -66,6 +69,13 @@ BY_REASON: Final = {
     ErrorReason.ERROR_REASON_CLUSTER_DENIED: NextStep.STOP_REFUSED,
     ErrorReason.ERROR_REASON_ROLE_DENIED: NextStep.STOP_REFUSED,
 }
+# Statuses of a core that is away, or of the network.
+_AWAY: Final = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.UNKNOWN,
+}
 # Without a reason that is known here: answers to Hello that no second try changes.
 _FINAL: Final = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -84,8 +94,9 @@ def end_of_goaway(message: GoAway) -> StreamEnd:
     if message.reason == GO_AWAY_REASON_REPLACED:
         return StreamEnd(NextStep.STOP_REPLACED, reason)
     if message.reason == GO_AWAY_REASON_FENCED:
-        return StreamEnd(NextStep.NEW_EPOCH, reason)
-    return StreamEnd(NextStep.AGAIN, reason)
+        return StreamEnd(NextStep.NEW_EPOCH, reason, is_refusal=True)
+    is_refusal = message.reason != GO_AWAY_REASON_SHUTTING_DOWN
+    return StreamEnd(NextStep.AGAIN, reason, is_refusal=is_refusal)
 
 
 def end_of_status(
@@ -98,7 +109,8 @@ def end_of_status(
         # What was welcomed once will be again; something in this stream was wrong.
         then = NextStep.NEW_INCARNATION
     wait = detail.retry_after_seconds
-    return StreamEnd(then, shown, code.name, retry_after_seconds=wait)
+    is_refusal = code not in _AWAY
+    return StreamEnd(then, shown, code.name, retry_after_seconds=wait, is_refusal=is_refusal)
 
 
 def _next_by_reason(name: str) -> NextStep | None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from pumice.core.registry import Registry
 from pumice.server import wire
+from pumice.server.limits import Limits
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
 from pumice.server.state import ClusterState
@@ -25,7 +28,14 @@ from pumice.v1 import (
     scheduling_service_pb2,
 )
 from tests.server.hostile import damaged, scramble
-from tests.server.running import RunningCore, gang, node, queue
+from tests.server.running import (
+    RunningCore,
+    ScriptedAdapter,
+    gang,
+    node,
+    queue,
+    running_core,
+)
 from tests.server.samples import OBJECTS
 
 BASE = [
@@ -160,3 +170,70 @@ async def test_no_traceback_and_no_harm_to_others(
     assert [d.bind.node for d in await honest.decisions()] == ["n1"]
     for cluster in core.server._clusters.names():
         assert core.metric("pumice_state_lost_total", cluster) == 0
+
+
+def written(core: RunningCore, size: int, count: int) -> None:
+    """Puts large messages into the queue of the only stream of a core."""
+    (stream,) = core.server._adapters._open
+    status = cluster_service_pb2.StatusBatch(session=1)
+    status.events.add(message="x" * size)
+    large = cluster_service_pb2.ConnectResponse(status_batch=status)
+    for _ in range(count):
+        stream.send(large)
+
+
+def tracebacks(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.exc_info or r.levelno >= logging.ERROR]
+
+
+class SlowContext:
+    """A call of which a write takes a while; a status must not be sent meanwhile."""
+
+    def __init__(self) -> None:
+        self.is_writing = False
+        self.codes: list[grpc.StatusCode] = []
+
+    def peer(self) -> str:
+        return "unix:"
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {}
+
+    async def write(self, _: object) -> None:
+        self.is_writing = True
+        await asyncio.sleep(0.02)
+        self.is_writing = False
+
+    async def abort(self, code: grpc.StatusCode, *_: object) -> None:
+        assert not self.is_writing
+        self.codes.append(code)
+
+
+async def test_a_refusal_waits_for_a_write_in_flight(core: RunningCore) -> None:
+    context = SlowContext()
+    hello = ScriptedAdapter(core.channel()).hello
+
+    async def requests() -> AsyncIterator[cluster_service_pb2.ConnectRequest]:
+        # The core writes Welcome while it reads what it must refuse.
+        yield cluster_service_pb2.ConnectRequest(hello=hello)
+        while not context.is_writing:
+            await asyncio.sleep(0)
+        yield cluster_service_pb2.ConnectRequest(hello=hello)
+
+    await core.server._adapters.Connect(requests(), context)
+    assert context.codes == [grpc.StatusCode.INVALID_ARGUMENT]
+
+
+async def test_an_adapter_that_never_reads_is_cut_without_a_traceback(
+    socket_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = Limits(farewell_ns=50_000_000)
+    async with running_core(socket_folder, limits) as core:
+        adapter = await core.served([queue()], epoch=1)
+        (stream,) = core.server._adapters._open
+        written(core, 1_000_000, 50)
+        await adapter.send(hello=adapter.hello)
+        await stream.finished.wait()
+        code, _ = await adapter.ended_with()
+        assert code is not grpc.StatusCode.OK
+    assert tracebacks(caplog) == []

@@ -52,6 +52,10 @@ async def first_message(requests: AsyncIterator[Any]) -> None:
             await anext(aiter(requests), None)
 
 
+class _NotReadError(Exception):
+    """The adapter does not read what is written to it."""
+
+
 class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
     """Serves Connect."""
 
@@ -76,8 +80,9 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
             first = await self._first_message(request_iterator, peer)
             with self._streams.one(peer):
                 await self._serve(first, request_iterator, context)
-        except asyncio.CancelledError:
-            raise
+        except _NotReadError:
+            # No status can be sent either: the call is cancelled.
+            raise asyncio.CancelledError from None
         except Exception as error:
             await abort(context, error)
 
@@ -142,10 +147,12 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         tasks = (reading, writing, ending)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if ending.done() and not writing.done():
-                # A slow reader gets a little time to hear the last word.
-                farewell = self._env.limits.farewell_ns / _SECOND_NS
-                await asyncio.wait((writing,), timeout=farewell)
+            # A call has one write at a time: its status is sent when the last write is over.
+            if not ending.done():
+                stream.drop()
+            await asyncio.wait((writing,), timeout=self._env.limits.farewell_ns / _SECOND_NS)
+            if not writing.done():
+                raise _NotReadError
             if reading.done() and not reading.cancelled():
                 reading.result()
         finally:

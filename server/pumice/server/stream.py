@@ -105,6 +105,14 @@ class AdapterStream:
             self._ended = True
             self._news.set()
 
+    def drop(self) -> None:
+        """Ends without GoAway; messages that were not sent are dropped."""
+        if not self._ended:
+            self._queue.clear()
+            self._bytes = 0
+            self._ended = True
+            self._news.set()
+
     @property
     def ended(self) -> bool:
         return self._ended

@@ -15,6 +15,7 @@ from pumice.core.cache.plugin_data import PluginDataStore
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.store import ObjectStore
 from pumice.core.cache.validation import (
+    check_csi_node,
     check_hyper_node,
     check_node,
     check_pod_group,
@@ -159,6 +160,7 @@ class ClusterCache(TaskCache):
         self.assumptions.node_changed(node.name)
 
     def _upsert_csi_node(self, item: CsiNode) -> None:
+        check_csi_node(item)
         self._check_offer("CsiNode", item.name, self.nodes.get(item.name), item.driver_limits)
         self._put(self.csi_nodes, item)
         self.table.set_csi_limits(item.name, item.driver_limits)

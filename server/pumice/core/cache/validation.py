@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pumice.core.cache.patterns import Pattern, PatternError
 from pumice.core.errors import ObjectError
 from pumice.core.model.group import PodGroup, Queue
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
+from pumice.core.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
+from pumice.core.model.storage import CsiNode
 from pumice.core.model.topology import HyperNode
 
 # Amounts stand in float64 arrays: integers are exact there only below this.
@@ -18,6 +21,17 @@ LARGEST_AMOUNT = 2**53
 # 256 of them take 72 MB for 5,000 nodes and 215 MB for 5,000 classes.
 MAX_NODE_RESOURCES = 128
 MAX_CLUSTER_RESOURCES = 256
+# Sessions compare each item with the labels, taints and pods of every node.
+MAX_POD_ITEMS = 2_000
+_LISTS = (
+    *("requests", "node_selector", "tolerations", "spread_constraints", "host_ports", "images"),
+    *("volumes", "resource_claims", "scheduling_gates"),
+)
+_NODE_TERMS = ("required_node_terms", "preferred_node_terms")
+_POD_TERMS = (
+    *("required_affinity", "required_anti_affinity"),
+    *("preferred_affinity", "preferred_anti_affinity"),
+)
 
 
 def check_amounts(kind: str, key: str, field: str, amounts: Iterable[tuple[str, int]]) -> None:
@@ -51,6 +65,15 @@ def check_node(node: Node) -> None:
         ("memory", node.oversubscription_memory_bytes),
     )
     check_amounts("Node", node.name, "oversubscription", oversubscribed)
+    own = dict(node.allocatable)
+    together = [(name, amount + own.get(name, 0)) for name, amount in oversubscribed]
+    check_amounts("Node", node.name, "allocatable and oversubscription", together)
+
+
+def check_csi_node(limits: CsiNode) -> None:
+    """A negative limit means none, as in Kubernetes."""
+    at_least_0 = [(driver, max(limit, 0)) for driver, limit in limits.driver_limits]
+    check_amounts("CsiNode", limits.name, "driver_limits", at_least_0)
 
 
 def check_resource_names(
@@ -99,6 +122,44 @@ def check_pod(pod: Pod) -> None:
     check_amounts("Pod", pod.key, "non_zero_requests", non_zero)
     scored = zip(("cpu", "memory"), pod.spec.scored_amounts(), strict=True)
     check_amounts("Pod", pod.key, "container_requests", scored)
+    check_items(pod)
+
+
+def check_items(pod: Pod) -> None:
+    """Counts the items of all lists of a spec, with the requirements and values of selectors."""
+    spec = pod.spec
+    counts = {name: len(getattr(spec, name)) for name in _LISTS}
+    for name in (*_NODE_TERMS, *_POD_TERMS):
+        counts[name] = sum(map(_term_items, getattr(spec, name) or ()))
+    counts["spread_constraints"] += sum(
+        _selector_items(c.selector) for c in spec.spread_constraints
+    )
+    total = sum(counts.values())
+    if total > MAX_POD_ITEMS:
+        field = max(counts, key=counts.__getitem__)
+        problem = f"the spec has {total} list items; at most {MAX_POD_ITEMS} are allowed"
+        raise ObjectError("Pod", pod.key, field, problem)
+
+
+def _term_items(term: Any) -> int:
+    """Of a term of node or pod affinity, or of one with a weight."""
+    term = getattr(term, "term", term)
+    if isinstance(term, NodeSelectorTerm):
+        return 1 + _requirement_items((*term.label_requirements, *term.field_requirements))
+    return (
+        1
+        + len(term.namespaces)
+        + _selector_items(term.selector)
+        + _selector_items(term.namespace_selector)
+    )
+
+
+def _selector_items(selector: LabelSelector | None) -> int:
+    return 0 if selector is None else _requirement_items(selector.requirements)
+
+
+def _requirement_items(requirements: tuple[Requirement, ...]) -> int:
+    return sum(1 + len(requirement.values) for requirement in requirements)
 
 
 def check_pod_group(group: PodGroup) -> None:

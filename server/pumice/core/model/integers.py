@@ -20,10 +20,14 @@ def as_integer(text: str) -> int | None:
 
 
 _LOW_BITS = 26
+# From here on not every amount is an int64, and sums of parts may be too large for one.
+_LARGE = 2.0**62
 
 
 def exact_sums(amounts: NDArray[np.float64]) -> list[int]:
-    """The sum of each row. An amount is a whole number below 2^53; a sum may be larger than 2^63."""
+    """The sum of each row of whole numbers; a sum, and a number too, may be larger than 2^63."""
+    if amounts.size and np.abs(amounts).max() >= _LARGE:
+        return [sum(map(int, row)) for row in amounts.tolist()]
     whole = amounts.astype(np.int64)
     high = (whole >> _LOW_BITS).sum(axis=1).tolist()
     low = (whole & ((1 << _LOW_BITS) - 1)).sum(axis=1).tolist()

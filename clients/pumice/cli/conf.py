@@ -69,8 +69,9 @@ def _table(notes: Iterable[ConfigurationNote]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("line", justify="right", no_wrap=True)
     table.add_column("what it does", overflow="fold")
+    table.add_column("page in docs/", style="dim", overflow="fold")
     for note in notes:
-        table.add_row(str(note.line), "  " * _depth(note) + escape(note.meaning))
+        table.add_row(str(note.line), "  " * _depth(note) + escape(note.meaning), escape(note.page))
     return table
 
 
@@ -88,7 +89,8 @@ def _json(file: str, found: CheckConfigResponse) -> dict[str, object]:
         "hash": found.config_hash,
         "problems": [_problem_json(problem) for problem in found.problems],
         "notes": [
-            {"line": note.line, "path": note.path, "meaning": note.meaning} for note in found.notes
+            {"line": note.line, "path": note.path, "meaning": note.meaning, "page": note.page}
+            for note in found.notes
         ],
     }
 

@@ -96,6 +96,8 @@ class ConfigNote(Value):
     line: int
     path: str
     meaning: str
+    # The page about the plugin or action, below docs/; empty: there is none.
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class ConfigCheck(Value):
         return ConfigCheck(
             valid=message.valid,
             problems=tuple(map(ConfigProblem.from_proto, message.problems)),
-            notes=tuple(ConfigNote(note.line, note.path, note.meaning) for note in message.notes),
+            notes=tuple(
+                ConfigNote(note.line, note.path, note.meaning, note.page) for note in message.notes
+            ),
             hash=message.config_hash,
         )

@@ -898,20 +898,24 @@ class ConfigurationNote(_message.Message):
     LINE_FIELD_NUMBER: _builtins.int
     PATH_FIELD_NUMBER: _builtins.int
     MEANING_FIELD_NUMBER: _builtins.int
+    PAGE_FIELD_NUMBER: _builtins.int
     line: _builtins.int
     """From 1."""
     path: _builtins.str
     meaning: _builtins.str
+    page: _builtins.str
+    """The page of the documentation about the plugin or action, below docs/; empty: there is none."""
     def __init__(
         self,
         *,
         line: _builtins.int = ...,
         path: _builtins.str = ...,
         meaning: _builtins.str = ...,
+        page: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["line", b"line", "meaning", b"meaning", "path", b"path"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["line", b"line", "meaning", b"meaning", "page", b"page", "path", b"path"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -21,11 +21,23 @@ def notes_of(text: str) -> list[inspection_service_pb2.ConfigurationNote]:
     parsed = parse(text)
     notes = [
         inspection_service_pb2.ConfigurationNote(
-            line=parsed.line_of(path), path=_shown(path), meaning=meaning
+            line=parsed.line_of(path), path=_shown(path), meaning=meaning, page=page
         )
-        for path, meaning in _meanings(_mapping(parsed.data))
+        for path, meaning, page in _with_pages(_mapping(parsed.data))
     ]
     return sorted(notes, key=lambda note: note.line)
+
+
+def _with_pages(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+    """What is said about each place, with the page about the action or plugin that it names."""
+    for path, meaning in _meanings(data):
+        name = meaning.partition(":")[0]
+        if path == ("actions",) and name in ACTIONS:
+            yield path, meaning, f"reference/actions/{name}.md"
+        elif path[0] == "tiers" and path[-1] == "name" and name in PLUGINS:
+            yield path, meaning, f"reference/plugins/{name}.md"
+        else:
+            yield path, meaning, ""
 
 
 def _meanings(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:

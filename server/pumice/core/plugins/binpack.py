@@ -47,6 +47,7 @@ class BinpackPlugin:
             _MEMORY: _NOT_NEGATIVE,
             _RESOURCE_PREFIX: _NOT_NEGATIVE,
         },
+        defaults=dict.fromkeys((_WEIGHT, _CPU, _MEMORY, _RESOURCE_PREFIX), 1),
     )
 
     def __init__(self, options: PluginOptions) -> None:

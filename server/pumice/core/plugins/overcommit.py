@@ -23,6 +23,7 @@ class OvercommitPlugin:
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
         {_FACTOR: ArgumentType.FLOAT},
         limits={_FACTOR: Limit(at_least=1, otherwise="Volcano would use 1.2 instead")},
+        defaults={_FACTOR: _DEFAULT_FACTOR},
     )
 
     def __init__(self, options: PluginOptions) -> None:

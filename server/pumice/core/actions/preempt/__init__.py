@@ -26,6 +26,13 @@ class PreemptAction:
             "minCandidateNodesAbsolute": ArgumentType.INT,
             "maxCandidateNodesAbsolute": ArgumentType.INT,
         },
+        defaults={
+            "predicateErrorCacheEnable": True,
+            "enableTopologyAwarePreemption": False,
+            "minCandidateNodesPercentage": 10,
+            "minCandidateNodesAbsolute": 1,
+            "maxCandidateNodesAbsolute": 100,
+        },
         without_effect={"topologyAwarePreemptWorkerNum": "nodes are tried one after the other"},
     )
 

@@ -44,6 +44,7 @@ class CapacityPlugin:
             "capacity.DRAConsumableCapacityEnable": ArgumentType.BOOL,
         },
         limits={_LEVELS: Limit(at_least=0, otherwise="Volcano would use 0 instead")},
+        defaults={_LEVELS: 0},
         without_effect={
             "capacity.DynamicResourceAllocationEnable": _NO_DEVICES,
             "capacity.DRAConsumableCapacityEnable": _NO_DEVICES,

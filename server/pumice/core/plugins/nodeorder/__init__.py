@@ -49,6 +49,7 @@ class NodeOrderPlugin:
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
         dict.fromkeys(_DEFAULT_WEIGHTS, ArgumentType.INT),
         limits=dict.fromkeys(_DEFAULT_WEIGHTS, _NOT_NEGATIVE),
+        defaults=_DEFAULT_WEIGHTS,
     )
 
     def __init__(self, options: PluginOptions) -> None:

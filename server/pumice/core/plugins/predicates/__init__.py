@@ -73,6 +73,7 @@ class PredicatesPlugin:
             "volumebinding.shape": ArgumentType.LIST,
             "dynamicresources.filterTimeoutSeconds": ArgumentType.INT,
         },
+        defaults={**dict.fromkeys(_SWITCHES, True), _CACHE: False},
         without_effect={
             "predicate.DynamicResourceAllocationEnable": "Volcano never reads it either",
             "volumebinding.bindTimeoutSeconds": "the adapter bounds how long a bind may take",

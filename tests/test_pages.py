@@ -1,0 +1,35 @@
+"""Every plugin and action has a page; what follows from the code is as the code has it."""
+
+import pytest
+
+from tests.pages import FOLDER, ROOT, generated, index_of, page_of, schemas
+
+PAGES = [(kind, name) for kind in ("plugins", "actions") for name in schemas(kind)]
+
+
+@pytest.mark.parametrize(("kind", "name"), PAGES)
+def test_the_arguments_on_a_page_are_those_of_the_code(kind: str, name: str) -> None:
+    text = page_of(kind, name).read_text(encoding="utf-8")
+    assert generated(kind, name) in text, "run python -m tests.pages"
+
+
+@pytest.mark.parametrize(("kind", "name"), PAGES)
+def test_a_page_says_what_every_argument_does(kind: str, name: str) -> None:
+    rows = [line for line in generated(kind, name).splitlines() if line.startswith("| `")]
+    assert all(row.split("|")[-2].strip() for row in rows), "describe it in configuration_help"
+
+
+@pytest.mark.parametrize(("kind", "name"), PAGES)
+def test_a_page_has_an_example_with_a_table_or_a_picture(kind: str, name: str) -> None:
+    text = page_of(kind, name).read_text(encoding="utf-8")
+    _, found, example = text.partition("\n## Example")
+    assert found, "the page needs a section Example"
+    assert "\n|" in example or "```text" in example, "the example shows what it does"
+
+
+@pytest.mark.parametrize("kind", ["plugins", "actions"])
+def test_the_lists_are_complete_and_every_page_is_in_the_navigation(kind: str) -> None:
+    assert (FOLDER / kind / "index.md").read_text(encoding="utf-8") == index_of(kind)
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for name in ("index", *schemas(kind)):
+        assert f"reference/{kind}/{name}.md" in navigation

@@ -282,8 +282,8 @@ def test_a_cluster_that_came_and_went_leaves_an_empty_cache(
     assert len(engine._views) == 0
 
 
-# The columns that are always there, and what the cache was told to do.
-ALWAYS = ("cache.table.columns", "cache.settings", "cache.table.tolerance")
+# The columns and stores that are always there, and what the cache was told to do.
+ALWAYS = ("cache.table.columns", "cache.settings", "cache.stores._by_kind")
 
 
 def leftovers(item: object, path: str, seen: set[int] | None = None) -> Iterator[str]:
@@ -300,7 +300,7 @@ def leftovers(item: object, path: str, seen: set[int] | None = None) -> Iterator
         # One number of a list of limits stands at its beginning or end.
         if item.shape[-1:] and item.shape[-1] > 1:
             yield f"{path}: {item.shape}"
-    elif type(item).__module__.startswith("pumice.core.cache"):
+    elif type(item).__module__.startswith(("pumice.core.cache", "pumice.core.kubebatch")):
         for name, value in attributes(item):
             yield from leftovers(value, f"{path}.{name}", seen)
 

@@ -313,7 +313,7 @@ class Engine:
         touched, concerned = session.moves.touched_jobs, session.concerned_jobs()
         self.promised = promises_of(session, touched)
         session.moves.finish()
-        self.cache.ledger.close(session.moves.bound)
+        self.cache.storage.ledger.close(session.moves.bound)
         self._assume(decisions, session.now_ns)
         self.cache.assume_statuses(statuses)
         self.cache.plugin_times.update(session.kept_times)

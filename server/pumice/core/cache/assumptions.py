@@ -59,7 +59,7 @@ class Assumptions:
         return len(self._by_pod)
 
     def open(self, assumption: Assumption) -> None:
-        self._drop_pod(assumption.pod_uid)
+        self.pod_gone(assumption.pod_uid)
         self._by_decision[assumption.decision_id] = assumption
         self._by_pod[assumption.pod_uid] = assumption
 
@@ -71,7 +71,7 @@ class Assumptions:
         if self._by_pod.get(assumption.pod_uid) is assumption:
             del self._by_pod[assumption.pod_uid]
 
-    def _drop_pod(self, pod_uid: str) -> None:
+    def pod_gone(self, pod_uid: str) -> None:
         old = self._by_pod.get(pod_uid)
         if old is not None:
             self.close(old)
@@ -97,9 +97,6 @@ class Assumptions:
             return assumed.status, assumed.node_name
         self.close(assumed)
         return None
-
-    def pod_gone(self, pod_uid: str) -> None:
-        self._drop_pod(pod_uid)
 
     def is_expired(self, pod_uid: str) -> bool:
         assumed = self._by_pod.get(pod_uid)
@@ -149,10 +146,8 @@ class Assumptions:
         state.failures = max(state.failures + 1, _FAILURES_BEFORE_COOL_DOWN)
         state.start(now_ns)
 
-    def succeeded(self, job_id: str) -> None:
-        self._cool_downs.pop(job_id, None)
-
-    def job_changed(self, job_id: str) -> None:
+    def end_cool_down(self, job_id: str) -> None:
+        """The job has changed, or is gone."""
         self._cool_downs.pop(job_id, None)
 
     def node_changed(self, node_name: str) -> None:
@@ -166,9 +161,6 @@ class Assumptions:
 
     def set_cool_down(self, job_id: str, state: CoolDown) -> None:
         self._cool_downs[job_id] = state
-
-    def job_gone(self, job_id: str) -> None:
-        self._cool_downs.pop(job_id, None)
 
     def why_cooling(self, job_id: str, now_ns: int) -> ReasonCode | None:
         state = self._cool_downs.get(job_id)

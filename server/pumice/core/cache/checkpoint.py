@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.cluster import ClusterCache
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.volumes import TakenVolume
+from pumice.core.cache.storage import TakenVolume
 from pumice.core.deltas import ClusterObject
 
 
@@ -46,7 +46,7 @@ class Checkpoint:
 def take(cache: ClusterCache, session: int) -> Checkpoint:
     """Costs a walk over all objects, which are shared and not copied."""
     broken, scanned = cache.broken.memory()
-    volumes, claims = cache.ledger.memory()
+    volumes, claims = cache.storage.ledger.memory()
     return Checkpoint(
         session,
         tuple(cache.objects()),
@@ -95,7 +95,7 @@ def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
         cache.assumptions.set_cool_down(job_id, replace(state))
     cache.broken.remember(checkpoint.broken, scanned=checkpoint.broken_scanned)
     # Last, because objects that are added end reservations.
-    cache.ledger.remember(checkpoint.volumes, checkpoint.claims)
+    cache.storage.ledger.remember(checkpoint.volumes, checkpoint.claims)
     cache.settle()
     for uid, told in checkpoint.told:
         if uid in cache.tasks:

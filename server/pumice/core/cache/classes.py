@@ -76,14 +76,14 @@ class ClassRegistry:
         return tuple(sorted(counts.items()))
 
     def _driver(self, claim_key: str) -> str:
-        cache = self._cache
-        claim = cache.claims.get(claim_key)
+        storage = self._cache.storage
+        claim = storage.claims.get(claim_key)
         if claim is None:
             return ""
-        volume = cache.volumes.get(claim.volume_name) if claim.volume_name else None
+        volume = storage.volumes.get(claim.volume_name) if claim.volume_name else None
         if volume is not None:
             return volume.csi_driver
-        storage_class = cache.storage_classes.get(claim.storage_class_name or "")
+        storage_class = storage.classes.get(claim.storage_class_name or "")
         if storage_class is None:
             return ""
         return storage_class.csi_driver_name or storage_class.provisioner

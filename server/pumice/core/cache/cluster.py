@@ -39,13 +39,10 @@ from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
 from pumice.core.model.storage import (
-    CsiDriver,
     CsiNode,
-    CsiStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
-    VolumeAttachment,
 )
 from pumice.core.model.topology import HyperNode, NodeShard, NumaTopology
 
@@ -57,28 +54,22 @@ class ClusterCache(TaskCache):
 
     def __init__(self, settings: CacheSettings | None = None) -> None:
         super().__init__(settings)
-        self.nodes: ObjectStore[Node] = ObjectStore(lambda o: o.name)
-        self.groups: ObjectStore[PodGroup] = ObjectStore(lambda o: o.key)
-        self.queues: ObjectStore[Queue] = ObjectStore(lambda o: o.name)
-        self.priority_classes: ObjectStore[PriorityClass] = ObjectStore(lambda o: o.name)
-        # The version of the classes, and the priority of those who name none.
-        self._default_priority = (-1, 0)
-        self.quotas: ObjectStore[ResourceQuota] = ObjectStore(lambda o: f"{o.namespace}/{o.name}")
-        self.namespaces: ObjectStore[Namespace] = ObjectStore(lambda o: o.name)
-        self.budgets: ObjectStore[PodDisruptionBudget] = ObjectStore(
-            lambda o: f"{o.namespace}/{o.name}"
-        )
-        self.workloads: ObjectStore[Workload] = ObjectStore(
-            lambda o: f"{o.kind}/{o.namespace}/{o.name}"
-        )
+        make = self.stores.make
+        self.nodes, self.groups = make(Node, "name"), make(PodGroup, "namespace", "name")
+        self.queues, self.priority_classes = make(Queue, "name"), make(PriorityClass, "name")
+        self.quotas = make(ResourceQuota, "namespace", "name")
+        self.namespaces = make(Namespace, "name")
+        self.budgets = make(PodDisruptionBudget, "namespace", "name")
+        self.workloads = make(Workload, "kind", "namespace", "name")
+        self.hyper_nodes, self.shards = make(HyperNode, "name"), make(NodeShard, "name")
+        self.numa_topologies = make(NumaTopology, "name")
         self.workload_selectors = WorkloadSelectors(self.workloads)
-        self.hyper_nodes: ObjectStore[HyperNode] = ObjectStore(lambda o: o.name)
-        self.numa_topologies: ObjectStore[NumaTopology] = ObjectStore(lambda o: o.name)
         self.hyper_node_tree = HyperNodeTree(self.hyper_nodes, self.table, self.labels)
         self.plugin_data, self.node_states = PluginDataStore(), PluginNodeStates()
         # By plugin: a time that it keeps over sessions, such as that of its last evictions.
         self.plugin_times: dict[str, int] = {}
-        self.shards: ObjectStore[NodeShard] = ObjectStore(lambda o: o.name)
+        # The version of the priority classes, and the priority of jobs that name none.
+        self._default_priority = (-1, 0)
 
     # Upserts.
 
@@ -100,7 +91,7 @@ class ClusterCache(TaskCache):
                 self._upsert_csi_node(item)
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 if self._put(self._store_of(type(item)), item):
-                    self.storage_updated(item)
+                    self.storage.updated(item)
             case HyperNode():
                 check_hyper_node(item)
                 self._put(self.hyper_nodes, item)
@@ -123,31 +114,10 @@ class ClusterCache(TaskCache):
         if old is not None and replace(old, allocated=queue.allocated) == queue:
             self.placement_changes = placement_changes
 
-    def _store_of(self, kind: type[ClusterObject]) -> ObjectStore[ClusterObject]:
-        return self._stores()[kind]
-
-    def _stores(self) -> dict[type, ObjectStore[ClusterObject]]:
-        stores: dict[type, object] = {
-            Node: self.nodes,
-            PodGroup: self.groups,
-            Queue: self.queues,
-            PriorityClass: self.priority_classes,
-            ResourceQuota: self.quotas,
-            Namespace: self.namespaces,
-            PodDisruptionBudget: self.budgets,
-            Workload: self.workloads,
-            PersistentVolume: self.volumes,
-            PersistentVolumeClaim: self.claims,
-            StorageClass: self.storage_classes,
-            CsiNode: self.csi_nodes,
-            CsiDriver: self.csi_drivers,
-            CsiStorageCapacity: self.storage_capacities,
-            VolumeAttachment: self.attachments,
-            HyperNode: self.hyper_nodes,
-            NumaTopology: self.numa_topologies,
-            NodeShard: self.shards,
-        }
-        return stores  # type: ignore[return-value]
+    def _store_of(self, kind: type[T]) -> ObjectStore[T]:
+        store = self.stores.of(kind)
+        assert store is not None
+        return store
 
     def _upsert_node(self, node: Node) -> None:
         check_node(node)
@@ -162,7 +132,7 @@ class ClusterCache(TaskCache):
     def _upsert_csi_node(self, item: CsiNode) -> None:
         check_csi_node(item)
         self._check_offer("CsiNode", item.name, self.nodes.get(item.name), item.driver_limits)
-        self._put(self.csi_nodes, item)
+        self._put(self.storage.csi_nodes, item)
         self.table.set_csi_limits(item.name, item.driver_limits)
 
     def _check_offer(
@@ -184,7 +154,7 @@ class ClusterCache(TaskCache):
         job = self._job(key)
         self._give_group(job, group)
         if old is None or old.with_status(group.status) != group:
-            self.assumptions.job_changed(job.id)
+            self.assumptions.end_cool_down(job.id)
         else:
             self.placement_changes = placement_changes
 
@@ -203,7 +173,7 @@ class ClusterCache(TaskCache):
 
     def uid_named(self, kind: type[ClusterObject], key: str) -> str:
         """The uid of the object of that key, but for pods; empty: there is none."""
-        store = self._stores().get(kind)
+        store = self.stores.of(kind)
         item = None if store is None else store.get(key)
         return "" if item is None else item.uid
 
@@ -232,13 +202,13 @@ class ClusterCache(TaskCache):
             case PriorityClass():
                 self._reprioritise()
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
-                self.storage_gone(gone)
+                self.storage.gone(gone)
 
     # Before a session.
 
     def settle(self) -> None:
         """Puts in order what deltas left open, so that a session may look."""
-        for task in self.volume_users.take_outdated():
+        for task in self.storage.users.take_outdated():
             class_ = self.classes.class_of(task.pod)
             if class_ is not task.class_:
                 self._forget(task)
@@ -315,7 +285,7 @@ class ClusterCache(TaskCache):
 
     def objects(self) -> Iterator[ClusterObject]:
         """Everything that was taken in and is still there."""
-        for store in self._stores().values():
+        for store in self.stores:
             yield from store
         for uid in sorted(self.tasks):
             yield self.tasks[uid].pod

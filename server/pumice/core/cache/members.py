@@ -17,9 +17,10 @@ from pumice.core.cache.labels import NodeLabels
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.pods import PodIndex
 from pumice.core.cache.settings import CacheSettings
+from pumice.core.cache.storage import StorageCache
+from pumice.core.cache.store import ObjectStores
 from pumice.core.cache.tasks import Task, TaskClass, is_placement_change
 from pumice.core.cache.totals import QueueTotals
-from pumice.core.cache.volumes import StorageCache
 from pumice.core.deltas import Upserted
 from pumice.core.errors import ObjectError
 from pumice.core.model.pod import Pod
@@ -33,7 +34,7 @@ _alike = attrgetter("group_name", "namespace", "phase", "terminating", "task_pri
 _lasting = attrgetter(*(n for n in Pod.__slots__ if n not in _PASSING and n != "labels"))
 
 
-class TaskCache(StorageCache):
+class TaskCache:
     """The part of the cluster's cache that pods change."""
 
     job_type: ClassVar[type[Job]] = Job
@@ -41,13 +42,14 @@ class TaskCache(StorageCache):
     class_type: ClassVar[type[TaskClass]] = TaskClass
 
     def __init__(self, settings: CacheSettings | None = None) -> None:
-        super().__init__()
         self.settings = settings or CacheSettings()
         self.table = NodeTable()
         self.labels, self.evictable = NodeLabels(self.table), EvictableTasks(self.table)
         self.pods = PodIndex(self.table)
         self.table.watcher = self.pods.change
         self.table.is_watched = self.pods.is_concerned_by
+        self.stores = ObjectStores()
+        self.storage = StorageCache(self.stores)
         self.classes = ClassRegistry(self)
         self.assumptions = Assumptions()
         self.totals = QueueTotals()
@@ -161,7 +163,7 @@ class TaskCache(StorageCache):
             task.bind_annotations = known.bind_annotations
         if known.node_name != task.node_name:
             # It did not go where we sent it, or no longer goes there.
-            self.ledger.failed(task.uid)
+            self.storage.ledger.failed(task.uid)
 
     def _is_no_news(self, task: Task, pod: Pod) -> bool:
         """Whether an update changes nothing. An expired decision is closed by any update."""
@@ -233,7 +235,7 @@ class TaskCache(StorageCache):
             task.job_id = job.id
             job.add(task)
         if task.class_.spec.volumes:
-            self.volume_users.add(task)
+            self.storage.users.add(task)
 
     def _forget(self, task: Task) -> None:
         del self.tasks[task.uid]
@@ -245,7 +247,7 @@ class TaskCache(StorageCache):
             if entry is not None:
                 self.table.forget_if_empty(entry)
         if task.class_.spec.volumes:
-            self.volume_users.remove(task)
+            self.storage.users.remove(task)
         if task.job_id:
             job = self.jobs[task.job_id]
             job.remove(task)
@@ -270,12 +272,12 @@ class TaskCache(StorageCache):
         if job.group is None and not len(job.index):
             self.jobs.pop(job.id, None)
             self.totals.forget(job.id)
-            self.assumptions.job_gone(job.id)
+            self.assumptions.end_cool_down(job.id)
 
     def _delete_pod(self, uid: str) -> None:
         self.foreign.pop(uid, None)
         self.assumptions.pod_gone(uid)
-        self.ledger.failed(uid)
+        self.storage.ledger.failed(uid)
         task = self.tasks.get(uid)
         if task is not None:
             self._forget(task)
@@ -307,6 +309,6 @@ class TaskCache(StorageCache):
         """A decision failed: the task is again what its pod says."""
         self._forget(task)
         self._enter(self.task_type(task.pod, task.class_, task.job_id))
-        self.ledger.failed(task.uid)
+        self.storage.ledger.failed(task.uid)
         self.version += 1
         self.placement_changes += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 
 class HasUid(Protocol):
@@ -69,3 +69,24 @@ class ObjectStore(Generic[T]):
             return None
         self.version += 1
         return self._by_key.pop(key, None)
+
+
+class ObjectStores:
+    """The stores of all kinds, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[type[Any], ObjectStore[Any]] = {}
+
+    def make(self, kind: type[T], *key: str) -> ObjectStore[T]:
+        """A store of one kind; the named fields, joined by slashes, are the key."""
+        store: ObjectStore[T] = ObjectStore(
+            lambda item: "/".join([getattr(item, field) for field in key])
+        )
+        self._by_kind[kind] = store
+        return store
+
+    def __iter__(self) -> Iterator[ObjectStore[Any]]:
+        return iter(self._by_kind.values())
+
+    def of(self, kind: type[T]) -> ObjectStore[T] | None:
+        return self._by_kind.get(kind)

@@ -82,7 +82,7 @@ class KubeBatchCache(ClusterCache):
         super()._upsert_pod(pod)
         task = self.tasks.get(pod.uid)
         if not known and task is not None and task.job_id:
-            self.assumptions.job_changed(task.job_id)
+            self.assumptions.end_cool_down(task.job_id)
         self._settle_groups()
 
     def _is_ours(self, pod: Pod) -> bool:
@@ -146,7 +146,7 @@ class KubeBatchCache(ClusterCache):
                 self._drop_if_done(job)
             elif job.group != group:
                 self._give_group(job, group)
-                self.assumptions.job_changed(id_)
+                self.assumptions.end_cool_down(id_)
 
     def _give_group(self, job: Job, group: PodGroup) -> None:
         super()._give_group(job, group)

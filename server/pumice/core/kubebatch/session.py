@@ -75,7 +75,7 @@ class KubeBatchSession(Session):
         whole = job.index.valid_count >= job.min_available
         if code is ReasonCode.GANG_INVALID and whole:
             # What it was left out for is no more.
-            self.cache.assumptions.job_changed(job.id)
+            self.cache.assumptions.end_cool_down(job.id)
             return None
         return code
 

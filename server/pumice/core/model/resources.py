@@ -175,10 +175,6 @@ class Resources:
                 return False
         return True
 
-    def names_above(self, other: Resources) -> list[str]:
-        """The dimensions in which this is more than the other; missing counts as zero."""
-        return [n for n, amount in self.items() if not _at_most(amount, other.get(n))]
-
     def names_above_for(self, limit: Resources, request: Resources) -> list[str]:
         """The requested dimensions in which this is more than the limit, without tolerance."""
         above = []

@@ -13,7 +13,7 @@ from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
 from pumice.core.session.policies import AllocatableCount, SortKey, VictimRule
-from pumice.core.session.queues import Ceilings, QueueAccount, TrialAmounts
+from pumice.core.session.queues import Ceilings, Held, QueueAccount, QueueSimulation
 from pumice.core.session.session import Session
 
 _OPEN = QueueState.OPEN
@@ -50,7 +50,9 @@ class ProportionPlugin:
             limit=lambda _: 0,
             by_queue=True,
         )
-        hooks.simulation[self.name] = lambda _task, _row: _Simulation(self._session, self._queues)
+        hooks.simulation[self.name] = lambda _task, _row: QueueSimulation(
+            self._accounts_of, self._has_room
+        )
         hooks.job_enqueueable[self.name] = self._enqueueable
         hooks.job_enqueued[self.name] = self._enqueued
         hooks.handlers.append(
@@ -87,8 +89,7 @@ class ProportionPlugin:
         left: dict[str, Resources] = {}
         victims = []
         for task in candidates:
-            job = self._session.jobs.get(task.job_id)
-            state = self._queues.get(job.queue) if job is not None else None
+            state = self._state_of(task)
             if state is None:
                 continue
             allocated = left.setdefault(state.queue.name, state.allocated.clone())
@@ -125,6 +126,14 @@ class ProportionPlugin:
         job = self._session.jobs.get(task.job_id)
         return None if job is None else self._queues.get(job.queue)
 
+    def _accounts_of(self, task: Task) -> tuple[QueueAccount, ...]:
+        state = self._state_of(task)
+        return () if state is None else (state,)
+
+    def _has_room(self, queue: Queue, task: Task, held: Held) -> bool:
+        state = self._queues.get(queue.name)
+        return state is not None and held(state).has_room_for(task.request, state.deserved)
+
     def _allocated(self, task: Task) -> None:
         state = self._state_of(task)
         if state is not None:
@@ -139,42 +148,6 @@ class ProportionPlugin:
         state = self._state_of(task)
         if state is not None:
             state.give_back(task.request)
-
-
-class _Simulation:
-    """What queues would hold; whether they are open is not asked again."""
-
-    def __init__(self, session: Session, queues: dict[str, QueueAccount]) -> None:
-        self._session = session
-        self._queues = queues
-        self._amounts = TrialAmounts()
-
-    def remove(self, task: Task) -> str | None:
-        state = self._state_of(task)
-        if state is None:
-            return f"proportion: no queue for {task.key}"
-        self._amounts.own(state).subtract(task.request)
-        return None
-
-    def add(self, task: Task) -> str | None:
-        state = self._state_of(task)
-        if state is None:
-            return f"proportion: no queue for {task.key}"
-        self._amounts.own(state).add(task.request)
-        return None
-
-    def _state_of(self, task: Task) -> QueueAccount | None:
-        job = self._session.jobs.get(task.job_id)
-        return None if job is None else self._queues.get(job.queue)
-
-    def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        state = self._queues.get(queue.name)
-        return state is not None and self._amounts.of(state).has_room_for(
-            task.request, state.deserved
-        )
-
-    def why_not(self, task: Task) -> str | None:
-        return None
 
 
 def divide(total: Resources, queues: list[QueueAccount]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from pumice.core.cache.tasks import Task
 from pumice.core.cache.totals import Contribution
 from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources
@@ -100,19 +101,45 @@ def flat_capability(queue: Queue) -> Resources:
     return capability
 
 
-class TrialAmounts:
-    """Amounts of queues in a simulation, copied on write."""
+# What a queue would hold.
+Held = Callable[[QueueAccount], Resources]
 
-    __slots__ = ("_own",)
 
-    def __init__(self) -> None:
-        self._own: dict[str, Resources] = {}
+class QueueSimulation:
+    """What queues would hold without some tasks; whether they are open is not asked again.
 
-    def of(self, account: QueueAccount) -> Resources:
-        return self._own.get(account.name, account.allocated)
+    ``accounts_of`` gives the queues that a task counts in, and ``has_room`` says whether a queue
+    may take a task.
+    """
 
-    def own(self, account: QueueAccount) -> Resources:
-        """The queue's amount, to be changed at will."""
-        if account.name not in self._own:
-            self._own[account.name] = account.allocated.clone()
-        return self._own[account.name]
+    def __init__(
+        self,
+        accounts_of: Callable[[Task], Sequence[QueueAccount]],
+        has_room: Callable[[Queue, Task, Held], bool],
+    ) -> None:
+        self._accounts_of = accounts_of
+        self._has_room = has_room
+        self._changed: dict[str, Resources] = {}
+
+    def _held(self, account: QueueAccount) -> Resources:
+        return self._changed.get(account.name, account.allocated)
+
+    def _change(self, task: Task, apply: Callable[[Resources, Resources], Resources]) -> str | None:
+        accounts = self._accounts_of(task)
+        for account in accounts:
+            if account.name not in self._changed:
+                self._changed[account.name] = account.allocated.clone()
+            apply(self._changed[account.name], task.request)
+        return None if accounts else f"the queue of {task.key} is not known"
+
+    def remove(self, task: Task) -> str | None:
+        return self._change(task, Resources.subtract)
+
+    def add(self, task: Task) -> str | None:
+        return self._change(task, Resources.add)
+
+    def is_allocatable(self, queue: Queue, task: Task) -> bool:
+        return self._has_room(queue, task, self._held)
+
+    def why_not(self, _task: Task) -> str | None:
+        return None

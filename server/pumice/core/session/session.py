@@ -220,7 +220,7 @@ class Session:
         """Undoes the whole session."""
         touched, concerned = self.moves.touched_jobs, self.concerned_jobs()
         self.moves.abort()
-        self.cache.ledger.close(())
+        self.cache.storage.ledger.close(())
         for job in concerned:
             job.fit_errors.clear()
             if job.id in touched:

@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.checkpoint import Checkpoint, JobMemory
-from pumice.core.cache.volumes import TakenVolume
+from pumice.core.cache.storage import TakenVolume
 from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.server.digests import KindSums

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pumice.core.cache.assumptions import Assumption
+from pumice.core.cache.storage import TakenVolume
 from pumice.core.cache.tasks import Task
-from pumice.core.cache.volumes import TakenVolume
 from pumice.core.decisions import (
     Bind,
     Decision,
@@ -303,13 +303,13 @@ class Playback:
         given, made = [], []
         for choice in decision.volumes:
             key = f"{namespace}/{choice.claim}"
-            claim = cache.claims.get(key)
+            claim = cache.storage.claims.get(key)
             if not choice.volume_name:
                 made.append(key)
             elif claim is not None:
                 given.append(TakenVolume(choice.volume_name, key, claim.uid))
-        cache.ledger.take(decision.uid, given, made, decision.node)
-        cache.ledger.close({decision.uid})
+        cache.storage.ledger.take(decision.uid, given, made, decision.node)
+        cache.storage.ledger.close({decision.uid})
 
 
 # Pods that go somewhere, and jobs that are let in or not; nothing else has consequences.

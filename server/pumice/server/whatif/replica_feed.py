@@ -103,7 +103,7 @@ class ReplicaFeed:
             if isinstance(change, PodGroupStatusChanged | QueueStatusChanged)
         ]
         volumes = any(isinstance(d, Bind) and d.volumes for d in result.decisions)
-        ledger = state.engine.cache.ledger.memory() if volumes else None
+        ledger = state.engine.cache.storage.ledger.memory() if volumes else None
         self._send("on_session", result.session, result.now_ns, orders, statuses, ledger)
 
 

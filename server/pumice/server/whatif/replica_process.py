@@ -126,7 +126,7 @@ class Replica:
         if self.state is not None:
             self.state.engine.follow(session, now_ns, orders, statuses)
             if ledger is not None:
-                self.state.engine.cache.ledger.remember(*ledger)
+                self.state.engine.cache.storage.ledger.remember(*ledger)
 
 
 class ReplicaProcess:

@@ -7,6 +7,7 @@ Device claims have no amounts in this engine yet, so what a capability says abou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
@@ -25,10 +26,11 @@ from pumice.core.plugins.capacity.reclaiming import Reclaiming
 from pumice.core.plugins.capacity.tree import tree_accounts, tree_fault
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
 from pumice.core.session.policies import AllocatableCount, VictimRule
-from pumice.core.session.queues import TrialAmounts
+from pumice.core.session.queues import Held, QueueSimulation
 from pumice.core.session.session import Session
 
 _LEVELS = "ancestorReclaimLevel"
+_ALLOCATED = attrgetter("allocated")
 _NO_DEVICES = "device claims are not counted yet"
 
 
@@ -87,7 +89,9 @@ class CapacityPlugin:
         )
         hooks.job_enqueueable[self.name] = self._enqueueable
         hooks.job_enqueued[self.name] = self._enqueued
-        hooks.simulation[self.name] = lambda _preemptor, _row: _Simulation(self)
+        hooks.simulation[self.name] = lambda _preemptor, _row: QueueSimulation(
+            self._lineage_of, self._has_room
+        )
         hooks.handlers.append(
             EventHandler(self._allocated, self._deallocated, self._allocated_many)
         )
@@ -140,7 +144,7 @@ class CapacityPlugin:
     # Ceilings.
 
     def _allocatable(self, queue: Queue, task: Task) -> bool:
-        if queue.state is not QueueState.OPEN or not self.has_room(queue, task):
+        if queue.state is not QueueState.OPEN or not self._has_room(queue, task, _ALLOCATED):
             return False
         if self._gates is not None and is_marked(task):
             self._gates.add(queue.name, task)
@@ -154,13 +158,13 @@ class CapacityPlugin:
             count = level.allocated.times_within(task.request, level.real_capability, count)
         return count
 
-    def has_room(self, queue: Queue, task: Task, amounts: TrialAmounts | None = None) -> bool:
+    def _has_room(self, queue: Queue, task: Task, held_by: Held) -> bool:
         """Whether the queue and all above it may take the task, on top of what they hold."""
         account = self._accounts.get(queue.name) if self._accounts is not None else None
         if account is None or not account.is_leaf:
             return False
         for level in account.lineage:
-            held = level.allocated if amounts is None else amounts.of(level)
+            held = held_by(level)
             if self._gates is not None:
                 kept = self._gates.for_others(level.name, task)
                 held = held if kept is None else held.clone().add(kept)
@@ -196,14 +200,18 @@ class CapacityPlugin:
 
     # Events.
 
-    def account_of(self, task: Task) -> CapacityAccount | None:
+    def _lineage_of(self, task: Task) -> tuple[CapacityAccount, ...]:
+        account = self._account_of(task)
+        return () if account is None else account.lineage
+
+    def _account_of(self, task: Task) -> CapacityAccount | None:
         job = self._session.jobs.get(task.job_id)
         if job is None or self._accounts is None:
             return None
         return self._accounts.get(job.queue)
 
     def _allocated(self, task: Task) -> None:
-        account = self.account_of(task)
+        account = self._account_of(task)
         if account is None:
             return
         account.take_with_ancestors(task.request)
@@ -215,48 +223,17 @@ class CapacityPlugin:
             for task in tasks:
                 self._allocated(task)
             return
-        account = self.account_of(tasks[0])
+        account = self._account_of(tasks[0])
         if account is not None:
             account.take_with_ancestors(tasks[0].request, len(tasks))
 
     def _deallocated(self, task: Task) -> None:
-        account = self.account_of(task)
+        account = self._account_of(task)
         if account is None:
             return
         account.give_back_with_ancestors(task.request)
         if self._gates is not None and is_marked(task):
             self._gates.add(account.name, task)
-
-
-class _Simulation:
-    """Evictions tried out on copies of what the queues hold."""
-
-    def __init__(self, plugin: CapacityPlugin) -> None:
-        self._plugin = plugin
-        self._amounts = TrialAmounts()
-
-    def remove(self, task: Task) -> str | None:
-        account = self._plugin.account_of(task)
-        if account is None:
-            return f"the queue of {task.key} is not known"
-        for level in account.lineage:
-            self._amounts.own(level).subtract(task.request)
-        return None
-
-    def add(self, task: Task) -> str | None:
-        account = self._plugin.account_of(task)
-        if account is None:
-            return f"the queue of {task.key} is not known"
-        for level in account.lineage:
-            self._amounts.own(level).add(task.request)
-        return None
-
-    def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        # Whether the queue is open does not matter here.
-        return self._plugin.has_room(queue, task, self._amounts)
-
-    def why_not(self, _task: Task) -> str | None:
-        return None
 
 
 def _branch(leaf: CapacityAccount, level: int) -> CapacityAccount:

@@ -8,6 +8,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
 from pumice.core.model.group import Queue
+from pumice.core.model.memo import Memo
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.drf.hierarchy import ShareTree
 from pumice.core.session.hooks import PERMIT, EventHandler
@@ -27,18 +28,20 @@ class DrfPlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         self._hierarchical = options.enabled("enableHierarchy")
-        self._allocated: dict[str, Resources] = {}
-        self._shares: dict[str, float] = {}
-        # What each task of a job asks for at least; tasks come and go between sessions only.
-        self._least: dict[str, Resources] = {}
         # Made when queues are first compared.
         self._tree: ShareTree | None = None
 
     def open(self, session: Session) -> None:
         self._session = session
-        self._total = session.total
+        # By job id: what the job holds, with pipelined tasks of this session, and its share of the cluster.
+        self._allocated = Memo(session.totals.held_by)
+        self._shares = Memo(self._share_of)
+        # What each task of a job asks for at least; tasks come and go between sessions only.
+        self._least: Memo[str, Resources] = Memo(
+            lambda job_id: _least_request(session.jobs[job_id])
+        )
         hooks = session.hooks
-        hooks.job_order[self.name] = SortKey(self._share)
+        hooks.job_order[self.name] = SortKey(lambda job: self._shares[job.id])
         # A share of nothing is nothing, whatever the cluster has.
         hooks.lasts[self.name] = lambda _point: True
         hooks.preemptable[self.name] = VictimRule(
@@ -53,53 +56,39 @@ class DrfPlugin:
             EventHandler(self._on_allocate, self._on_deallocate, self._on_allocate_many)
         )
 
-    def _held(self, job: Job) -> Resources:
-        """What the job holds, including pipelined tasks of this session."""
-        held = self._allocated.get(job.id)
-        if held is None:
-            held = self._allocated[job.id] = self._session.totals.held_by(job.id)
-        return held
+    def share(self, held: Resources) -> float:
+        """The dominant share of an amount in the cluster."""
+        return held.dominant_share(self._session.total)
 
-    def _share(self, job: Job) -> float:
-        share = self._shares.get(job.id)
-        if share is None:
-            held = self._allocated.get(job.id) or self._session.totals.allocated_of(job.id)
-            nothing = not (held.milli_cpu or held.memory or held.scalars)
-            share = 0.0 if nothing else held.dominant_share(self._total)
-            self._shares[job.id] = share
-        return share
+    def _share_of(self, job_id: str) -> float:
+        held = self._allocated.get(job_id) or self._session.totals.allocated_of(job_id)
+        nothing = not (held.milli_cpu or held.memory or held.scalars)
+        return 0.0 if nothing else self.share(held)
 
     def _share_with(self, preemptor: Task) -> float:
         """The share that the preemptor's job would have."""
-        held = self._held(self._session.jobs[preemptor.job_id]).clone().add(preemptor.request)
-        return held.dominant_share(self._total)
+        return self.share(self._allocated[preemptor.job_id].clone().add(preemptor.request))
 
     def _share_without_one(self, job: Job) -> float:
         """The most that the job's share can be with a task gone."""
-        least = self._least.get(job.id)
-        if least is None:
-            least = self._least[job.id] = _least_request(job)
         held = self._allocated.get(job.id) or self._session.totals.allocated_of(job.id)
-        return held.clone().subtract(least).dominant_share(self._total)
+        return self.share(held.clone().subtract(self._least[job.id]))
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Candidates whose jobs keep at least the share that the preemptor's job would have.
 
         A candidate counts as gone for the ones after it, chosen or not: Volcano does the same.
         """
-        job = self._session.jobs.get(preemptor.job_id)
-        if job is None:
+        jobs = self._session.jobs
+        if preemptor.job_id not in jobs:
             return [], PERMIT
-        mine = self._held(job).clone().add(preemptor.request).dominant_share(self._total)
-        left: dict[str, Resources] = {}
+        mine = self._share_with(preemptor)
+        left: Memo[str, Resources] = Memo(lambda job_id: self._allocated[job_id].clone())
         victims = []
         for task in candidates:
-            other = self._session.jobs.get(task.job_id)
-            if other is None:
+            if task.job_id not in jobs:
                 continue
-            if other.id not in left:
-                left[other.id] = self._held(other).clone()
-            share = left[other.id].subtract(task.request).dominant_share(self._total)
+            share = self.share(left[task.job_id].subtract(task.request))
             if mine < share or abs(mine - share) <= _CLOSE:
                 victims.append(task)
         return victims, PERMIT
@@ -108,10 +97,10 @@ class DrfPlugin:
 
     def _grown_tree(self) -> ShareTree:
         if self._tree is None:
-            self._tree = ShareTree(self._total)
+            self._tree = ShareTree(self._session.total)
             for job in self._session.jobs.values():
                 queue = self._session.queue_of(job)
-                self._tree.add_job(job.id, queue, self._held(job), job.index.total_request)
+                self._tree.add_job(job.id, queue, self._allocated[job.id], job.index.total_request)
         return self._tree
 
     def _queue_order(self, left: Queue, right: Queue) -> int:
@@ -128,17 +117,18 @@ class DrfPlugin:
         if job is None:
             return [], PERMIT
         tree, queue = self._grown_tree(), session.queue_of(job)
-        tree.set_held(job.id, self._held(job).clone().add(reclaimer.request))
+        held = self._allocated
+        tree.set_held(job.id, held[job.id].clone().add(reclaimer.request))
         victims = []
         for task in candidates:
             other = session.jobs.get(task.job_id)
             if other is None:
                 continue
-            tree.set_held(other.id, self._held(other).clone().subtract(task.request))
+            tree.set_held(other.id, held[other.id].clone().subtract(task.request))
             if tree.compare(queue, session.queue_of(other)) < 0:
                 victims.append(task)
-            tree.set_held(other.id, self._held(other))
-        tree.set_held(job.id, self._held(job))
+            tree.set_held(other.id, held[other.id])
+        tree.set_held(job.id, held[job.id])
         return victims, PERMIT
 
     def _on_allocate(self, task: Task) -> None:
@@ -151,17 +141,16 @@ class DrfPlugin:
         self._change(task, -1)
 
     def _change(self, task: Task, count: int) -> None:
-        job = self._session.jobs.get(task.job_id)
-        if job is None:
+        if task.job_id not in self._session.jobs:
             return
-        held = self._held(job)
+        held = self._allocated[task.job_id]
         if count > 0:
             held.add_times(task.request, count)
         else:
             held.subtract(task.request)
-        self._shares.pop(job.id, None)
+        self._shares.pop(task.job_id, None)
         if self._tree is not None:
-            self._tree.set_held(job.id, held)
+            self._tree.set_held(task.job_id, held)
 
 
 def _least_request(job: Job) -> Resources:

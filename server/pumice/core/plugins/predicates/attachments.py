@@ -36,7 +36,7 @@ class VolumeLimits:
         pod = task.pod
         for volume in pod.spec.volumes:
             key = f"{pod.namespace}/{volume.claim_name}"
-            claim = self._session.cache.claims.get(key)
+            claim = self._session.cache.storage.claims.get(key)
             if claim is None:
                 missing = f'persistentvolumeclaim "{volume.claim_name}" not found'
                 return [Refusal(f"looking up PVC {key}: {missing}", everywhere, unresolvable=True)]
@@ -78,14 +78,14 @@ class VolumeLimits:
 
     def _build(self) -> None:
         cache, table = self._session.cache, self._session.table
-        for node in cache.csi_nodes:
+        for node in cache.storage.csi_nodes:
             row = table.row_of(node.name)
             if row is not None:
                 for driver, limit in node.driver_limits:
                     self._counts(self._limits, driver, -1)[row] = limit
-        for attachment in cache.attachments:
+        for attachment in cache.storage.attachments:
             row = table.row_of(attachment.node_name)
-            volume = cache.volumes.get(attachment.volume_name)
+            volume = cache.storage.volumes.get(attachment.volume_name)
             if row is None or volume is None or not volume.csi_driver or not attachment.attacher:
                 continue
             rows = self._attachments.setdefault((attachment.attacher, volume.csi_handle), set())
@@ -102,7 +102,7 @@ class VolumeLimits:
     def _change(self, row: int, task: Task, sign: int) -> None:
         pod = task.pod
         for volume in pod.spec.volumes:
-            claim = self._session.cache.claims.get(f"{pod.namespace}/{volume.claim_name}")
+            claim = self._session.cache.storage.claims.get(f"{pod.namespace}/{volume.claim_name}")
             handle = None if claim is None else self._handle(claim)
             if handle is None:
                 continue
@@ -118,11 +118,11 @@ class VolumeLimits:
     def _handle(self, claim: PersistentVolumeClaim) -> _Handle | None:
         """Where a claim's volume is attached, or will be; None: not by a CSI driver."""
         cache = self._session.cache
-        volume = cache.volumes.get(claim.volume_name) if claim.volume_name else None
+        volume = cache.storage.volumes.get(claim.volume_name) if claim.volume_name else None
         if volume is not None:
             known = volume.csi_driver and volume.csi_handle
             return (volume.csi_driver, volume.csi_handle) if known else None
-        storage_class = cache.storage_classes.get(claim.storage_class_name or "")
+        storage_class = cache.storage.classes.get(claim.storage_class_name or "")
         if storage_class is None or not storage_class.provisioner:
             return None
         # Handles of real volumes never begin like this.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.core.cache.storage import TakenVolume
 from pumice.core.cache.tasks import Task
-from pumice.core.cache.volumes import TakenVolume
 from pumice.core.decisions import VolumeChoice
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.storage import PersistentVolumeClaim, VolumePhase
@@ -42,7 +42,7 @@ class VolumeBinding:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._ledger = session.cache.ledger
+        self._ledger = session.cache.storage.ledger
         self._supply = VolumeSupply(session)
         self._last: tuple[str, int, _Plan] | None = None
 
@@ -51,7 +51,7 @@ class VolumeBinding:
     def why_not_anywhere(self, task: Task) -> str | None:
         cache, pod = self._session.cache, task.pod
         for volume in pod.spec.volumes:
-            claim = cache.claims.get(f"{pod.namespace}/{volume.claim_name}")
+            claim = cache.storage.claims.get(f"{pod.namespace}/{volume.claim_name}")
             if claim is None:
                 if volume.ephemeral:
                     waiting = "waiting for ephemeral volume controller to create the"
@@ -70,7 +70,7 @@ class VolumeBinding:
 
     def _claims(self, task: Task) -> list[PersistentVolumeClaim]:
         keys = (f"{task.pod.namespace}/{v.claim_name}" for v in task.pod.spec.volumes)
-        found = (self._session.cache.claims.get(key) for key in keys)
+        found = (self._session.cache.storage.claims.get(key) for key in keys)
         return [claim for claim in found if claim is not None]
 
     # Node by node, all at once.
@@ -110,7 +110,7 @@ class VolumeBinding:
         """Refuses nodes for the first bound claim that they cannot serve."""
         asked = np.ones(len(self._session.table), dtype=np.bool_)
         for claim in claims:
-            volume = self._session.cache.volumes.get(claim.volume_name)
+            volume = self._session.cache.storage.volumes.get(claim.volume_name)
             if volume is None:
                 plan.no_volume |= asked
                 return

@@ -39,7 +39,7 @@ class VolumeSupply:
         )
 
     def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
-        return self._session.cache.storage_classes.get(claim.storage_class_name or "")
+        return self._session.cache.storage.classes.get(claim.storage_class_name or "")
 
     def reached_by(self, volume: PersistentVolume) -> Mask | None:
         """The nodes from which the volume can be used; None: all."""
@@ -61,7 +61,9 @@ class VolumeSupply:
         """The volumes of a class, smallest first, then by name."""
         if self._by_class is None:
             self._by_class = {}
-            volumes = sorted(self._session.cache.volumes, key=lambda v: (v.capacity_bytes, v.name))
+            volumes = sorted(
+                self._session.cache.storage.volumes, key=lambda v: (v.capacity_bytes, v.name)
+            )
             for volume in volumes:
                 self._by_class.setdefault(volume.storage_class_name, []).append(volume)
         return self._by_class.get(class_name, [])
@@ -104,7 +106,7 @@ class VolumeSupply:
         return chosen
 
     def _owner(self, volume: PersistentVolume) -> tuple[str, str] | None:
-        taken = self._session.cache.ledger.taken(volume.name)
+        taken = self._session.cache.storage.ledger.taken(volume.name)
         if taken is not None:
             return taken.claim_key, taken.claim_uid
         return (volume.claim_key, volume.claim_uid) if volume.claim_key else None
@@ -126,11 +128,11 @@ class VolumeSupply:
     def _room(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Mask | None:
         """Nodes with enough storage capacity for the claim; None: the driver publishes none."""
         cache = self._session.cache
-        driver = cache.csi_drivers.get(storage_class.provisioner)
+        driver = cache.storage.csi_drivers.get(storage_class.provisioner)
         if driver is None or not driver.publishes_capacity or not claim.request_bytes:
             return None
         room = np.zeros(len(self._session.table), dtype=np.bool_)
-        for capacity in cache.storage_capacities:
+        for capacity in cache.storage.capacities:
             enough = _largest_volume(capacity) >= claim.request_bytes
             if capacity.storage_class_name != storage_class.name or not enough:
                 continue

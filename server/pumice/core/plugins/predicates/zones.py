@@ -49,7 +49,7 @@ class VolumeZones:
         for volume in task.pod.spec.volumes:
             if volume.ephemeral:
                 continue
-            claim = cache.claims.get(f"{task.pod.namespace}/{volume.claim_name}")
+            claim = cache.storage.claims.get(f"{task.pod.namespace}/{volume.claim_name}")
             if claim is None:
                 return [], f'persistentvolumeclaim "{volume.claim_name}" not found'
             if not claim.volume_name:
@@ -57,7 +57,7 @@ class VolumeZones:
                 if problem is not None:
                     return [], problem
                 continue
-            bound = cache.volumes.get(claim.volume_name)
+            bound = cache.storage.volumes.get(claim.volume_name)
             if bound is None:
                 return [], f'persistentvolume "{claim.volume_name}" not found'
             for key in _NEW:
@@ -69,7 +69,7 @@ class VolumeZones:
     def _why_unbound(self, class_name: str) -> str | None:
         if not class_name:
             return "PersistentVolumeClaim had no pv name and storageClass name"
-        storage_class = self._session.cache.storage_classes.get(class_name)
+        storage_class = self._session.cache.storage.classes.get(class_name)
         if storage_class is None:
             return f'storageclass.storage.k8s.io "{class_name}" not found'
         if storage_class.wait_for_first_consumer:

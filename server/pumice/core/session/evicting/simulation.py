@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task
@@ -35,21 +36,25 @@ class SimulatedNode:
                     self._plugins.append((options, make(task, row) if filled else None))
 
     def remove(self, victim: Task) -> str | None:
-        for options, copy in self._plugins:
-            if _hears_of_moves(options):
-                problem = _unprepared(options) if copy is None else copy.remove(victim)
-                if problem is not None:
-                    return problem
-        self._future += self._table.vector(victim.class_)
-        return None
+        problem = self._tell_plugins(lambda copy: copy.remove(victim))
+        if problem is None:
+            self._future += self._table.vector(victim.class_)
+        return problem
 
     def add(self, victim: Task) -> str | None:
+        problem = self._tell_plugins(lambda copy: copy.add(victim))
+        if problem is None:
+            self._future -= self._table.vector(victim.class_)
+        return problem
+
+    def _tell_plugins(self, change: Callable[[Simulation], str | None]) -> str | None:
         for options, copy in self._plugins:
-            if _hears_of_moves(options):
-                problem = _unprepared(options) if copy is None else copy.add(victim)
+            if options.enabled("enablePreemptable") or options.enabled("enabledAllocatable"):
+                if copy is None:
+                    return f"plugin {options.name} has nothing to simulate with"
+                problem = change(copy)
                 if problem is not None:
                     return problem
-        self._future -= self._table.vector(victim.class_)
         return None
 
     def fits(self, queue: Queue) -> bool:
@@ -73,11 +78,3 @@ class SimulatedNode:
             if problem is not None:
                 return problem
         return None
-
-
-def _hears_of_moves(options: PluginOptions) -> bool:
-    return options.enabled("enablePreemptable") or options.enabled("enabledAllocatable")
-
-
-def _unprepared(options: PluginOptions) -> str:
-    return f"plugin {options.name} has nothing to simulate with"

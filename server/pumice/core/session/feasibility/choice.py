@@ -65,11 +65,3 @@ class NodeChoice:
             if name is not None:
                 return self._session.table.row_of(name)
         return None
-
-    def ranked(self, task: Task, view: ClassView, candidates: Mask) -> list[int]:
-        """All candidates, best first; equals by name."""
-        rows = np.flatnonzero(candidates)
-        if len(rows) <= 1:
-            return [int(row) for row in rows]
-        totals = self.scores(task, view, rows)
-        return [int(row) for row in rows[np.argsort(-totals, kind="stable")]]

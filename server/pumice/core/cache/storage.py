@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from pumice.core.cache.store import ObjectStore
+from pumice.core.cache.store import ObjectStores
 from pumice.core.cache.tasks import Task
 from pumice.core.model.storage import (
     CsiDriver,
@@ -16,6 +16,9 @@ from pumice.core.model.storage import (
     StorageClass,
     VolumeAttachment,
 )
+
+# The objects whose changes concern reservations and users of claims.
+StorageObject = PersistentVolume | PersistentVolumeClaim | StorageClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class VolumeLedger:
         self._nodes = {claim: (node, pod) for claim, node, pod in claims}
         self.version += 1
 
-    def updated(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+    def updated(self, item: StorageObject) -> None:
         """An update from the cluster ends a reservation."""
         match item:
             case PersistentVolume():
@@ -130,7 +133,7 @@ class VolumeUsers:
             if not users:
                 self._by_claim.pop(key, None)
 
-    def gone(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+    def gone(self, item: StorageObject) -> None:
         """An object is gone; its users are looked at again."""
         self.updated(item)
         match item:
@@ -142,7 +145,7 @@ class VolumeUsers:
             case StorageClass():
                 pass
 
-    def updated(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+    def updated(self, item: StorageObject) -> None:
         match item:
             case PersistentVolume():
                 for key in (item.claim_key, self._claim_of_volume.get(item.name, "")):
@@ -170,27 +173,23 @@ def _claims(task: Task) -> list[str]:
 
 
 class StorageCache:
-    """The storage part of the cluster's cache."""
+    """Volumes, claims and drivers of the cluster, who uses them, and what decisions have taken."""
 
-    def __init__(self) -> None:
-        self.volumes: ObjectStore[PersistentVolume] = ObjectStore(lambda o: o.name)
-        self.claims: ObjectStore[PersistentVolumeClaim] = ObjectStore(lambda o: o.key)
-        self.storage_classes: ObjectStore[StorageClass] = ObjectStore(lambda o: o.name)
-        self.csi_nodes: ObjectStore[CsiNode] = ObjectStore(lambda o: o.name)
-        self.csi_drivers: ObjectStore[CsiDriver] = ObjectStore(lambda o: o.name)
-        self.storage_capacities: ObjectStore[CsiStorageCapacity] = ObjectStore(
-            lambda o: f"{o.namespace}/{o.name}"
-        )
-        self.attachments: ObjectStore[VolumeAttachment] = ObjectStore(lambda o: o.name)
+    def __init__(self, stores: ObjectStores) -> None:
+        self.volumes = stores.make(PersistentVolume, "name")
+        self.claims = stores.make(PersistentVolumeClaim, "namespace", "name")
+        self.classes = stores.make(StorageClass, "name")
+        self.csi_nodes = stores.make(CsiNode, "name")
+        self.csi_drivers = stores.make(CsiDriver, "name")
+        self.capacities = stores.make(CsiStorageCapacity, "namespace", "name")
+        self.attachments = stores.make(VolumeAttachment, "name")
         self.ledger = VolumeLedger()
-        self.volume_users = VolumeUsers()
+        self.users = VolumeUsers()
 
-    def storage_updated(
-        self, item: PersistentVolume | PersistentVolumeClaim | StorageClass
-    ) -> None:
+    def updated(self, item: StorageObject) -> None:
         self.ledger.updated(item)
-        self.volume_users.updated(item)
+        self.users.updated(item)
 
-    def storage_gone(self, item: PersistentVolume | PersistentVolumeClaim | StorageClass) -> None:
+    def gone(self, item: StorageObject) -> None:
         self.ledger.updated(item)
-        self.volume_users.gone(item)
+        self.users.gone(item)

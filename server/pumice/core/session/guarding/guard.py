@@ -151,7 +151,7 @@ class HookGuard:
     ) -> RowTerms[Any]:
         if terms.facet is not None and (point != "row_score" or terms.of_facet is None):
             raise TypeError(f"{point}: a facet needs of_facet, and counts at row_score only")
-        guard = partial(_guarded_term, plugin, point, self._answers.check_of(point))
+        guard = partial(_guarded_term, plugin, point, check_of(point, self._table))
         of_facet = None
         if terms.of_facet is not None:
             where = f"{point}.of_facet"

@@ -33,8 +33,11 @@ _TYPES = {
 
 def schemas(kind: str) -> Mapping[str, ArgumentSchema]:
     """The arguments of every built-in plugin, or of every action, by its name."""
-    parts = BUILT_IN_PLUGINS if kind == "plugins" else BUILT_IN_ACTIONS
-    return {part.name: part.arguments for part in sorted(parts, key=lambda each: each.name)}
+    if kind == "plugins":
+        found = {plugin.name: plugin.arguments for plugin in BUILT_IN_PLUGINS}
+    else:
+        found = {action.name: action.arguments for action in BUILT_IN_ACTIONS}
+    return dict(sorted(found.items()))
 
 
 def page_of(kind: str, name: str) -> Path:

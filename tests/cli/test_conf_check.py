@@ -25,6 +25,7 @@ def test_a_good_configuration_is_explained_line_by_line(conf: Path, capsys: Capt
         [first, rest.strip()] for first, rest in (row for row in rows if len(row) == 2)
     ]
     assert rows[-1][0] == "valid,"
+    assert "pages in docs/reference/plugins: priority.md, gang.md" in done.out
 
 
 def test_each_problem_has_its_line_and_the_nearest_word(conf: Path, capsys: Capture) -> None:

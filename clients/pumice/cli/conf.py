@@ -62,6 +62,8 @@ def _print(file: str, found: CheckConfigResponse) -> None:
         console().print("The file is empty: the built-in configuration would be used.")
     else:
         console().print(_table(found.notes))
+        for folder, names in _pages(found.notes).items():
+            console().print(escape(f"pages in docs/{folder}: {', '.join(names)}"), soft_wrap=True)
     console().print(f"[green]valid[/], hash {found.config_hash[:12]}")
 
 
@@ -69,10 +71,19 @@ def _table(notes: Iterable[ConfigurationNote]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("line", justify="right", no_wrap=True)
     table.add_column("what it does", overflow="fold")
-    table.add_column("page in docs/", style="dim", overflow="fold")
     for note in notes:
-        table.add_row(str(note.line), "  " * _depth(note) + escape(note.meaning), escape(note.page))
+        table.add_row(str(note.line), "  " * _depth(note) + escape(note.meaning))
     return table
+
+
+def _pages(notes: Iterable[ConfigurationNote]) -> dict[str, list[str]]:
+    """The pages about the actions and plugins that are named, by folder."""
+    pages: dict[str, list[str]] = {}
+    for note in notes:
+        folder, _, name = note.page.rpartition("/")
+        if name and name not in pages.setdefault(folder, []):
+            pages[folder].append(name)
+    return pages
 
 
 def _depth(note: ConfigurationNote) -> int:

@@ -22,7 +22,7 @@ from pumice.adapters.runtime.connect import channel_factory
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.shadow.options import ShadowOptions
-from pumice.v1.cluster_service_pb2 import ConfigurationResult, StatusBatch
+from pumice.v1.cluster_service_pb2 import ConfigurationResult, Resync, StatusBatch
 from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_APPLIED,
     OUTCOME_CODE_CONFLICT,
@@ -32,7 +32,7 @@ from pumice.v1.decision_pb2 import (
     Decision,
     Evict,
 )
-from pumice.v1.object_pb2 import KIND_POD
+from pumice.v1.object_pb2 import KIND_POD, ObjectRef
 from pumice.v1.status_pb2 import Event
 from tests.adapters.fake_clock import until
 from tests.adapters.fake_core import ServedStream, running_core, serve
@@ -131,6 +131,11 @@ class Shadows:
         await stream.snapshot_done()
         result = ConfigurationResult(seq=stream.model.configuration_seqs[-1], accepted=accepted)
         stream.stream.send(configuration_result=result)
+        # The adapter reads in order: when it answers this question, it has read the result.
+        asked = stream.model.applied_seq
+        nobody = ObjectRef(kind=KIND_POD, uid="never-there")
+        stream.stream.resync(Resync(objects=[nobody]))
+        await stream.until(lambda: stream.model.applied_seq > asked)
         return Shadow(self._api, stream, report)
 
     async def close(self) -> None:

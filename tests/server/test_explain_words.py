@@ -330,3 +330,18 @@ def test_only_what_is_missing_is_named() -> None:
     lacking = PodSpec(required_node_terms=terms[1:])
     assert with_details(UNLIKE, lacking, there) == f"{UNLIKE}: cores > 8"
     assert with_details(UNLIKE, lacking, None) == UNLIKE
+
+
+@pytest.mark.parametrize(
+    "reason", ["Insufficient example.com/taint", "plugin own: no taint wanted"]
+)
+def test_a_reason_that_only_has_a_word_in_common_gets_no_details(reason: str) -> None:
+    tainted = Node("u", "n1", taints=(Taint("gpu", "", TaintEffect.NO_SCHEDULE),))
+    assert with_details(reason, PodSpec(), tainted) == reason
+
+
+def test_a_reason_of_kube_batch_gets_details_too() -> None:
+    reason = "node(s) had taints that the pod didn't tolerate"
+    tainted = Node("u", "n1", taints=(Taint("gpu", "", TaintEffect.NO_SCHEDULE),))
+    found = with_details(reason, PodSpec(), tainted)
+    assert of_one_node(found) == "has the taint gpu:NoSchedule, which it does not tolerate"

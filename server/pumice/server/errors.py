@@ -206,7 +206,7 @@ class UnauthenticatedError(ServiceError):
 class ClusterDeniedError(ServiceError):
     """A certificate that is not for this cluster."""
 
-    advice = "use a certificate whose common or alternative name is the cluster's name"
+    advice = "use a certificate with the URI pumice://cluster/NAME of this cluster"
 
     def __init__(self, cluster: str) -> None:
         super().__init__(f"the client certificate does not name cluster {cluster!r}")

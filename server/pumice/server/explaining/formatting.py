@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 
 from pumice.core.model.reasons import NodeCount
+from pumice.core.plugins.predicates import interpod
+from pumice.server.explaining.node_details import NOT_SELECTED, TAINTED
 
 _GIB, _MIB = 2**30, 2**20
 _INSUFFICIENT = "Insufficient "
@@ -124,13 +126,13 @@ def of_one_node(reason: str) -> str:
     everywhere = _EVERYWHERE.fullmatch(reason)
     if everywhere is not None:
         return f"says: {everywhere[1]}"
-    if about and "taint" in text:
+    if about and text in TAINTED:
         return f"has the taint {about}, which it does not tolerate"
-    if about and "affinity/selector" in text:
+    if about and text in NOT_SELECTED:
         return f"does not have {about}"
-    if about and "pod affinity rules" in text:
+    if about and text == interpod.NO_AFFINITY:
         return f"has no pod near that it must be near to ({about})"
-    if about and "pod anti-affinity rules" in text:
+    if about and text == interpod.ANTI_AFFINITY:
         return f"is near a pod that it must keep away from ({about})"
     phrases = _PHRASES.get(text)
     return f"says: {reason}" if phrases is None else phrases[0]

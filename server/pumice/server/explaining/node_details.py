@@ -7,9 +7,14 @@ from collections.abc import Iterator
 from pumice.core.model.node import Node
 from pumice.core.model.pod import PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import Operator, Requirement, TaintEffect
+from pumice.core.plugins.predicates import interpod, node_affinity, taints
 
 _EFFECTS = {TaintEffect.NO_SCHEDULE: "NoSchedule", TaintEffect.NO_EXECUTE: "NoExecute"}
 _MOST = 3
+# Reasons of Volcano's predicates, and of kube-batch's. They are compared whole: a resource may have
+# any word in its name.
+TAINTED = frozenset({taints.TAINTED, "node(s) had taints that the pod didn't tolerate"})
+NOT_SELECTED = frozenset({node_affinity.NO_AFFINITY, "node(s) didn't match node selector"})
 
 
 def with_details(reason: str, spec: PodSpec, node: Node | None) -> str:
@@ -17,13 +22,13 @@ def with_details(reason: str, spec: PodSpec, node: Node | None) -> str:
     if node is None:
         return reason
     found: list[str] = []
-    if "taint" in reason:
+    if reason in TAINTED:
         found = list(_taints(spec, node))
-    elif "affinity/selector" in reason or "node selector" in reason:
+    elif reason in NOT_SELECTED:
         found = list(_labels(spec, node))
-    elif "pod affinity rules" in reason:
+    elif reason == interpod.NO_AFFINITY:
         found = [_near(term) for term in spec.required_affinity]
-    elif "pod anti-affinity rules" in reason:
+    elif reason == interpod.ANTI_AFFINITY:
         found = [_near(term) for term in spec.required_anti_affinity]
     if not found:
         return reason

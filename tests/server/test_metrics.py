@@ -1,6 +1,8 @@
 """Metrics: the page lists them all, two clusters never mix, and they go with their cluster."""
 
 import asyncio
+import itertools
+import re
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,6 +16,7 @@ from pumice.server.core_environment import CoreEnvironment
 from pumice.server.metrics import MAX_JOB_SERIES, BindTimes, BulkHistogram, Metrics
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.server.wire.times import timestamp
+from tests.adapters.fake_clock import until
 from tests.server.running import (
     ManualClock,
     RunningCore,
@@ -26,6 +29,7 @@ from tests.server.running import (
 )
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
+ADAPTER_PAGE = PAGE.with_name("adapter.md")
 ABSENT = {
     "volcano_open_session_duration_milliseconds",
     "volcano_plugin_scheduling_latency_milliseconds",
@@ -35,6 +39,7 @@ ABSENT = {
     "volcano_namespace_share",
     "volcano_namespace_weight",
     "volcano_namespace_weighted_share",
+    "volcano_goroutines",
 }
 _SCALES = ("milli_cpu", "memory_bytes", "scalar_resources")
 _AMOUNTS = ("allocated", "request", "deserved", "capacity", "real_capacity", "inqueue")
@@ -101,7 +106,7 @@ def test_the_page_lists_every_series(rewrite: bool) -> None:
 
 
 def test_every_series_of_volcano_is_served_or_named_as_absent() -> None:
-    assert len(VOLCANO) == 42
+    assert len(VOLCANO) == 43
     served = {name for name in described() if name.startswith("volcano_")}
     assert served == VOLCANO - ABSENT
     text = PAGE.read_text(encoding="utf-8")
@@ -150,6 +155,40 @@ async def test_two_clusters_have_their_own_series(core: RunningCore) -> None:
     assert found[at("process_cpu_seconds_total")] > 0
     assert found[at("pumice_compiled_kernel")] == int(kernel.rows is not None)
     assert found[at("pumice_last_session_timestamp_seconds", cluster="c1")] == 1_800_000_000
+
+
+async def test_figures_end_with_the_adapter_because_another_core_may_have_the_cluster(
+    core: RunningCore,
+) -> None:
+    adapter = await core.served([queue(), node("n1"), *gang("a", 2)])
+    await adapter.decisions()
+    weight = at("volcano_queue_weight", queue_name="default", cluster="c1")
+    assert weight in await scraped(core)
+    adapter.cut()
+    streams = core.env.metrics.streams.labels("c1")
+    await until(lambda: streams._value.get() == 0)
+    await until(lambda: core.env.metrics.paused.labels("no_adapter", "c1")._value.get() == 1)
+    found = await scraped(core)
+    assert weight not in found
+    assert found[at("pumice_binds_total", cluster="c1")] == 2
+
+
+def alerts(page: Path) -> list[str]:
+    """The expressions in the table of alerts of a page."""
+    _, _, rest = page.read_text(encoding="utf-8").partition("| alert | expression |\n|---|---|\n")
+    rows = itertools.takewhile(lambda line: line.startswith("|"), rest.splitlines())
+    return [row.split("|", 2)[2].strip(" |`") for row in rows]
+
+
+@pytest.mark.parametrize("page", [PAGE, ADAPTER_PAGE], ids=lambda page: page.stem)
+def test_alerts_are_about_series_that_are_served(page: Path) -> None:
+    expressions = alerts(page)
+    assert len(expressions) >= 5
+    served = set(re.findall(r"^\| `(\w+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE))
+    for expression in expressions:
+        used = set(re.findall(r"pumice_\w+", expression))
+        assert used
+        assert used <= served
 
 
 async def test_latencies_count_from_the_creation_of_pods_and_groups(core: RunningCore) -> None:

@@ -17,6 +17,7 @@ from pumice.core.model.status import TaskStatus
 from pumice.core.session.queues import QueueAccount
 from pumice.server.clusters import Cluster
 from pumice.server.metrics import MAX_JOB_SERIES
+from pumice.server.pause import PauseReason
 from pumice.server.served import ServedCluster
 
 log = logging.getLogger("pumice.server")
@@ -117,6 +118,11 @@ def _job(job: Job, total: Resources, last_ns: int, *, is_waiting: bool) -> Itera
         yield "volcano_e2e_job_scheduling_last_time", labels, last_ns / 1e9
 
 
+def _has_no_adapter(cluster: Cluster) -> bool:
+    pause = cluster.served.pause
+    return pause is not None and pause.reason is PauseReason.NO_ADAPTER
+
+
 class ClusterCollector(Collector):
     """Asks the owner of every cluster for its figures; on the thread of the metrics page."""
 
@@ -135,6 +141,9 @@ class ClusterCollector(Collector):
         for cluster in clusters:
             # Two jobs of one name in two namespaces: Volcano's label has the name alone.
             seen: set[tuple[str, tuple[str, ...]]] = set()
+            if _has_no_adapter(cluster):
+                # Another core may have the cluster by now; figures of the past would contradict it.
+                continue
             for name, labels, value in self._ask(cluster):
                 if (name, labels) not in seen:
                     seen.add((name, labels))

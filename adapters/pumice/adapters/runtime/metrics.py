@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.process_collector import ProcessCollector
 
 from pumice.adapters.runtime.metric_definitions import COUNTERS, GAUGES, HISTOGRAMS
 
@@ -20,6 +21,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._children: dict[tuple[object, ...], Any] = {}
         self._counters = {
             name: Counter(PREFIX + name, text, labels, registry=self.registry)

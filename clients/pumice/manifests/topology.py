@@ -114,6 +114,8 @@ class ShardStatusShape(Shape, frozen=True):
     """The nodes that a scheduler uses."""
 
     nodes_in_use: tuple[str, ...] = ()
+    nodes_to_add: tuple[str, ...] = ()
+    nodes_to_remove: tuple[str, ...] = ()
 
 
 class ShardShape(Shape, frozen=True):
@@ -211,3 +213,5 @@ def fill_node_shard(target: topology_pb2.NodeShard, shape: ShardShape) -> None:
     target.uid = shape.metadata.cluster_uid_of("NodeShard")
     target.nodes_desired.extend(shape.spec.nodes_desired)
     target.nodes_in_use.extend(shape.status.nodes_in_use)
+    target.nodes_to_add.extend(shape.status.nodes_to_add)
+    target.nodes_to_remove.extend(shape.status.nodes_to_remove)

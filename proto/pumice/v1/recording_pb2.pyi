@@ -243,6 +243,7 @@ class RecordingCheckpoint(_message.Message):
     ASSUMED_CLAIMS_FIELD_NUMBER: _builtins.int
     JOBS_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
+    RELEASING_NODES_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """The state is that after this op and this session."""
     session: _builtins.int
@@ -283,6 +284,10 @@ class RecordingCheckpoint(_message.Message):
     def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___JobMemory]: ...
     @_builtins.property
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodMemory]: ...
+    @_builtins.property
+    def releasing_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Nodes of this scheduler's shard whose claim a sent status gives up."""
+
     def __init__(
         self,
         *,
@@ -305,10 +310,11 @@ class RecordingCheckpoint(_message.Message):
         assumed_claims: _abc.Iterable[Global___AssumedClaim] | None = ...,
         jobs: _abc.Iterable[Global___JobMemory] | None = ...,
         pods: _abc.Iterable[Global___PodMemory] | None = ...,
+        releasing_nodes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "assumed_claims", b"assumed_claims", "assumed_volumes", b"assumed_volumes", "broken_gangs", b"broken_gangs", "broken_gangs_scanned", b"broken_gangs_scanned", "capabilities", b"capabilities", "configuration", b"configuration", "cool_downs", b"cool_downs", "effective_config_hash", b"effective_config_hash", "epoch", b"epoch", "incarnation", b"incarnation", "jobs", b"jobs", "objects", b"objects", "part", b"part", "part_count", b"part_count", "pods", b"pods", "rejected", b"rejected", "seq", b"seq", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "assumed_claims", b"assumed_claims", "assumed_volumes", b"assumed_volumes", "broken_gangs", b"broken_gangs", "broken_gangs_scanned", b"broken_gangs_scanned", "capabilities", b"capabilities", "configuration", b"configuration", "cool_downs", b"cool_downs", "effective_config_hash", b"effective_config_hash", "epoch", b"epoch", "incarnation", b"incarnation", "jobs", b"jobs", "objects", b"objects", "part", b"part", "part_count", b"part_count", "pods", b"pods", "rejected", b"rejected", "releasing_nodes", b"releasing_nodes", "seq", b"seq", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from pumice.v1 import group_pb2 as pumice_dot_v1_dot_group__pb2
 from pumice.v1 import object_pb2 as pumice_dot_v1_dot_object__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16pumice/v1/status.proto\x12\tpumice.v1\x1a\x15pumice/v1/group.proto\x1a\x16pumice/v1/object.proto\"o\n\x14PodGroupStatusChange\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12)\n\x06status\x18\x04 \x01(\x0b\x32\x19.pumice.v1.PodGroupStatus\"\xa0\x01\n\x11QueueStatusChange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12>\n\tallocated\x18\x03 \x03(\x0b\x32+.pumice.v1.QueueStatusChange.AllocatedEntry\x1a\x30\n\x0e\x41llocatedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x80\x01\n\x12PodConditionChange\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07message\x18\x05 \x01(\t\x12\x1b\n\x13nominated_node_name\x18\x06 \x01(\t\"\xab\x01\n\x0cStatusChange\x12\x34\n\tpod_group\x18\x01 \x01(\x0b\x32\x1f.pumice.v1.PodGroupStatusChangeH\x00\x12-\n\x05queue\x18\x02 \x01(\x0b\x32\x1c.pumice.v1.QueueStatusChangeH\x00\x12,\n\x03pod\x18\x03 \x01(\x0b\x32\x1d.pumice.v1.PodConditionChangeH\x00\x42\x08\n\x06\x63hange\"\x86\x01\n\x05\x45vent\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x0f\n\x07warning\x18\x05 \x01(\x08\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07message\x18\x07 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16pumice/v1/status.proto\x12\tpumice.v1\x1a\x15pumice/v1/group.proto\x1a\x16pumice/v1/object.proto\"o\n\x14PodGroupStatusChange\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12)\n\x06status\x18\x04 \x01(\x0b\x32\x19.pumice.v1.PodGroupStatus\"\xa0\x01\n\x11QueueStatusChange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12>\n\tallocated\x18\x03 \x03(\x0b\x32+.pumice.v1.QueueStatusChange.AllocatedEntry\x1a\x30\n\x0e\x41llocatedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x80\x01\n\x12PodConditionChange\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07message\x18\x05 \x01(\t\x12\x1b\n\x13nominated_node_name\x18\x06 \x01(\t\"w\n\x15NodeShardStatusChange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x14\n\x0cnodes_in_use\x18\x03 \x03(\t\x12\x14\n\x0cnodes_to_add\x18\x04 \x03(\t\x12\x17\n\x0fnodes_to_remove\x18\x05 \x03(\t\"\xe3\x01\n\x0cStatusChange\x12\x34\n\tpod_group\x18\x01 \x01(\x0b\x32\x1f.pumice.v1.PodGroupStatusChangeH\x00\x12-\n\x05queue\x18\x02 \x01(\x0b\x32\x1c.pumice.v1.QueueStatusChangeH\x00\x12,\n\x03pod\x18\x03 \x01(\x0b\x32\x1d.pumice.v1.PodConditionChangeH\x00\x12\x36\n\nnode_shard\x18\x04 \x01(\x0b\x32 .pumice.v1.NodeShardStatusChangeH\x00\x42\x08\n\x06\x63hange\"\x86\x01\n\x05\x45vent\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x0f\n\x07warning\x18\x05 \x01(\x08\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0f\n\x07message\x18\x07 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,8 +43,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUEUESTATUSCHANGE_ALLOCATEDENTRY']._serialized_end=358
   _globals['_PODCONDITIONCHANGE']._serialized_start=361
   _globals['_PODCONDITIONCHANGE']._serialized_end=489
-  _globals['_STATUSCHANGE']._serialized_start=492
-  _globals['_STATUSCHANGE']._serialized_end=663
-  _globals['_EVENT']._serialized_start=666
-  _globals['_EVENT']._serialized_end=800
+  _globals['_NODESHARDSTATUSCHANGE']._serialized_start=491
+  _globals['_NODESHARDSTATUSCHANGE']._serialized_end=610
+  _globals['_STATUSCHANGE']._serialized_start=613
+  _globals['_STATUSCHANGE']._serialized_end=840
+  _globals['_EVENT']._serialized_start=843
+  _globals['_EVENT']._serialized_end=977
 # @@protoc_insertion_point(module_scope)

@@ -145,6 +145,50 @@ class PodConditionChange(_message.Message):
 Global___PodConditionChange: _TypeAlias = PodConditionChange  # noqa: Y015
 
 @_typing.final
+class NodeShardStatusChange(_message.Message):
+    """The nodes that this scheduler claims differ from those in the status of its NodeShard. The core
+    uses a node only once the NodeShard shows the claim.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    NODES_IN_USE_FIELD_NUMBER: _builtins.int
+    NODES_TO_ADD_FIELD_NUMBER: _builtins.int
+    NODES_TO_REMOVE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    uid: _builtins.str
+    @_builtins.property
+    def nodes_in_use(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Nodes that the scheduler claims, in the order of their names."""
+
+    @_builtins.property
+    def nodes_to_add(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Nodes that are desired and not in use."""
+
+    @_builtins.property
+    def nodes_to_remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Nodes that are in use and not desired: binds to them are in flight."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        nodes_in_use: _abc.Iterable[_builtins.str] | None = ...,
+        nodes_to_add: _abc.Iterable[_builtins.str] | None = ...,
+        nodes_to_remove: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "nodes_in_use", b"nodes_in_use", "nodes_to_add", b"nodes_to_add", "nodes_to_remove", b"nodes_to_remove", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeShardStatusChange: _TypeAlias = NodeShardStatusChange  # noqa: Y015
+
+@_typing.final
 class StatusChange(_message.Message):
     """One status to write."""
 
@@ -153,24 +197,28 @@ class StatusChange(_message.Message):
     POD_GROUP_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
     POD_FIELD_NUMBER: _builtins.int
+    NODE_SHARD_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod_group(self) -> Global___PodGroupStatusChange: ...
     @_builtins.property
     def queue(self) -> Global___QueueStatusChange: ...
     @_builtins.property
     def pod(self) -> Global___PodConditionChange: ...
+    @_builtins.property
+    def node_shard(self) -> Global___NodeShardStatusChange: ...
     def __init__(
         self,
         *,
         pod_group: Global___PodGroupStatusChange | None = ...,
         queue: Global___QueueStatusChange | None = ...,
         pod: Global___PodConditionChange | None = ...,
+        node_shard: Global___NodeShardStatusChange | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "pod", b"pod", "pod_group", b"pod_group", "queue", b"queue"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "node_shard", b"node_shard", "pod", b"pod", "pod_group", b"pod_group", "queue", b"queue"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "pod", b"pod", "pod_group", b"pod_group", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "node_shard", b"node_shard", "pod", b"pod", "pod_group", b"pod_group", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["pod_group", "queue", "pod"]  # noqa: Y015
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["pod_group", "queue", "pod", "node_shard"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from pumice.v1 import selector_pb2 as pumice_dot_v1_dot_selector__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18pumice/v1/topology.proto\x12\tpumice.v1\x1a\x18pumice/v1/selector.proto\"\x84\x01\n\x0fHyperNodeMember\x12\x15\n\ris_hyper_node\x18\x01 \x01(\x08\x12\x12\n\nexact_name\x18\x02 \x01(\t\x12\x14\n\x0cname_pattern\x18\x03 \x01(\t\x12\x30\n\x0elabel_selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\"t\n\tHyperNode\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04tier\x18\x03 \x01(\x05\x12\x11\n\ttier_name\x18\x04 \x01(\t\x12+\n\x07members\x18\x05 \x03(\x0b\x32\x1a.pumice.v1.HyperNodeMember\"B\n\x07NumaCpu\x12\x0b\n\x03\x63pu\x18\x01 \x01(\x05\x12\x0c\n\x04numa\x18\x02 \x01(\x05\x12\x0e\n\x06socket\x18\x03 \x01(\x05\x12\x0c\n\x04\x63ore\x18\x04 \x01(\x05\"5\n\x0cNumaResource\x12\x13\n\x0b\x61llocatable\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\x03\"\xad\x04\n\x0cNumaTopology\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x37\n\x12\x63pu_manager_policy\x18\x03 \x01(\x0e\x32\x1b.pumice.v1.CpuManagerPolicy\x12:\n\x17topology_manager_policy\x18\x04 \x01(\x0e\x32\x19.pumice.v1.TopologyPolicy\x12\x39\n\tresources\x18\x05 \x03(\x0b\x32&.pumice.v1.NumaTopology.ResourcesEntry\x12 \n\x04\x63pus\x18\x06 \x03(\x0b\x32\x12.pumice.v1.NumaCpu\x12\x37\n\x08reserved\x18\x07 \x03(\x0b\x32%.pumice.v1.NumaTopology.ReservedEntry\x12\x44\n\x0fpod_allocations\x18\x08 \x03(\x0b\x32+.pumice.v1.NumaTopology.PodAllocationsEntry\x1aI\n\x0eResourcesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.pumice.v1.NumaResource:\x02\x38\x01\x1a/\n\rReservedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x35\n\x13PodAllocationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"S\n\tNodeShard\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\rnodes_desired\x18\x03 \x03(\t\x12\x14\n\x0cnodes_in_use\x18\x04 \x03(\t*r\n\x10\x43puManagerPolicy\x12\"\n\x1e\x43PU_MANAGER_POLICY_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43PU_MANAGER_POLICY_NONE\x10\x01\x12\x1d\n\x19\x43PU_MANAGER_POLICY_STATIC\x10\x02*\xb2\x01\n\x0eTopologyPolicy\x12\x1f\n\x1bTOPOLOGY_POLICY_UNSPECIFIED\x10\x00\x12\x18\n\x14TOPOLOGY_POLICY_NONE\x10\x01\x12\x1f\n\x1bTOPOLOGY_POLICY_BEST_EFFORT\x10\x02\x12\x1e\n\x1aTOPOLOGY_POLICY_RESTRICTED\x10\x03\x12$\n TOPOLOGY_POLICY_SINGLE_NUMA_NODE\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18pumice/v1/topology.proto\x12\tpumice.v1\x1a\x18pumice/v1/selector.proto\"\x84\x01\n\x0fHyperNodeMember\x12\x15\n\ris_hyper_node\x18\x01 \x01(\x08\x12\x12\n\nexact_name\x18\x02 \x01(\t\x12\x14\n\x0cname_pattern\x18\x03 \x01(\t\x12\x30\n\x0elabel_selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\"t\n\tHyperNode\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04tier\x18\x03 \x01(\x05\x12\x11\n\ttier_name\x18\x04 \x01(\t\x12+\n\x07members\x18\x05 \x03(\x0b\x32\x1a.pumice.v1.HyperNodeMember\"B\n\x07NumaCpu\x12\x0b\n\x03\x63pu\x18\x01 \x01(\x05\x12\x0c\n\x04numa\x18\x02 \x01(\x05\x12\x0e\n\x06socket\x18\x03 \x01(\x05\x12\x0c\n\x04\x63ore\x18\x04 \x01(\x05\"5\n\x0cNumaResource\x12\x13\n\x0b\x61llocatable\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61pacity\x18\x02 \x01(\x03\"\xad\x04\n\x0cNumaTopology\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x37\n\x12\x63pu_manager_policy\x18\x03 \x01(\x0e\x32\x1b.pumice.v1.CpuManagerPolicy\x12:\n\x17topology_manager_policy\x18\x04 \x01(\x0e\x32\x19.pumice.v1.TopologyPolicy\x12\x39\n\tresources\x18\x05 \x03(\x0b\x32&.pumice.v1.NumaTopology.ResourcesEntry\x12 \n\x04\x63pus\x18\x06 \x03(\x0b\x32\x12.pumice.v1.NumaCpu\x12\x37\n\x08reserved\x18\x07 \x03(\x0b\x32%.pumice.v1.NumaTopology.ReservedEntry\x12\x44\n\x0fpod_allocations\x18\x08 \x03(\x0b\x32+.pumice.v1.NumaTopology.PodAllocationsEntry\x1aI\n\x0eResourcesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.pumice.v1.NumaResource:\x02\x38\x01\x1a/\n\rReservedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x35\n\x13PodAllocationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x82\x01\n\tNodeShard\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\rnodes_desired\x18\x03 \x03(\t\x12\x14\n\x0cnodes_in_use\x18\x04 \x03(\t\x12\x14\n\x0cnodes_to_add\x18\x05 \x03(\t\x12\x17\n\x0fnodes_to_remove\x18\x06 \x03(\t*r\n\x10\x43puManagerPolicy\x12\"\n\x1e\x43PU_MANAGER_POLICY_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43PU_MANAGER_POLICY_NONE\x10\x01\x12\x1d\n\x19\x43PU_MANAGER_POLICY_STATIC\x10\x02*\xb2\x01\n\x0eTopologyPolicy\x12\x1f\n\x1bTOPOLOGY_POLICY_UNSPECIFIED\x10\x00\x12\x18\n\x14TOPOLOGY_POLICY_NONE\x10\x01\x12\x1f\n\x1bTOPOLOGY_POLICY_BEST_EFFORT\x10\x02\x12\x1e\n\x1aTOPOLOGY_POLICY_RESTRICTED\x10\x03\x12$\n TOPOLOGY_POLICY_SINGLE_NUMA_NODE\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,10 +38,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NUMATOPOLOGY_RESERVEDENTRY']._serialized_options = b'8\001'
   _globals['_NUMATOPOLOGY_PODALLOCATIONSENTRY']._loaded_options = None
   _globals['_NUMATOPOLOGY_PODALLOCATIONSENTRY']._serialized_options = b'8\001'
-  _globals['_CPUMANAGERPOLICY']._serialized_start=1086
-  _globals['_CPUMANAGERPOLICY']._serialized_end=1200
-  _globals['_TOPOLOGYPOLICY']._serialized_start=1203
-  _globals['_TOPOLOGYPOLICY']._serialized_end=1381
+  _globals['_CPUMANAGERPOLICY']._serialized_start=1134
+  _globals['_CPUMANAGERPOLICY']._serialized_end=1248
+  _globals['_TOPOLOGYPOLICY']._serialized_start=1251
+  _globals['_TOPOLOGYPOLICY']._serialized_end=1429
   _globals['_HYPERNODEMEMBER']._serialized_start=66
   _globals['_HYPERNODEMEMBER']._serialized_end=198
   _globals['_HYPERNODE']._serialized_start=200
@@ -58,6 +58,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NUMATOPOLOGY_RESERVEDENTRY']._serialized_end=944
   _globals['_NUMATOPOLOGY_PODALLOCATIONSENTRY']._serialized_start=946
   _globals['_NUMATOPOLOGY_PODALLOCATIONSENTRY']._serialized_end=999
-  _globals['_NODESHARD']._serialized_start=1001
-  _globals['_NODESHARD']._serialized_end=1084
+  _globals['_NODESHARD']._serialized_start=1002
+  _globals['_NODESHARD']._serialized_end=1132
 # @@protoc_insertion_point(module_scope)

@@ -316,6 +316,8 @@ class NodeShard(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     NODES_DESIRED_FIELD_NUMBER: _builtins.int
     NODES_IN_USE_FIELD_NUMBER: _builtins.int
+    NODES_TO_ADD_FIELD_NUMBER: _builtins.int
+    NODES_TO_REMOVE_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """Never empty, like the name."""
     name: _builtins.str
@@ -323,6 +325,12 @@ class NodeShard(_message.Message):
     def nodes_desired(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def nodes_in_use(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def nodes_to_add(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """How the nodes in use differ from the desired ones, as the status says."""
+
+    @_builtins.property
+    def nodes_to_remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -330,10 +338,12 @@ class NodeShard(_message.Message):
         name: _builtins.str = ...,
         nodes_desired: _abc.Iterable[_builtins.str] | None = ...,
         nodes_in_use: _abc.Iterable[_builtins.str] | None = ...,
+        nodes_to_add: _abc.Iterable[_builtins.str] | None = ...,
+        nodes_to_remove: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "nodes_desired", b"nodes_desired", "nodes_in_use", b"nodes_in_use", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "nodes_desired", b"nodes_desired", "nodes_in_use", b"nodes_in_use", "nodes_to_add", b"nodes_to_add", "nodes_to_remove", b"nodes_to_remove", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -92,6 +92,17 @@ class QueueStatusChanged:
     allocated: tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class NodeShardStatusChanged:
+    """The nodes that this scheduler claims differ from those in its NodeShard's status."""
+
+    name: str
+    uid: str
+    nodes_in_use: tuple[str, ...]
+    nodes_to_add: tuple[str, ...]
+    nodes_to_remove: tuple[str, ...]
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class PodConditionChanged:
     """A pod that was not placed: its PodScheduled condition, and the node it waits for if any."""
@@ -104,7 +115,9 @@ class PodConditionChanged:
     nominated_node_name: str = ""
 
 
-StatusChange = PodGroupStatusChanged | QueueStatusChanged | PodConditionChanged
+StatusChange = (
+    PodGroupStatusChanged | QueueStatusChanged | PodConditionChanged | NodeShardStatusChanged
+)
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -32,6 +32,7 @@ from pumice.core.plugins.cdp import CdpPlugin
 from pumice.core.plugins.conformance import ConformancePlugin
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.gang import GangPlugin
+from pumice.core.plugins.node_shard import NodeShardPlugin
 from pumice.core.plugins.nodegroup import NodeGroupPlugin
 from pumice.core.plugins.nodeorder import NodeOrderPlugin
 from pumice.core.plugins.overcommit import OvercommitPlugin
@@ -133,6 +134,8 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     TaskTopologyPlugin,
     TdmPlugin,
 )
+# Plugins that sessions have by themselves and that no configuration names.
+IMPLIED_PLUGINS: tuple[type[Plugin], ...] = (NodeShardPlugin,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,10 @@ class Registry:
         # Names of plugins that were offered and could not be used, and why.
         self.refused: Mapping[str, str] = dict(refused or {})
         self.actions: Mapping[str, type[Action]] = {a.name: a for a in mode.actions}
-        self._built_in: Mapping[str, type[Plugin]] = {p.name: p for p in mode.plugins}
+        self._implied = frozenset(plugin.name for plugin in IMPLIED_PLUGINS)
+        self._built_in: Mapping[str, type[Plugin]] = {
+            plugin.name: plugin for plugin in (*mode.plugins, *IMPLIED_PLUGINS)
+        }
         plugins = dict(self._built_in)
         for plugin in self._extra:
             check_plugin(plugin, plugins)
@@ -206,7 +212,10 @@ class Registry:
 
     def is_required(self, plugin: str) -> bool:
         """Whether a session must not decide anything without it."""
-        return plugin in _REQUIRED or getattr(self.plugins[plugin], "required", False) is True
+        return (
+            plugin in _REQUIRED | self._implied
+            or getattr(self.plugins[plugin], "required", False) is True
+        )
 
     def catalog(self) -> Catalog:
         return Catalog(
@@ -214,6 +223,7 @@ class Registry:
             {
                 name: getattr(plugin, "arguments", ArgumentSchema())
                 for name, plugin in self.plugins.items()
+                if name not in self._implied
             },
             self.refused,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from google.protobuf.duration_pb2 import Duration
 
 from pumice.core.cache.settings import CacheSettings
+from pumice.core.cache.shards import ShardingMode
 from pumice.core.configuration import Configuration as SchedulerConfiguration
 from pumice.core.errors import ConfigurationError, Problem
 from pumice.core.kubebatch import BACKOFF, KUBE_BATCH, NAMESPACE_AS_QUEUE
@@ -33,6 +34,13 @@ COMPAT_SWITCHES = (KUBE_BATCH, NAMESPACE_AS_QUEUE, BACKOFF)
 
 # Volcano's feature gates that change what is decided.
 _FEATURE_GATES = (FEATURE_GATE,)
+
+_SHARDING_MODES = {
+    configuration_pb2.SHARDING_MODE_UNSPECIFIED: ShardingMode.NONE,
+    configuration_pb2.SHARDING_MODE_NONE: ShardingMode.NONE,
+    configuration_pb2.SHARDING_MODE_HARD: ShardingMode.HARD,
+    configuration_pb2.SHARDING_MODE_SOFT: ShardingMode.SOFT,
+}
 
 
 class ConfigurationRefusedError(ConfigurationError):
@@ -113,6 +121,8 @@ class _Reader:
             # As in Volcano, the flag adds to those that are always ignored.
             tuple(dict.fromkeys((*message.ignored_provisioners, *base.ignored_provisioners))),
             compat=base.compat,
+            sharding_mode=self._sharding_mode(message.sharding_mode),
+            shard_name=message.sharding_name or base.shard_name,
             feature_gates=tuple(
                 name for name in _FEATURE_GATES if message.feature_gates.get(name, False)
             ),
@@ -166,6 +176,13 @@ class _Reader:
             return default_ns
         return nanoseconds
 
+    def _sharding_mode(self, mode: configuration_pb2.ShardingMode.ValueType) -> ShardingMode:
+        known = _SHARDING_MODES.get(mode)
+        if known is None:
+            self._problem("sharding_mode", f"unknown mode {mode}; known: none, hard, soft")
+            return ShardingMode.NONE
+        return known
+
     def _unused(self, message: configuration_pb2.Configuration) -> None:
         for name in message.compat:
             if name not in COMPAT_SWITCHES:
@@ -173,9 +190,6 @@ class _Reader:
                 self._problem("compat", f"unknown switch {name!r}; known: {known}")
             elif KUBE_BATCH not in message.compat:
                 self._problem("compat", f"{name!r} means nothing without {KUBE_BATCH!r}")
-        modes = configuration_pb2.ShardingMode
-        if message.sharding_mode not in (modes.SHARDING_MODE_UNSPECIFIED, modes.SHARDING_MODE_NONE):
-            self._problem("sharding_mode", "has no effect: this core uses all nodes", warning=True)
         for name in sorted(set(message.feature_gates) - set(_FEATURE_GATES)):
             problem = f"has no effect; this core knows {', '.join(_FEATURE_GATES)}"
             self._problem(f"feature_gates[{name}]", problem, warning=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pumice.core.decisions import (
+    NodeShardStatusChanged,
     PodConditionChanged,
     PodGroupStatusChanged,
     QueueStatusChanged,
@@ -16,6 +17,7 @@ _KINDS: dict[type[StatusChange], int] = {
     PodGroupStatusChanged: object_pb2.KIND_POD_GROUP,
     QueueStatusChanged: object_pb2.KIND_QUEUE,
     PodConditionChanged: object_pb2.KIND_POD,
+    NodeShardStatusChanged: object_pb2.KIND_NODE_SHARD,
 }
 
 

@@ -129,8 +129,6 @@ def test_one_of_several_schedulers_is_a_cluster_of_its_own() -> None:
         (["--leader-elect-lease-duration", "1s"], "longer"),
         (["--scheduler-configmap", "x"], "namespace/name"),
         (["--core", "example.com:1"], "another machine"),
-        (["--scheduler-sharding-mode=hard"], "hard is not implemented"),
-        (["--scheduler-sharding-mode=soft"], "soft is not implemented"),
         (["--feature-gates=SchedulingGatesQueueAdmission=true"], "is refused"),
         (["--feature-gates=AllAlpha=true"], "is refused"),
     ],

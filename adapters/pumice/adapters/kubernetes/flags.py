@@ -73,7 +73,6 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "--cache-dumper": "ask the core: pumice top, pumice explain",
     "--cache-dump-dir": "ask the core: pumice top, pumice explain",
     "--leader-elect-resource-lock": "the lock is always a Lease",
-    "--scheduler-sharding-name": "nodes are not sharded",
     "--ca-cert-file": "health is served without TLS",
     "--tls-cert-file": "health is served without TLS",
     "--tls-private-key-file": "health is served without TLS",
@@ -184,7 +183,13 @@ def _scheduling_flags() -> list[Callable[[F], F]]:
             default="none",
             show_default=True,
             type=click.Choice(["none", "hard", "soft"]),
-            help="Sharding of nodes; hard and soft are refused, because they are not implemented.",
+            help="Use of nodes outside the NodeShard: all alike, never (hard), or last (soft).",
+        ),
+        click.option(
+            "--scheduler-sharding-name",
+            default="volcano",
+            show_default=True,
+            help="Name of this scheduler's NodeShard.",
         ),
         click.option(
             "--feature-gates", multiple=True, metavar="NAME=BOOL,…", help="Volcano's feature gates."

@@ -97,11 +97,12 @@ class KubernetesOptions:
 
 
 def unwatched_kinds(
-    gates: dict[str, bool], *, priority_class: bool, csi_storage: bool
+    gates: dict[str, bool], *, priority_class: bool, csi_storage: bool, sharding: bool = False
 ) -> frozenset[kinds.Kind.ValueType]:
     """The kinds that flags and feature gates exclude."""
-    # Nodes are not sharded.
-    kinds_out: set[kinds.Kind.ValueType] = {kinds.KIND_NODE_SHARD}
+    kinds_out: set[kinds.Kind.ValueType] = set()
+    if not sharding:
+        kinds_out.add(kinds.KIND_NODE_SHARD)
     if not (priority_class and gates.get("PriorityClass", True)):
         kinds_out.add(kinds.KIND_PRIORITY_CLASS)
     if not csi_storage:

@@ -93,6 +93,14 @@ QUEUES: Final = (
     _queue(_SIGS, "v1alpha2"),
     _queue(_INCUBATOR, "v1alpha1"),
 )
+NODE_SHARDS = Resource(
+    kinds.KIND_NODE_SHARD,
+    "NodeShard",
+    "nodeshards",
+    "shard.volcano.sh",
+    "v1alpha1",
+    custom=True,
+)
 
 RESOURCES: Final[tuple[Resource, ...]] = (
     Resource(kinds.KIND_NAMESPACE, "Namespace", "namespaces"),
@@ -152,14 +160,7 @@ RESOURCES: Final[tuple[Resource, ...]] = (
         "v1alpha1",
         custom=True,
     ),
-    Resource(
-        kinds.KIND_NODE_SHARD,
-        "NodeShard",
-        "nodeshards",
-        "shard.volcano.sh",
-        "v1alpha1",
-        custom=True,
-    ),
+    NODE_SHARDS,
 )
 
 

@@ -83,6 +83,7 @@ def settings_from(
             gates,
             priority_class=values["priority_class"],
             csi_storage=values["csi_storage"],
+            sharding=values["scheduler_sharding_mode"] != "none",
         ),
         call_seconds=lease.call_seconds if lease is not None else 10.0,
         volume_seconds=apply_seconds * 0.8,
@@ -175,7 +176,10 @@ def _configuration(values: Mapping[str, Any]) -> configuration_pb2.Configuration
         eager=values["eager"],
         compat=values["compat"],
         ignored_provisioners=split(values["ignored_provisioners"]),
-        sharding_mode=configuration_pb2.SHARDING_MODE_NONE,
+        sharding_mode=configuration_pb2.ShardingMode.Value(
+            f"SHARDING_MODE_{values['scheduler_sharding_mode'].upper()}"
+        ),
+        sharding_name=values["scheduler_sharding_name"],
     )
     configuration.schedule_period.FromNanoseconds(round(values["schedule_period"] * 1e9))
     configuration.apply_timeout.FromNanoseconds(round(values["apply_timeout"] * 1e9))
@@ -187,12 +191,6 @@ def _configuration(values: Mapping[str, Any]) -> configuration_pb2.Configuration
 
 def _refuse_unimplemented(values: Mapping[str, Any], gates: Mapping[str, bool]) -> None:
     """Raises ValueError for flags of Volcano that would be ignored to the harm of users."""
-    mode = values["scheduler_sharding_mode"]
-    if mode != "none":
-        raise ValueError(
-            f"--scheduler-sharding-mode={mode} is not implemented: all nodes would be used, also"
-            " those of other shards; allowed: none"
-        )
     for gate, why in REFUSED_GATES.items():
         if gates.get(gate):
             raise ValueError(f"--feature-gates: {gate}=true is refused: {why}")

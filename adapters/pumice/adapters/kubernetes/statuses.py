@@ -1,4 +1,4 @@
-"""Writes statuses of PodGroups and queues, and conditions of pods."""
+"""Writes statuses of PodGroups, queues and NodeShards, and conditions of pods."""
 
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
@@ -15,7 +15,7 @@ from pumice.adapters.kubernetes.errors import (
 from pumice.adapters.kubernetes.events import EventRecorder
 from pumice.adapters.kubernetes.object_index import GroupVersion, ObjectIndex, group_version
 from pumice.adapters.kubernetes.quantities import quantity, shown_time
-from pumice.adapters.kubernetes.resources import POD_GROUPS, PODS, QUEUES, Resource
+from pumice.adapters.kubernetes.resources import NODE_SHARDS, POD_GROUPS, PODS, QUEUES, Resource
 from pumice.adapters.kubernetes.results import result_of, result_of_write
 from pumice.adapters.kubernetes.session import (
     JSON_PATCH,
@@ -35,6 +35,7 @@ from pumice.v1.condition_pb2 import (
 from pumice.v1.group_pb2 import PodGroupCondition, PodGroupPhase, PodGroupStatus
 from pumice.v1.status_pb2 import (
     Event,
+    NodeShardStatusChange,
     PodConditionChange,
     PodGroupStatusChange,
     QueueStatusChange,
@@ -111,6 +112,10 @@ class KubernetesStatusUpdater:
                 pod = change.pod
                 path = PODS.path(pod.namespace, pod.name)
                 return await self._written(self._write_pod(pod), path, pod.uid)
+            case "node_shard":
+                shard = change.node_shard
+                path = NODE_SHARDS.path(name=shard.name)
+                return await self._written(self._write_shard(shard), path, shard.uid)
         return ApplyResult(ApplyCode.INVALID, "the change is about no known kind of object")
 
     async def _written(
@@ -194,6 +199,19 @@ class KubernetesStatusUpdater:
             # The queue has no status yet, or it is another queue.
             merge = {"metadata": {"uid": change.uid}, "status": {"allocated": allocated}}
             await self._patch(path, merge, MERGE, METADATA_ONLY)
+        return DONE
+
+    # NodeShards.
+
+    async def _write_shard(self, change: NodeShardStatusChange) -> ApplyResult:
+        status = {
+            "lastUpdateTime": shown_time(self._clock.unix_ms() * 1_000_000),
+            "nodesInUse": list(change.nodes_in_use),
+            "nodesToAdd": list(change.nodes_to_add),
+            "nodesToRemove": list(change.nodes_to_remove),
+        }
+        patch = {"metadata": {"uid": change.uid}, "status": status}
+        await self._patch(NODE_SHARDS.path("", change.name, "status"), patch, MERGE, METADATA_ONLY)
         return DONE
 
     # Pods.

@@ -6,9 +6,10 @@ from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.objects import ObjectKey
 from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.group_pb2 import PodGroupCondition, PodGroupStatus
-from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, KIND_QUEUE
+from pumice.v1.object_pb2 import KIND_NODE_SHARD, KIND_POD, KIND_POD_GROUP, KIND_QUEUE
 from pumice.v1.pod_pb2 import Pod
-from pumice.v1.status_pb2 import PodConditionChange, StatusChange
+from pumice.v1.status_pb2 import NodeShardStatusChange, PodConditionChange, StatusChange
+from pumice.v1.topology_pb2 import NodeShard
 
 
 def subject(change: StatusChange) -> ObjectKey | None:
@@ -20,6 +21,8 @@ def subject(change: StatusChange) -> ObjectKey | None:
             return (KIND_QUEUE, change.queue.uid)
         case "pod":
             return (KIND_POD, change.pod.uid)
+        case "node_shard":
+            return (KIND_NODE_SHARD, change.node_shard.uid)
         case _:
             return None
 
@@ -36,6 +39,8 @@ def is_written(change: StatusChange, buffer: ResumeBuffer) -> bool:
             return _same_group_status(message.pod_group.status, change.pod_group.status)
         case "queue":
             return dict(message.queue.allocated) == dict(change.queue.allocated)
+        case "node_shard":
+            return _shard_nodes(message.node_shard) == _shard_nodes(change.node_shard)
         case _:
             return _has_condition(message.pod, change.pod)
 
@@ -48,6 +53,14 @@ def _same_group_status(held: PodGroupStatus, wanted: PodGroupStatus) -> bool:
         and held.failed == wanted.failed
         and _conditions(held.conditions) == _conditions(wanted.conditions)
     )
+
+
+def _shard_nodes(shard: NodeShard | NodeShardStatusChange) -> list[list[str]]:
+    return [
+        sorted(shard.nodes_in_use),
+        sorted(shard.nodes_to_add),
+        sorted(shard.nodes_to_remove),
+    ]
 
 
 def _conditions(conditions: Iterable[PodGroupCondition]) -> list[tuple[str, int, str, str]]:

@@ -126,6 +126,18 @@ class _ReclaimRun:
         before = len(session.moves.log)
         if self._failed and self._failed.get(_key(task, nodes)) == before:
             return False
+        if any(
+            self._make_room_on(statement, job, task, view, group)
+            for group in session.shard.groups(nodes)
+        ):
+            return True
+        if self._search.is_predictable and len(session.moves.log) == before:
+            self._failed[_key(task, nodes)] = before
+        return False
+
+    def _make_room_on(
+        self, statement: Statement, job: Job, task: Task, view: ClassView, nodes: Mask
+    ) -> bool:
         wanted = self._search.in_other_queues(job.queue)
         candidate_rows = self._search.candidate_rows(task, view, wanted)
         possible = nodes & candidate_rows.rows
@@ -143,8 +155,6 @@ class _ReclaimRun:
                 possible &= (
                     candidate_rows.rows if with_room is None else candidate_rows.rows | with_room
                 )
-        if self._search.is_predictable and len(session.moves.log) == before:
-            self._failed[_key(task, nodes)] = before
         return False
 
     def _try_node(

@@ -41,6 +41,8 @@ class Checkpoint:
     jobs: tuple[JobMemory, ...] = ()
     # By pod uid: reason, message and nominated node.
     told: tuple[tuple[str, tuple[str, str, str]], ...] = ()
+    # Nodes of this scheduler's shard whose claim a sent status gives up.
+    releasing_nodes: tuple[str, ...] = ()
 
 
 def take(cache: ClusterCache, session: int) -> Checkpoint:
@@ -62,6 +64,7 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
             for task in cache.tasks.values()
             if task.reported_condition is not None
         ),
+        tuple(sorted(cache.shard_claims.releasing)),
     )
 
 
@@ -96,6 +99,7 @@ def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     cache.broken.remember(checkpoint.broken, scanned=checkpoint.broken_scanned)
     # Last, because objects that are added end reservations.
     cache.storage.ledger.remember(checkpoint.volumes, checkpoint.claims)
+    cache.shard_claims.releasing.update(checkpoint.releasing_nodes)
     cache.settle()
     for uid, told in checkpoint.told:
         if uid in cache.tasks:

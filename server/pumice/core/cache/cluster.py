@@ -13,6 +13,7 @@ from pumice.core.cache.members import TaskCache
 from pumice.core.cache.node_states import PluginNodeStates
 from pumice.core.cache.plugin_data import PluginDataStore
 from pumice.core.cache.settings import CacheSettings
+from pumice.core.cache.shards import ShardClaims
 from pumice.core.cache.store import ObjectStore
 from pumice.core.cache.validation import (
     check_csi_node,
@@ -23,7 +24,12 @@ from pumice.core.cache.validation import (
     check_resource_names,
 )
 from pumice.core.cache.workloads import WorkloadSelectors
-from pumice.core.decisions import PodGroupStatusChanged, QueueStatusChanged, StatusChange
+from pumice.core.decisions import (
+    NodeShardStatusChanged,
+    PodGroupStatusChanged,
+    QueueStatusChanged,
+    StatusChange,
+)
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import (
     Namespace,
@@ -70,6 +76,7 @@ class ClusterCache(TaskCache):
         self.plugin_times: dict[str, int] = {}
         # The version of the priority classes, and the priority of jobs that name none.
         self._default_priority = (-1, 0)
+        self.shard_claims = ShardClaims(self.shards, self.settings.shard_name)
 
     # Upserts.
 
@@ -95,6 +102,9 @@ class ClusterCache(TaskCache):
             case HyperNode():
                 check_hyper_node(item)
                 self._put(self.hyper_nodes, item)
+            case NodeShard():
+                self._put(self.shards, item)
+                self.shard_claims.observe(item)
             case _:
                 self._put(self._store_of(type(item)), item)
 
@@ -253,6 +263,8 @@ class ClusterCache(TaskCache):
                     self.assume_status(job, change.status)
             elif isinstance(change, QueueStatusChanged):
                 self.assume_queue(change.name, change.allocated)
+            elif isinstance(change, NodeShardStatusChanged):
+                self.shard_claims.sent(change.nodes_in_use)
 
     def assume_status(self, job: Job, status: PodGroupStatus) -> None:
         """Our own word about a PodGroup counts until the cluster says otherwise."""

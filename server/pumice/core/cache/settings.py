@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pumice.core.cache.shards import ShardingMode
+
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
@@ -17,3 +19,6 @@ class CacheSettings:
     feature_gates: tuple[str, ...] = ()
     # Switches of the compatibility page that are on.
     compat: tuple[str, ...] = ()
+    # Whether nodes outside this scheduler's NodeShard may be used, and the name of the NodeShard.
+    sharding_mode: ShardingMode = ShardingMode.NONE
+    shard_name: str = "volcano"

@@ -62,4 +62,7 @@ class NodeShard:
     uid: str
     name: str
     nodes_desired: tuple[str, ...] = ()
+    # The status: nodes that the scheduler claims, and how they differ from the desired ones.
     nodes_in_use: tuple[str, ...] = ()
+    nodes_to_add: tuple[str, ...] = ()
+    nodes_to_remove: tuple[str, ...] = ()

@@ -36,6 +36,7 @@ from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import Topology
 from pumice.core.session.policies import ClassRule, RowTerms
 from pumice.core.session.queues import QueueAccount
+from pumice.core.session.sharding import SessionShard, implied_tiers
 from pumice.core.session.votes import Votes
 from pumice.core.session.waiting import Waiting
 
@@ -63,7 +64,7 @@ class Session:
         self.is_whole = not tuple(left_out)
         self.tiers = [
             [options for options in tier if options.name not in left_out]
-            for tier in configuration.tiers
+            for tier in (*implied_tiers(cache.settings.sharding_mode), *configuration.tiers)
         ]
         self.plugin_names = list(dict.fromkeys(o.name for tier in self.tiers for o in tier))
         self.jobs: dict[str, Job] = cache.session_jobs()
@@ -78,7 +79,7 @@ class Session:
         self.feasibility, self.plain = Feasibility(self), PlainTasks(self)
         self.choice = NodeChoice(self)
         self.moves, self.pods = Moves(self), SessionPods(self)
-        self.topology = Topology(self)
+        self.topology, self.shard = Topology(self), SessionShard(self)
         self.outbox = Outbox(self)
         self.events: list[Event] = []
         self.reasons: dict[str, list[Reason]] = {}

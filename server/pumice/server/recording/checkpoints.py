@@ -89,6 +89,7 @@ class StateCheckpoint:
                 pb.AssumedClaim(claim=claim, node=node, pod_uid=pod)
                 for claim, node, pod in checkpoint.claims
             ],
+            releasing_nodes=checkpoint.releasing_nodes,
         )
 
 
@@ -195,6 +196,7 @@ def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Chec
             for part in parts
             for m in part.pods
         ),
+        tuple(first.releasing_nodes),
     )
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from pumice.core.decisions import (
     Bind,
-    PodGroupStatusChanged,
-    QueueStatusChanged,
+    PodConditionChanged,
     SessionResult,
 )
 from pumice.core.deltas import ClusterObject
@@ -98,9 +97,7 @@ class ReplicaFeed:
     ) -> None:
         orders = [(d.id, d.uid, isinstance(d, Bind), d.node) for d in result.decisions]
         statuses = [
-            change
-            for change in result.statuses
-            if isinstance(change, PodGroupStatusChanged | QueueStatusChanged)
+            change for change in result.statuses if not isinstance(change, PodConditionChanged)
         ]
         volumes = any(isinstance(d, Bind) and d.volumes for d in result.decisions)
         ledger = state.engine.cache.storage.ledger.memory() if volumes else None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pumice.core.decisions import (
     Event,
+    NodeShardStatusChanged,
     PluginFault,
     PodConditionChanged,
     PodGroupStatusChanged,
@@ -53,6 +54,15 @@ def write_status(change: StatusChange) -> status_pb2.StatusChange:
                 nominated_node_name=change.nominated_node_name,
             )
             return status_pb2.StatusChange(pod=pod)
+        case NodeShardStatusChanged():
+            shard = status_pb2.NodeShardStatusChange(
+                name=change.name,
+                uid=change.uid,
+                nodes_in_use=change.nodes_in_use,
+                nodes_to_add=change.nodes_to_add,
+                nodes_to_remove=change.nodes_to_remove,
+            )
+            return status_pb2.StatusChange(node_shard=shard)
 
 
 def write_event(event: Event) -> status_pb2.Event:

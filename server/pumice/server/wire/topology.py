@@ -122,7 +122,12 @@ def write_numa_topology(topology: NumaTopology) -> topology_pb2.NumaTopology:
 def read_node_shard(message: topology_pb2.NodeShard) -> NodeShard:
     check_named(message.uid, message.name)
     return NodeShard(
-        message.uid, message.name, tuple(message.nodes_desired), tuple(message.nodes_in_use)
+        message.uid,
+        message.name,
+        tuple(message.nodes_desired),
+        tuple(message.nodes_in_use),
+        tuple(message.nodes_to_add),
+        tuple(message.nodes_to_remove),
     )
 
 
@@ -132,4 +137,6 @@ def write_node_shard(shard: NodeShard) -> topology_pb2.NodeShard:
         name=shard.name,
         nodes_desired=shard.nodes_desired,
         nodes_in_use=shard.nodes_in_use,
+        nodes_to_add=shard.nodes_to_add,
+        nodes_to_remove=shard.nodes_to_remove,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -77,17 +77,20 @@ class Attempt:
         if key is not None and self._failed.get(key) == len(session.moves.log):
             return False
         question = _Question(job, task, view, scope, nodes)
-        if self._settings.topology_aware:
-            found = self._by_dry_run(statement, question, nodes & self._possible_rows(question))
-        else:
-            found = self._by_score(statement, question)
-        if found:
-            return True
+        for group in session.shard.groups(nodes):
+            if self._make_room_on(statement, replace(question, nodes=group)):
+                return True
         if key is not None:
             self._failed[key] = len(session.moves.log)
         if job.id not in self._explained:
             self._explain_nodes(job, task, nodes, nodes & self._possible_rows(question))
         return False
+
+    def _make_room_on(self, statement: Statement, question: _Question) -> bool:
+        if self._settings.topology_aware:
+            possible = question.nodes & self._possible_rows(question)
+            return self._by_dry_run(statement, question, possible)
+        return self._by_score(statement, question)
 
     def _key(self, task: Task, scope: VictimScope, nodes: Mask) -> tuple[object, ...] | None:
         """Everything that the outcome for a task depends on; None: that is not known.

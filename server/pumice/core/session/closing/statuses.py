@@ -48,6 +48,7 @@ def close(session: Session) -> list[StatusChange]:
         session.count("jobs_closed", closed)
     changes += _without_queue(session)
     changes += queue_statuses(session)
+    changes += session.shard.status_changes()
     return changes
 
 

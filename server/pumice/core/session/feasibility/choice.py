@@ -23,7 +23,7 @@ class NodeChoice:
 
     def best(self, task: Task, view: ClassView, candidates: Mask) -> int | None:
         """The best candidate's row; None when there is none."""
-        rows = np.flatnonzero(candidates)
+        rows = np.flatnonzero(self._session.shard.first(candidates))
         if not len(rows):
             return None
         if len(rows) == 1:

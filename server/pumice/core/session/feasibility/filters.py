@@ -240,6 +240,10 @@ class Feasibility:
         counts: dict[str, int] = {}
         asked = np.ones(len(table), dtype=np.bool_) if within is None else within
         short = view.first_short()
+        outside = self._session.shard.refused
+        if outside is not None:
+            # Volcano asks whether a node is in the shard before it looks at resources.
+            short = np.where(outside, -1, short)
         for position, count in zip(
             *np.unique(short[asked & (short >= 0)], return_counts=True), strict=True
         ):

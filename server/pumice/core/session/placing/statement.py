@@ -61,7 +61,7 @@ class Statement:
         resources run out or a plugin objects.
         """
         session = self._session
-        rows = best_rows(session, session.view(tasks[0]), within, len(tasks))
+        rows = self._best_rows(tasks, within)
         if not rows:
             return 0
         if not session.moves.can_place_many:
@@ -70,6 +70,14 @@ class Statement:
         session.moves.place_many(placed, rows)
         self._operations.append((_Kind.ALLOCATE, placed, ""))
         return len(rows)
+
+    def _best_rows(self, tasks: list[Task], within: Mask | None) -> list[int]:
+        session, view = self._session, self._session.view(tasks[0])
+        for group in session.shard.groups_within(within):
+            rows = best_rows(session, view, group, len(tasks))
+            if rows:
+                return rows
+        return []
 
     def _allocate_each(self, tasks: list[Task], rows: list[int]) -> int:
         names = self._session.table.names

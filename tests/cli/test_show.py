@@ -39,6 +39,7 @@ async def test_every_list_is_a_table(core: RunningCore, ask: Run) -> None:
     assert shown["sessions"].splitlines()[2].split()[0] == "1"
     assert "bind  team/small: 2 pods to" in shown["session"]
     assert "a session every 1 s, eager" in shown["config"]
+    assert "compiled kernel " in shown["config"]
     assert not any("\x1b" in text for text in shown.values())
 
 

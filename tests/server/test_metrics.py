@@ -250,6 +250,24 @@ async def test_jobs_beyond_the_limit_are_counted(
     assert len([key for key in found if key[0] == "volcano_unschedule_task_count"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"), [(object(), "is in use"), (None, "is not available, sessions are slower")]
+)
+async def test_a_core_says_at_its_start_whether_the_kernel_is_in_use(
+    socket_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    rows: object,
+    said: str,
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(kernel, "rows", rows)
+    server = CoreServer(ServerOptions(f"unix:{socket_folder}/s"))
+    await server.start()
+    await server.stop()
+    assert f"compiled kernel {said}" in caplog.text
+
+
 async def test_probes_and_metrics_are_pages(socket_folder: Path) -> None:
     env = CoreEnvironment(clock=ManualClock())
     server = CoreServer(

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from pumice.cli.errors import InputProblem
 from pumice.cli.simulate import START_NS
 from pumice.cli.simulation.runs import run
 from pumice.cli.simulation.scenarios import Scenario, read_scenario
@@ -13,12 +12,6 @@ from pumice.cli.simulation.verdicts import difference
 from pumice.core import kernel
 
 FILES = sorted(Path(__file__).parent.glob("*.json"))
-# Families that need an action or plugin that does not exist yet, and its name. Whoever writes it
-# deletes the line here, and the family's files are held to what they expect.
-NOT_YET = {
-    "gangpreempt": "gangpreempt",
-    "hypernode": "network-topology-aware",
-}
 
 
 def scenario_of(path: Path) -> Scenario:
@@ -29,9 +22,7 @@ def family_of(path: Path) -> str:
     return path.name.partition("-")[0]
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if family_of(p) not in NOT_YET], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_decides_as_the_reference_did(path: Path) -> None:
     scenario = scenario_of(path)
     assert scenario.set_aside == ()
@@ -40,23 +31,12 @@ def test_decides_as_the_reference_did(path: Path) -> None:
 
 
 @pytest.mark.skipif(kernel.rows is None, reason="the kernel is not compiled here: no C compiler")
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if family_of(p) not in NOT_YET], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_decides_the_same_without_the_kernel(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "rows", None)
     scenario = scenario_of(path)
     differs = difference(scenario, run(scenario, START_NS).outcomes)
     assert differs is None, str(differs)
-
-
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if family_of(p) in NOT_YET], ids=lambda path: path.stem
-)
-def test_what_does_not_exist_yet_is_refused_by_name(path: Path) -> None:
-    with pytest.raises(InputProblem) as refused:
-        run(scenario_of(path), START_NS)
-    assert f"{NOT_YET[family_of(path)]!r}" in refused.value.message
 
 
 def test_a_file_is_of_the_family_that_its_name_says() -> None:
@@ -66,7 +46,3 @@ def test_a_file_is_of_the_family_that_its_name_says() -> None:
         p.name for p in FILES if scenario_of(p).family not in (f := family_of(p), f.rstrip("2"))
     }
     assert others == set()
-
-
-def test_every_family_that_is_put_off_is_there() -> None:
-    assert NOT_YET.keys() <= {family_of(path) for path in FILES}

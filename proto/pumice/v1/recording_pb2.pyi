@@ -23,6 +23,11 @@ if sys.version_info >= (3, 11):
 else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
+if sys.version_info >= (3, 13):
+    from warnings import deprecated as _deprecated
+else:
+    from typing_extensions import deprecated as _deprecated
+
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
@@ -526,8 +531,9 @@ class JobMemory(_message.Message):
     status_written: _builtins.bool
     """Its status was written, and nothing happened to it since."""
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def hyper_nodes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Its own and its parts' network domains, by id."""
+        """Empty: where a job is placed follows from its pods."""
 
     def __init__(
         self,

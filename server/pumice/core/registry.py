@@ -11,6 +11,8 @@ from pumice.core import kubebatch
 from pumice.core.actions.allocate import AllocateAction
 from pumice.core.actions.backfill import BackfillAction
 from pumice.core.actions.enqueue import EnqueueAction
+from pumice.core.actions.gangpreempt import GangPreemptAction
+from pumice.core.actions.gangreclaim import GangReclaimAction
 from pumice.core.actions.preempt import PreemptAction
 from pumice.core.actions.reclaim import ReclaimAction
 from pumice.core.actions.shuffle import ShuffleAction
@@ -32,6 +34,7 @@ from pumice.core.plugins.cdp import CdpPlugin
 from pumice.core.plugins.conformance import ConformancePlugin
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.gang import GangPlugin
+from pumice.core.plugins.network_topology import NetworkTopologyAwarePlugin
 from pumice.core.plugins.node_shard import NodeShardPlugin
 from pumice.core.plugins.nodegroup import NodeGroupPlugin
 from pumice.core.plugins.nodeorder import NodeOrderPlugin
@@ -113,6 +116,8 @@ BUILT_IN_ACTIONS: tuple[type[Action], ...] = (
     PreemptAction,
     ReclaimAction,
     ShuffleAction,
+    GangPreemptAction,
+    GangReclaimAction,
 )
 BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     BinpackPlugin,
@@ -121,6 +126,7 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     ConformancePlugin,
     DrfPlugin,
     GangPlugin,
+    NetworkTopologyAwarePlugin,
     NodeGroupPlugin,
     NodeOrderPlugin,
     OvercommitPlugin,

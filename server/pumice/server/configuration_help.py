@@ -21,6 +21,7 @@ PLUGINS: Mapping[str, str] = {
     "conformance": "keeps critical pods from being evicted",
     "drf": "orders jobs by their dominant share",
     "gang": "holds a job back until enough of its pods fit at once",
+    "network-topology-aware": "keeps a job within a domain of the network, and packs domains",
     "nodegroup": "keeps the jobs of a queue on the queue's node groups",
     "nodeorder": "scores nodes as Kubernetes does",
     "overcommit": "lets in more than there is room for, by a factor",
@@ -64,6 +65,7 @@ FLAGS: Mapping[str, str] = {
 }
 # By argument, or by what its name begins with.
 ARGUMENTS: Mapping[str, str] = {
+    "allowWholeBundle": "may break whole gangs where tasks to spare are not enough",
     "ancestorReclaimLevel": "how far up the tree of queues reclaim looks",
     "balancedresource.weight": "how much it counts that cpu and memory are used evenly",
     "binpack.cpu": "how much cpu counts in the score",
@@ -73,9 +75,17 @@ ARGUMENTS: Mapping[str, str] = {
     "binpack.weight": "how much the whole score counts beside those of others",
     "enablePreferredOrder": "of the groups that a queue prefers, the first counts most",
     "enableTopologyAwarePreemption": "tries victims out node by node before it evicts",
+    "hypernode.binpack.cpu": "how much cpu counts in how full a network domain is",
+    "hypernode.binpack.memory": "how much memory counts in how full a network domain is",
+    "hypernode.binpack.normal-pod.enable": "also packs pods without a network topology",
+    "hypernode.binpack.normal-pod.fading": "how much less the next tier counts for such pods",
+    "hypernode.binpack.resources": "further resources that count in how full a network domain is",
+    "hypernode.binpack.resources.": "how much this resource counts in how full a network domain is",
+    "hypernode.gradient.evict.max-hypernodes": "at most so many network domains are offered for evictions",
     "imagelocality.weight": "how much it counts that images lie on the node",
     "leastrequested.weight": "how much it counts that a node is empty",
     "maxCandidateNodesAbsolute": "at most so many nodes are tried for victims",
+    "maxDomains": "at most so many network domains are tried for victims",
     "minCandidateNodesAbsolute": "at least so many nodes are tried for victims",
     "minCandidateNodesPercentage": "at least this part of the nodes is tried for victims",
     "mostrequested.weight": "how much it counts that a node is full",
@@ -113,6 +123,7 @@ ARGUMENTS: Mapping[str, str] = {
     "tdm.evict.period": "time between evictions from nodes whose window is over",
     "tdm.revocable-zone.": "daily window in which nodes of this zone take revocable pods",
     "tdm.utc-offset": "what the windows' local time is ahead of UTC",
+    "weight": "how much the scores of network domains count beside those of others",
 }
 
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.standing import Standing
-from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.cache.waiting import Key
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
@@ -21,7 +20,8 @@ from pumice.core.session.placing.pending_tasks import (
     standing_of,
 )
 from pumice.core.session.placing.placement import Placement
-from pumice.core.session.placing.statement import SavedOperation, Statement
+from pumice.core.session.placing.search import DomainSearch, Found
+from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 from pumice.core.session.session import Session
 from pumice.core.session.waiting import WaitingJobs
@@ -58,6 +58,9 @@ class _AllocateRun:
         self._session = session
         self._author = author
         self._placement = Placement(session, author)
+        self._search = DomainSearch(session, self._placement)
+        # Where the job that is being visited was placed; None: it was placed in no domain.
+        self._found: Found | None = None
         self._queues = session.orders.waiting_queues()
         self._jobs: dict[str, Heap[Job]] = {}
         # What is to be placed of jobs that were not tried yet.
@@ -83,12 +86,27 @@ class _AllocateRun:
             session.broken.pop(job.id, None)
             session.explain(job, reason)
             return
-        if job.has_network_topology and not session.topology.ready:
-            return
+        if job.has_network_topology:
+            reason = self._why_no_topology(job)
+            if reason is not None:
+                session.explain(job, reason)
+                return
         if self._has_work(job):
             self._open(job.queue).push(job)
         else:
             self._explain_gates(job)
+
+    def _why_no_topology(self, job: Job) -> Reason | None:
+        """Why the network topology of a job cannot be kept to; None: it can."""
+        topology = self._session.topology
+        if not topology.ready:
+            about = (topology.tree.problem,)
+            return Reason(self._author, ReasonCode.TOPOLOGY_NOT_READY, subjects=about)
+        unknown = topology.unknown_tier(job)
+        if unknown:
+            # Volcano places such a job anywhere.
+            return Reason(self._author, ReasonCode.TIER_UNKNOWN, subjects=(unknown,))
+        return None
 
     def _explain_gates(self, job: Job) -> None:
         """Explains a job of which nothing may be placed because of scheduling gates."""
@@ -177,22 +195,46 @@ class _AllocateRun:
             session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
             return False
         statement.commit(job.id)
+        if self._found is not None:
+            session.topology.occupies(job, self._found.domain, self._found.parts)
         return has_more
 
     def _place(self, job: Job, standing: Standing | None) -> tuple[Statement | None, bool]:
         """Tries to make the job ready. The second value: more tasks are left to place."""
         session = self._session
+        self._found = None
         if job.has_policies or session.topology.is_constrained(job):
             if standing is not None:
                 self._pending[job.id] = of_one_sub_job(session, job, standing.tasks)
-            pending_tasks = self._pending[job.id]
-            return self._search(job, pending_tasks), bool(pending_tasks)
+            return self._place_in_domain(job, self._pending[job.id])
         if standing is not None:
             self._tasks[job.id] = deque(standing.tasks)
         tasks, sub_job = self._tasks[job.id], job.default_sub_job()
         uniform = standing is not None and standing.is_uniform
         statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP, uniform=uniform)
         return statement, bool(tasks)
+
+    def _place_in_domain(
+        self, job: Job, pending_tasks: PendingTasks
+    ) -> tuple[Statement | None, bool]:
+        """The same for a job that must stay together, or whose parts must."""
+        found = self._found = self._search.find(job, pending_tasks)
+        if found is not None:
+            return found.statement, bool(pending_tasks)
+        limit = self._session.topology.widest_limit_of(job)
+        if limit is not None:
+            name, have = self._search.nearest or ("", 0)
+            errors = next(iter(job.fit_errors.values()), None)
+            reason = Reason(
+                self._author,
+                ReasonCode.NO_DOMAIN_FITS,
+                have=have,
+                need=job.min_available,
+                subjects=(str(limit), name) if name else (str(limit),),
+                nodes=errors.as_counts() if errors is not None else (),
+            )
+            self._session.explain(job, reason)
+        return None, False
 
     def _fits_nowhere(self, job: Job, standing: Standing) -> bool:
         """Explains a gang whose first task fits on no node; false: that has to be tried.
@@ -235,79 +277,3 @@ class _AllocateRun:
         if have < need:
             reason = Reason("gang", ReasonCode.GANG_SHORT, have=have, need=need)
             self._session.explain(job, reason)
-
-    # Jobs that must stay together: every domain is tried, the best trial is repeated.
-
-    def _search(self, job: Job, pending_tasks: PendingTasks) -> Statement | None:
-        session = self._session
-        gradients = session.topology.job_gradients(job, CLUSTER_TOP, for_evicting=False)
-        for domains in gradients:
-            found = {}
-            for domain in domains:
-                job.fit_errors.clear()
-                trial = pending_tasks.clone()
-                score, saved, good = self._try_domain(job, trial, domain)
-                if good:
-                    found[domain] = (score, saved, trial)
-            if not found:
-                continue
-            best = max(sorted(found), key=lambda domain: found[domain][0])
-            statement = session.statement()
-            if not statement.replay(found[best][1]):
-                return None
-            pending_tasks.take_over(found[best][2])
-            session.topology.chosen(job, best)
-            return statement
-        return None
-
-    def _try_domain(
-        self, job: Job, pending_tasks: PendingTasks, domain: str
-    ) -> tuple[float, list[SavedOperation], bool]:
-        """Places the sub-jobs in a domain and undoes it: the score, the operations, and success."""
-        session = self._session
-        marks = session.topology.marks(job)
-        statements: list[Statement] = []
-        total = 0.0
-        while pending_tasks.sub_jobs:
-            sub_job = pending_tasks.sub_jobs.pop()
-            statement, score = self._place_sub_job(job, sub_job, pending_tasks, domain)
-            if statement is None or not len(statement):
-                continue
-            statements.append(statement)
-            total += score
-            if pending_tasks.tasks[sub_job.id]:
-                pending_tasks.sub_jobs.push(sub_job)
-            if session.votes.is_ready(job):
-                break
-        session.topology.restore(job, marks)
-        saved = [operation for statement in statements for operation in statement.save()]
-        good = bool(saved) and (session.votes.is_ready(job) or session.votes.is_pipelined(job))
-        for statement in statements:
-            statement.discard()
-        return total, saved, good
-
-    def _place_sub_job(
-        self, job: Job, sub_job: SubJob, pending_tasks: PendingTasks, domain: str
-    ) -> tuple[Statement | None, float]:
-        session = self._session
-        gradients = session.topology.sub_job_gradients(sub_job, domain, for_evicting=False)
-        for domains in gradients:
-            found = {}
-            for inner in domains:
-                for task in sub_job.index:
-                    job.fit_errors.pop(task.uid, None)
-                tasks = pending_tasks.tasks[sub_job.id].copy()
-                statement = self._placement.place_tasks(job, sub_job, tasks, inner)
-                if statement is not None and len(statement):
-                    found[inner] = (statement.save(), tasks)
-                    statement.discard()
-            if not found:
-                continue
-            best, score = session.topology.best_domain(sub_job, sorted(found))
-            statement = session.statement()
-            if not statement.replay(found[best][0]):
-                return None, 0.0
-            session.topology.chosen(sub_job, best)
-            pending_tasks.tasks[sub_job.id] = found[best][1]
-            return statement, score
-        return None, 0.0

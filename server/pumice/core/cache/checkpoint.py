@@ -7,20 +7,17 @@ from dataclasses import dataclass, replace
 
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.cluster import ClusterCache
-from pumice.core.cache.jobs import Job
 from pumice.core.cache.storage import TakenVolume
 from pumice.core.deltas import ClusterObject
 
 
 @dataclass(frozen=True, slots=True)
 class JobMemory:
-    """What the last session found about a job, and where its parts are placed."""
+    """What the last session found about a job."""
 
     job_id: str
     # Nothing happened to it since its status was written.
     closed: bool = False
-    # By the job's own id and those of its parts.
-    hyper_nodes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +67,8 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
 
 def _job_memories(cache: ClusterCache) -> Iterator[JobMemory]:
     for job in cache.jobs.values():
-        domains = tuple((id_, name) for id_, name in _hyper_nodes(job) if name)
-        closed = job.closed_version == job.version
-        if closed or domains:
-            yield JobMemory(job.id, closed, domains)
-
-
-def _hyper_nodes(job: Job) -> Iterator[tuple[str, str]]:
-    # A job's only part may go by the job's own id.
-    yield "", job.allocated_hyper_node
-    for sub_job in job.sub_jobs.values():
-        yield sub_job.id, sub_job.allocated_hyper_node
+        if job.closed_version == job.version:
+            yield JobMemory(job.id, closed=True)
 
 
 def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
@@ -106,15 +94,5 @@ def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
             cache.tasks[uid].reported_condition = told
     for memory in checkpoint.jobs:
         job = cache.jobs.get(memory.job_id)
-        if job is not None:
-            _remind(job, memory)
-
-
-def _remind(job: Job, memory: JobMemory) -> None:
-    for id_, domain in memory.hyper_nodes:
-        if not id_:
-            job.allocated_hyper_node = domain
-        elif id_ in job.sub_jobs:
-            job.sub_jobs[id_].allocated_hyper_node = domain
-    if memory.closed:
-        job.closed_version = job.version
+        if job is not None and memory.closed:
+            job.closed_version = job.version

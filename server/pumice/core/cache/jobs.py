@@ -24,7 +24,6 @@ class Job:
 
     __slots__ = (
         "_changed",
-        "allocated_hyper_node",
         "closed_errors",
         "closed_text",
         "closed_version",
@@ -65,7 +64,6 @@ class Job:
         self.sub_job_of: dict[str, SubJob] = {}
         self.min_sub_jobs: dict[str, int] = {}
         self.fit_errors: dict[str, FitErrors] = {}
-        self.allocated_hyper_node = ""
         # Grows with every change that a session could notice; then the id is noted.
         self.version = 0
         self._changed = set() if changed is None else changed
@@ -158,15 +156,12 @@ class Job:
 
     def _divide(self) -> None:
         """Makes the sub-jobs anew."""
-        kept = {sub.id: sub.allocated_hyper_node for sub in self.sub_jobs.values()}
         self.sub_jobs = {}
         self.sub_job_of = {}
         policies = self.group.sub_group_policies if self.group else ()
         self.min_sub_jobs = {f"{self.id}/{p.name}": p.min_sub_groups for p in policies}
         for task in self.index:
             self._assign(task)
-        for sub_job in self.sub_jobs.values():
-            sub_job.allocated_hyper_node = kept.get(sub_job.id, "")
 
     def _assign(self, task: Task) -> None:
         sub_job = None if self.has_policies else self.sub_jobs.get(self.id)
@@ -236,11 +231,6 @@ class Job:
         if self.group is not None and self.group.network_topology is not None:
             return True
         return self.has_policies and any(s.network_topology for s in self.sub_jobs.values())
-
-    @property
-    def hard_tier(self) -> int | None:
-        topology = self.group.network_topology if self.group else None
-        return topology.highest_tier if topology is not None and topology.hard else None
 
     @property
     def is_settled(self) -> bool:

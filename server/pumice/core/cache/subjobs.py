@@ -18,7 +18,6 @@ class SubJob:
     """A part of a job with a minimum and a topology of its own."""
 
     __slots__ = (
-        "allocated_hyper_node",
         "group_id",
         "id",
         "index",
@@ -26,7 +25,6 @@ class SubJob:
         "match_index",
         "min_available",
         "network_topology",
-        "nominated_hyper_node",
         "priority",
     )
 
@@ -48,8 +46,6 @@ class SubJob:
         self.network_topology = network_topology
         self.match_index = match_index
         self.priority = 0
-        self.allocated_hyper_node = ""
-        self.nominated_hyper_node = ""
 
     @property
     def is_ready(self) -> bool:
@@ -64,12 +60,6 @@ class SubJob:
     @property
     def is_pipelined(self) -> bool:
         return self.index.is_pipelined(self.min_available)
-
-    @property
-    def hard_tier(self) -> int | None:
-        """The highest tier allowed, when the topology is hard and says one."""
-        topology = self.network_topology
-        return topology.highest_tier if topology is not None and topology.hard else None
 
     def pending_request(self) -> Resources:
         total = Resources()

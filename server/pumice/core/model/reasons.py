@@ -26,6 +26,9 @@ class ReasonCode(StrEnum):
     COOLING_DOWN = "cooling-down"
     PLUGIN_FAULT = "plugin-fault"
     CAPABILITY_MISSING = "capability-missing"
+    TOPOLOGY_NOT_READY = "topology-not-ready"
+    TIER_UNKNOWN = "tier-unknown"
+    NO_DOMAIN_FITS = "no-domain-fits"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,15 @@ JOB_SENTENCES: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: (
         f"with it more would be let in than the cluster can hold{about(r)}"
     ),
+    ReasonCode.TOPOLOGY_NOT_READY: lambda r: f"the HyperNodes do not form a tree{about(r)}",
+    ReasonCode.TIER_UNKNOWN: lambda r: (
+        f"it must keep to a tier of the network that no HyperNode has{about(r)}"
+    ),
+    ReasonCode.NO_DOMAIN_FITS: lambda r: (
+        f"no HyperNode up to tier {r.subjects[0]} takes it"
+        if r.subjects
+        else "no HyperNode takes it"
+    ),
 }
 
 # Volcano has no words for these, so a condition may add ours to its own text.
@@ -36,6 +45,9 @@ _WITHOUT_VOLCANO_WORDS = (
     ReasonCode.QUEUE_NOT_OPEN,
     ReasonCode.COOLING_DOWN,
     ReasonCode.CAPABILITY_MISSING,
+    ReasonCode.TOPOLOGY_NOT_READY,
+    ReasonCode.TIER_UNKNOWN,
+    ReasonCode.NO_DOMAIN_FITS,
 )
 
 
@@ -46,7 +58,9 @@ def job_text(reasons: Iterable[Reason]) -> str:
 
 def added_text(reasons: Iterable[Reason]) -> str:
     """What a condition in Volcano's words leaves out; mostly empty."""
-    return _text(reasons, _WITHOUT_VOLCANO_WORDS)
+    # Where nodes of a HyperNode were tried, Volcano says what they lack.
+    left_out = [r for r in reasons if r.code is not ReasonCode.NO_DOMAIN_FITS or not r.nodes]
+    return _text(left_out, _WITHOUT_VOLCANO_WORDS)
 
 
 def _text(reasons: Iterable[Reason], codes: Iterable[ReasonCode]) -> str:

@@ -13,8 +13,8 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 from pumice.core.session.closing.conditions import with_condition
 from pumice.core.session.closing.messages import SCHEDULED, UNSCHEDULABLE, wait_text
 from pumice.core.session.closing.statuses import is_unchanged
-from pumice.core.session.hooks import PERMIT, REJECT
-from pumice.core.session.policies import MissingTasks, SortKey, VictimRule
+from pumice.core.session.hooks import PERMIT
+from pumice.core.session.policies import MissingTasks, MissingVote, SortKey, VictimRule
 from pumice.core.session.session import Session
 
 
@@ -34,10 +34,10 @@ class GangPlugin:
         hooks.why_not_valid[self.name] = self._why_not_valid
         hooks.job_ready[self.name] = MissingTasks(missing_tasks)
         hooks.lasts[self.name] = lambda _point: True
-        hooks.job_pipelined[self.name] = self._pipelined
+        hooks.job_pipelined[self.name] = MissingVote(missing_waiting_tasks)
         hooks.sub_job_ready[self.name] = MissingTasks(lambda sub_job: sub_job.short)
-        hooks.sub_job_pipelined[self.name] = lambda sub_job: (
-            PERMIT if sub_job.is_pipelined else REJECT
+        hooks.sub_job_pipelined[self.name] = MissingVote(
+            lambda sub_job: sub_job.short - sub_job.index.waiting_count
         )
         hooks.job_starving[self.name] = lambda job: job.is_starving
         # Jobs that are not ready come first.
@@ -78,14 +78,6 @@ class GangPlugin:
                     self.name, ReasonCode.GANG_INVALID, have=have, need=minimum, subjects=(policy,)
                 )
         return None
-
-    def _pipelined(self, job: Job) -> int:
-        whole = (
-            job.is_pipelined
-            and job.roles_pipelined()
-            and _enough_sub_jobs(job, lambda sub_job: sub_job.is_pipelined)
-        )
-        return PERMIT if whole else REJECT
 
     def _above_minimum(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Only what a job has above its minimum may go, counted in the order of candidates."""
@@ -129,6 +121,17 @@ def missing_tasks(job: Job) -> int:
         return missing
     ready = job.roles_ready() and _enough_sub_jobs(job, lambda sub_job: sub_job.is_ready)
     return missing if ready else 1
+
+
+def missing_waiting_tasks(job: Job) -> int:
+    """The same where tasks that were promised a place count like placed ones."""
+    index = job.index
+    held = index.ready_count + index.pending_best_effort + index.waiting_count
+    missing = job.min_available - held
+    if missing > 0 or (not job.role_minima and not job.min_sub_jobs):
+        return missing
+    enough = job.roles_pipelined() and _enough_sub_jobs(job, lambda part: part.is_pipelined)
+    return missing if enough else 1
 
 
 def _surplus(job: Job) -> int:

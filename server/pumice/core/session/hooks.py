@@ -20,7 +20,7 @@ from pumice.core.model.group import Queue
 from pumice.core.model.memo import Memo
 from pumice.core.model.reasons import Reason
 from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.policies import Order, Readiness
+from pumice.core.session.policies import DomainOrder, Order, PipelineVote, Readiness
 
 P = TypeVar("P")
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
@@ -129,8 +129,8 @@ class Hooks:
     why_not_valid: dict[str, Callable[[Job], Reason | None]] = hook()
     job_ready: dict[str, Readiness[Job]] = hook("enableJobReady")
     sub_job_ready: dict[str, Readiness[SubJob]] = hook("enabledSubJobReady")
-    job_pipelined: dict[str, Callable[[Job], int]] = hook("enableJobPipelined")
-    sub_job_pipelined: dict[str, Callable[[SubJob], int]] = hook("enabledSubJobPipelined")
+    job_pipelined: dict[str, PipelineVote[Job]] = hook("enableJobPipelined")
+    sub_job_pipelined: dict[str, PipelineVote[SubJob]] = hook("enabledSubJobPipelined")
     job_starving: dict[str, Callable[[Job], bool]] = hook("enableJobStarving")
     # Whether what this plugin answers at a point lasts over sessions: about a job that holds nothing,
     # as long as that job does not change; about the order of queues, as long as no task moves. The
@@ -140,9 +140,7 @@ class Hooks:
     job_enqueued: dict[str, Callable[[Job], None]] = hook("enableJobEnqueued")
 
     # (HyperNode name -> node rows) -> score by HyperNode.
-    hyper_node_order: dict[str, Callable[[SubJob, dict[str, Rows]], dict[str, float]]] = hook(
-        "enabledHyperNodeOrder"
-    )
+    hyper_node_order: dict[str, DomainOrder] = hook("enabledHyperNodeOrder")
     # (job or sub-job, start, for evicting) -> HyperNodes by tier.
     job_gradient: dict[str, Callable[[Job, str, bool], list[list[str]]]] = hook(
         "enabledHyperNodeGradient"

@@ -7,11 +7,15 @@ work, and calls the policy like any other function elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.group import Queue
 from pumice.core.session.feasibility.rows import NodeRows
@@ -59,6 +63,47 @@ class MissingTasks(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class MissingVote(Generic[T]):
+    """``job_pipelined`` or ``sub_job_pipelined`` as a number: a rejection where it is above 0.
+
+    Above 0, at least so many more tasks have to be placed or promised a place.
+    """
+
+    missing: Callable[[T], int]
+
+    def __call__(self, subject: T) -> int:
+        return 1 if self.missing(subject) <= 0 else -1
+
+
+@dataclass(frozen=True, slots=True)
+class DomainScore:
+    """``hyper_node_order`` as a score that each HyperNode has alone, and a bonus among equals.
+
+    ``score`` gives the score of each of several HyperNodes for a sub-job, whatever the others. Where
+    the best score is shared by several that were asked about, each of those gets its ``bonus`` on
+    top. The sum times ``factor`` counts. The search tries HyperNodes in the order of their scores
+    then, and stops at the first that takes a job.
+    """
+
+    score: Callable[[SubJob, Sequence[str]], NDArray[np.float64]]
+    bonus: Callable[[SubJob, str], float]
+    factor: float
+
+    def alone(self, sub_job: SubJob, names: Sequence[str]) -> NDArray[np.float64]:
+        return self.factor * self.score(sub_job, names)
+
+    def __call__(self, sub_job: SubJob, rows: Mapping[str, object]) -> dict[str, float]:
+        names = list(rows)
+        scores = dict(zip(names, self.score(sub_job, names).tolist(), strict=True))
+        best = max(scores.values(), default=0.0)
+        shared = [name for name in names if scores[name] == best]
+        if len(shared) > 1:
+            for name in shared:
+                scores[name] += self.bonus(sub_job, name)
+        return {name: self.factor * score for name, score in scores.items()}
+
+
+@dataclass(frozen=True, slots=True)
 class VictimRule:
     """``preemptable`` or ``reclaimable`` with a bound that is known without looking at a node.
 
@@ -87,6 +132,8 @@ class VictimRule:
 # What the hooks of these points take.
 Order = Callable[[T, T], int] | SortKey[T]
 Readiness = Callable[[T], bool] | MissingTasks[T]
+PipelineVote = Callable[[T], int] | MissingVote[T]
+DomainOrder = Callable[[SubJob, dict[str, NDArray[np.intp]]], dict[str, float]] | DomainScore
 
 
 @dataclass(frozen=True, slots=True)

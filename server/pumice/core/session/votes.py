@@ -11,7 +11,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason
 from pumice.core.session.hooks import victims, vote
-from pumice.core.session.policies import AllocatableCount, MissingTasks
+from pumice.core.session.policies import AllocatableCount, MissingTasks, MissingVote
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -59,6 +59,17 @@ class Votes:
             if isinstance(rule, MissingTasks) and (missing := rule.missing(part)) > most:
                 most = missing
         return most
+
+    def least_to_place(self, job: Job, sub_job: SubJob) -> int:
+        """With fewer tasks placed or pipelined it is neither ready nor pipelined: one, if nobody knows."""
+        point, part = ("sub_job_pipelined", sub_job) if job.has_policies else ("job_pipelined", job)
+        # A permission ends the vote after its tier: only the first one is sure to be asked.
+        first = next((tier for tier in self._chains.tiers(point) if tier), ())
+        most = 1
+        for rule in first:
+            if isinstance(rule, MissingVote) and (missing := rule.missing(part)) > most:
+                most = missing
+        return min(most, self.tasks_missing(job, sub_job))
 
     def is_sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
         if not job.has_policies:

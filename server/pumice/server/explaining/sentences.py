@@ -30,7 +30,10 @@ _WEIGHT = {
             ReasonCode.NOT_ENQUEUED,
             ReasonCode.QUEUE_OVERUSED,
             ReasonCode.GANG_INVALID,
+            ReasonCode.TOPOLOGY_NOT_READY,
+            ReasonCode.TIER_UNKNOWN,
             ReasonCode.GATED,
+            ReasonCode.NO_DOMAIN_FITS,
             ReasonCode.GANG_SHORT,
             ReasonCode.NO_NODE_FITS,
             ReasonCode.ROLE_FAILED,
@@ -263,6 +266,14 @@ def _no_victims(reason: Reason) -> str:
     return f"{text}{about(reason)}"
 
 
+def _no_domain(reason: Reason) -> str:
+    text = JOB_SENTENCES[reason.code](reason)
+    domain = reason.subjects[1] if len(reason.subjects) > 1 else ""
+    if domain:
+        text = f"{text}; {domain} has room for {reason.have} of the {reason.need} pods it needs"
+    return f"{text}: {counted(reason.nodes)}" if reason.nodes else text
+
+
 _NOT_IN = "it has not been let in"
 _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     **JOB_SENTENCES,
@@ -274,6 +285,7 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
         f"{r.have} of the {r.need} pods that must start together fit, {r.need - r.have} short"
     ),
     ReasonCode.NO_NODE_FITS: _no_node,
+    ReasonCode.NO_DOMAIN_FITS: _no_domain,
     ReasonCode.ROLE_FAILED: lambda r: (
         f"more pods of role {r.subjects[0]} were not tried, since one of them fits nowhere"
         if r.subjects

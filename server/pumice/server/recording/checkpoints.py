@@ -129,7 +129,6 @@ def _memory_messages(
         yield pb.JobMemory(
             job=memory.job_id,
             status_written=memory.closed,
-            hyper_nodes=dict(memory.hyper_nodes),
         )
     for uid, (reason, message, nominated) in checkpoint.told:
         yield pb.PodMemory(uid=uid, reason=reason, message=message, nominated_node_name=nominated)
@@ -186,11 +185,7 @@ def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Chec
             (TakenVolume(v.name, v.claim, v.claim_uid), v.pod_uid) for v in first.assumed_volumes
         ),
         tuple((c.claim, c.node, c.pod_uid) for c in first.assumed_claims),
-        tuple(
-            JobMemory(m.job, m.status_written, tuple(sorted(m.hyper_nodes.items())))
-            for part in parts
-            for m in part.jobs
-        ),
+        tuple(JobMemory(m.job, m.status_written) for part in parts for m in part.jobs),
         tuple(
             (m.uid, (m.reason, m.message, m.nominated_node_name))
             for part in parts

@@ -1,62 +1,258 @@
-"""Evictions over a whole domain: room for several tasks of a gang at once."""
+"""Evictions over a whole domain: room for all pending tasks of a gang at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from pumice.core.cache.evictable import GONE, RUNNING
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
-from pumice.core.model.status import EVICTABLE
-from pumice.core.session.evicting.order import VictimOrder
+from pumice.core.model.integers import exact_sums
+from pumice.core.model.resources import Resources
+from pumice.core.session.evicting.bundles import (
+    Bundle,
+    First,
+    allowed_bundles,
+    bundles_of,
+    in_order,
+    sum_of,
+)
+from pumice.core.session.evicting.candidates import EvictionNodes
+from pumice.core.session.placing.pending_tasks import PendingTasks, pending_tasks_of
+from pumice.core.session.placing.topology import CLUSTER_TOP
 
 if TYPE_CHECKING:
     from pumice.core.session.placing.statement import Statement
     from pumice.core.session.session import Session
 
-
-def make_room_in(
-    session: Session, statement: Statement, job: Job, tasks: list[Task], domain: str, action: str
-) -> bool:
-    """Evicts in a domain until all tasks are pipelined there; false: nothing was changed.
-
-    Victims are those that ``unified_evictable`` names among all tasks in the domain. They go in
-    the order of victims, as few as are needed.
-    """
-    within = session.topology.nodes_of(domain)
-    candidates = _candidates(session, job, within)
-    victims = session.votes.unified_evictable(action, job, candidates)
-    waiting = VictimOrder(session).waiting(victims, tasks[0])
-    trial = session.statement()
-    for task in tasks:
-        while not _pipeline(session, trial, task, within):
-            if not waiting:
-                trial.discard()
-                return False
-            trial.evict(waiting.pop(), action)
-    statement.merge(trial)
-    return True
+_PREEMPTABLE = "volcano.sh/preemptable"
 
 
-def _candidates(session: Session, job: Job, within: Mask | None) -> list[Task]:
-    return [
-        task
-        for row, entry in enumerate(session.table.rows)
-        if within is None or within[row]
-        for task in entry.tasks_in_order()
-        if task.status in EVICTABLE and task.pod.preemptable and task.job_id != job.id
-    ]
+@dataclass(frozen=True, slots=True)
+class GangVictims:
+    """Whose tasks a gang action evicts, and in which order."""
+
+    # Whether tasks of the second job may be evicted for the first.
+    may_take_from: Callable[[Job, Job], bool]
+    # Makes the order of victims' jobs for a job.
+    first: Callable[[Job], First]
+    # Tasks that are bound and do not run yet are victims like running ones.
+    takes_bound: bool = False
 
 
-def _pipeline(session: Session, trial: Statement, task: Task, within: Mask | None) -> bool:
-    if session.feasibility.why_not_anywhere(task) is not None:
-        return False
-    view = session.view(task)
-    feasible = session.feasibility.allows(task, view) & view.fits_future
-    if within is not None:
-        feasible &= within
-    row = session.choice.best(task, view, feasible)
-    if row is None:
-        return False
-    node = session.table.names[row]
-    return trial.pipeline(task, node, eviction_occurred=trial.has_evictions)
+@dataclass(frozen=True, slots=True)
+class GangLimits:
+    """How far a gang action goes."""
+
+    most_domains: int
+    may_break_gangs: bool
+    # A node that refused a task of a role is not asked again for that role in the same trial.
+    remembers_errors: bool
+
+
+class GangEviction:
+    """Makes room for gangs in one run of a gang action."""
+
+    def __init__(
+        self, session: Session, action: str, victims: GangVictims, limits: GangLimits
+    ) -> None:
+        self._session = session
+        self._action = action
+        self._victims = victims
+        self._limits = limits
+        self.domains_tried = 0
+
+    def pending_of(self, job: Job) -> list[Task]:
+        """The tasks that need room: of a ready job those of one sub-job, else all of them."""
+        pending = pending_tasks_of(self._session, job, gated=False)
+        only_first = self._session.votes.is_ready(job)
+        found: list[Task] = []
+        while pending.sub_jobs:
+            found += pending.tasks[pending.sub_jobs.pop().id]
+            if found and only_first:
+                break
+        return found
+
+    def make_room(self, job: Job, tasks: list[Task]) -> Statement | None:
+        """Evicts in a domain until the job is pipelined there; None: nothing was changed."""
+        need = Resources()
+        for task in tasks:
+            need.add(task.request)
+        self.domains_tried = 0
+        for domain in self._domains(job):
+            statement = self._try_domain(job, need, domain)
+            if statement is not None:
+                return statement
+        return None
+
+    def _domains(self, job: Job) -> list[str]:
+        topology = self._session.topology
+        gradients = topology.job_gradients(job, CLUSTER_TOP, for_evicting=True)
+        found = list(dict.fromkeys(name for domains in gradients for name in domains))
+        if not found and not topology.is_constrained(job):
+            return [CLUSTER_TOP]
+        return found[: self._limits.most_domains]
+
+    def _try_domain(self, job: Job, need: Resources, domain: str) -> Statement | None:
+        session = self._session
+        within = session.topology.tree.rows_of(domain)
+        bundles = self._bundles(job, need, within) if within.any() else []
+        if not bundles:
+            return None
+        self.domains_tried += 1
+        free = self._free_in(within)
+        chosen: list[Task] = []
+        for bundle in bundles:
+            chosen += bundle.tasks
+            if not need.less_equal(free.clone().add(sum_of(chosen))):
+                continue
+            statement = self._plan(job, domain, chosen)
+            if statement is not None:
+                return statement
+        return None
+
+    def _free_in(self, within: Mask) -> Resources:
+        """What is idle or being released, with what is promised to others."""
+        table = self._session.table
+        free = table.idle[:, within] + table.releasing[:, within]
+        return Resources.of(zip(table.columns, exact_sums(free), strict=True))
+
+    # Victims.
+
+    def _bundles(self, job: Job, need: Resources, within: Mask) -> list[Bundle]:
+        found: list[Bundle] = []
+        for victim, tasks in self._candidates(job, within):
+            found += bundles_of(victim, tasks)
+        first = self._victims.first(job)
+        ordered = in_order(found, need, first)
+        candidates = [task for bundle in ordered for task in bundle.tasks]
+        if not candidates:
+            return []
+        allowed = self._session.votes.unified_evictable(self._action, job, candidates)
+        bundles = allowed_bundles(ordered, {task.uid for task in allowed})
+        if not self._limits.may_break_gangs:
+            bundles = [bundle for bundle in bundles if not bundle.breaks_gang]
+        return in_order(bundles, need, first)
+
+    def _candidates(self, job: Job, within: Mask) -> list[tuple[Job, list[Task]]]:
+        """The candidates in a domain, by job."""
+        session = self._session
+        evictable = session.cache.evictable
+        evictable.sync()
+        wanted = np.zeros(len(evictable.job_ids), dtype=np.bool_)
+        for id_, number in evictable.job_ids.items():
+            victim = session.jobs.get(id_)
+            wanted[number] = victim is not None and self._may_take_from(job, victim)
+        states = evictable.state
+        found = states != GONE if self._victims.takes_bound else states == RUNNING
+        by_job: dict[str, list[Task]] = {}
+        for position in np.flatnonzero(
+            found & wanted[evictable.job] & within[evictable.row]
+        ).tolist():
+            task = evictable.tasks[position]
+            by_job.setdefault(task.job_id, []).append(task)
+        return [(session.jobs[id_], by_job[id_]) for id_ in sorted(by_job)]
+
+    def _may_take_from(self, job: Job, victim: Job) -> bool:
+        return victim is not job and _lets_go(victim) and self._victims.may_take_from(job, victim)
+
+    # A trial of evictions.
+
+    def _plan(self, job: Job, domain: str, victims: list[Task]) -> Statement | None:
+        """Evicts the victims and pipelines the job's tasks, sub-job by sub-job."""
+        session = self._session
+        session.count("gang_evictions_tried")
+        was_ready = session.votes.is_ready(job)
+        pending = pending_tasks_of(session, job, gated=False)
+        statement = session.statement()
+        for victim in victims:
+            statement.evict(victim, self._action)
+        while pending.sub_jobs:
+            sub_job = pending.sub_jobs.pop()
+            placed = self._pipeline_sub_job(job, sub_job, pending, domain)
+            if placed is None:
+                break
+            statement.merge(placed)
+            if session.votes.is_pipelined(job):
+                return statement
+            if was_ready:
+                break
+        statement.discard()
+        return None
+
+    def _pipeline_sub_job(
+        self, job: Job, sub_job: SubJob, pending: PendingTasks, domain: str
+    ) -> Statement | None:
+        topology = self._session.topology
+        gradients = [[domain]]
+        if topology.is_constrained(job):
+            gradients = topology.sub_job_gradients(sub_job, domain, for_evicting=True)
+        for domains in gradients:
+            for inner in domains:
+                statement = self._pipeline_all(job, sub_job, pending, inner)
+                if statement is not None:
+                    return statement
+        return None
+
+    def _pipeline_all(
+        self, job: Job, sub_job: SubJob, pending: PendingTasks, domain: str
+    ) -> Statement | None:
+        """Pipelines all tasks of a sub-job in one domain."""
+        session = self._session
+        within = session.topology.tree.rows_of(domain)
+        nodes = EvictionNodes(session, remembers_errors=False)
+        trial = session.statement()
+        refused: dict[str, Mask] = {}
+        for task in pending.tasks[sub_job.id]:
+            row = self._row_for(job, task, within, nodes, refused)
+            if row is None:
+                break
+            node_name = session.table.names[row]
+            if not trial.pipeline(task, node_name, eviction_occurred=True):
+                break
+        else:
+            votes = session.votes
+            if votes.is_sub_job_ready(job, sub_job) or votes.is_sub_job_pipelined(job, sub_job):
+                return trial
+        trial.discard()
+        return None
+
+    def _row_for(
+        self,
+        job: Job,
+        task: Task,
+        within: Mask,
+        nodes: EvictionNodes,
+        refused: dict[str, Mask],
+    ) -> int | None:
+        """The best node with room after the evictions; nodes with idle room come first."""
+        session = self._session
+        if not session.votes.is_allocatable(session.queue_of(job), task):
+            return None
+        if session.feasibility.why_not_anywhere(task) is not None:
+            return None
+        view = session.view(task)
+        feasible = nodes.nodes_for(task, view) & view.fits_future & within
+        if self._limits.remembers_errors and task.role:
+            known = refused.get(task.role)
+            if known is not None:
+                feasible = feasible & ~known
+            refused[task.role] = ~feasible
+        idle = feasible & view.fits_idle
+        return session.choice.best(task, view, idle if idle.any() else feasible)
+
+
+def _lets_go(job: Job) -> bool:
+    """Whether the PodGroup lets tasks be evicted: one that says nothing does."""
+    group = job.group
+    if group is None or (
+        _PREEMPTABLE not in group.annotations and _PREEMPTABLE not in group.labels
+    ):
+        return True
+    return group.preemptable

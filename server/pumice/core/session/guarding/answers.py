@@ -138,6 +138,15 @@ def _refusals(length: int, answer: object) -> tuple[Refusal, ...]:
     return refusals
 
 
+def scores_of(count: int, answer: object) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """An array of so many numbers."""
+    if not isinstance(answer, np.ndarray) or answer.shape != (count,):
+        raise wrong(f"an array of {count} numbers", answer)
+    if answer.dtype.kind not in "iuf" or np.isnan(answer).any():
+        raise wrong(f"an array of {count} numbers", answer)
+    return answer.astype(np.float64)
+
+
 def _hyper_node_scores(known: Iterable[str], answer: object) -> dict[str, float]:
     if not isinstance(answer, dict) or not answer.keys() <= set(known):
         raise wrong("scores by the HyperNodes that it was asked about", answer)

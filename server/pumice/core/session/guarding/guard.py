@@ -25,6 +25,7 @@ from pumice.core.session.guarding.answers import (
     missing,
     real,
     row_term,
+    scores_of,
     sortable,
     text_or_none,
     truth,
@@ -35,7 +36,9 @@ from pumice.core.session.hooks import EventHandler, Simulation
 from pumice.core.session.policies import (
     AllocatableCount,
     ClassRule,
+    DomainScore,
     MissingTasks,
+    MissingVote,
     PlainRule,
     RowTerms,
     SortKey,
@@ -51,6 +54,8 @@ _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     SortKey: {"key": sortable},
     AllocatableCount: {"count": whole},
     MissingTasks: {"missing": missing},
+    MissingVote: {"missing": missing},
+    DomainScore: {"bonus": real},
     VictimRule: {"victims": None, "mark": real, "limit": real},
     RowTerms: {"term": row_term},
     ClassRule: {"answer": None, "version": hashable},
@@ -142,6 +147,11 @@ class HookGuard:
         if isinstance(function, ClassRule | RowTerms) and function.facet is not None:
             where = f"{point}.facet"
             parts["facet"] = _asked(plugin, where, function.facet, _checking(hashable))
+        if isinstance(function, DomainScore):
+            real(function.factor)
+            parts["score"] = _asked(
+                plugin, f"{point}.score", function.score, lambda q, a: scores_of(len(q[1]), a)
+            )
         if isinstance(function, RowTerms):
             return self._row_terms(plugin, point, function, parts)
         return replace(function, **parts)

@@ -156,6 +156,11 @@ class Moves:
             self._origins[task.uid] = (task, task.status, task.node_name)
             self.touched_jobs.add(task.job_id)
 
+    def origin_of(self, task: Task) -> tuple[TaskStatus, str]:
+        """The status and node that a task had when the session began."""
+        origin = self._origins.get(task.uid)
+        return (task.status, task.node_name) if origin is None else origin[1:]
+
     def remember_phase(self, job: Job) -> None:
         self._phases.setdefault(job.id, (job, job.phase))
         self.touched_jobs.add(job.id)

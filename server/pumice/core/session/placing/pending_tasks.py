@@ -35,10 +35,11 @@ class PendingTasks:
         self.tasks = other.tasks
 
 
-def pending_tasks_of(session: Session, job: Job) -> PendingTasks:
-    """The pending tasks with requests and without gates of others."""
+def pending_tasks_of(session: Session, job: Job, *, gated: bool = True) -> PendingTasks:
+    """The pending tasks with requests and without gates of others; with our own gate on request."""
     if not job.has_policies:
-        return of_one_sub_job(session, job, session.orders.tasks(_placeable(job.default_sub_job())))
+        pending = _placeable(job.default_sub_job(), gated=gated)
+        return of_one_sub_job(session, job, session.orders.tasks(pending))
     required = _required(session, job)
 
     def first(left: SubJob, right: SubJob) -> bool:
@@ -50,7 +51,7 @@ def pending_tasks_of(session: Session, job: Job) -> PendingTasks:
     sub_jobs: LiveHeap[SubJob] = LiveHeap(first)
     tasks: dict[str, deque[Task]] = {}
     for _, sub_job in sorted(job.sub_jobs.items()):
-        pending = _placeable(sub_job)
+        pending = _placeable(sub_job, gated=gated)
         if pending:
             tasks[sub_job.id] = deque(session.orders.tasks(pending))
             sub_jobs.push(sub_job)
@@ -100,11 +101,11 @@ def _are_alike(tasks: list[Task]) -> bool:
     return bool(tasks)
 
 
-def _placeable(sub_job: SubJob) -> list[Task]:
+def _placeable(sub_job: SubJob, *, gated: bool = True) -> list[Task]:
     return [
         task
         for task in sub_job.index.pending.values()
-        if not task.best_effort and (not task.gated or task.only_volcano_gate)
+        if not task.best_effort and (not task.gated or (gated and task.only_volcano_gate))
     ]
 
 

@@ -15,6 +15,7 @@ from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.group import QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.placing.statement import Statement
+from pumice.core.session.placing.topology import CLUSTER_TOP
 
 if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _OPEN = QueueState.OPEN
+_OF_NODES = (ReasonCode.NO_NODE_FITS, ReasonCode.ROLE_FAILED)
 
 
 class Placement:
@@ -30,6 +32,8 @@ class Placement:
     def __init__(self, session: Session, author: str) -> None:
         self._session = session
         self._author = author
+        # A trial among several does not explain nodes: the search does, once for all of them.
+        self.is_trial = False
 
     def place_tasks(
         self,
@@ -45,10 +49,23 @@ class Placement:
         Returns a statement that makes the sub-job ready or at least pipelined, or None.
         ``uniform``: the tasks are of one class, without gates and nominated nodes.
         """
-        session = self._session
-        within = session.topology.nodes_of(domain)
+        topology = self._session.topology
+        within = topology.nodes_of(domain)
         if within is not None and not within.any():
             return None
+        follows = sub_job.network_topology is not None
+        topology.domain = domain
+        topology.followed = topology.occupied_by_part(sub_job) if follows else ""
+        try:
+            return self._place_all(job, sub_job, tasks, domain, uniform=uniform)
+        finally:
+            topology.domain, topology.followed = CLUSTER_TOP, ""
+
+    def _place_all(
+        self, job: Job, sub_job: SubJob, tasks: deque[Task], domain: str, *, uniform: bool
+    ) -> Statement | None:
+        session = self._session
+        within = session.topology.nodes_of(domain)
         statement = session.statement()
         while tasks:
             if not self._place_class(statement, job, sub_job, tasks, within, uniform=uniform):
@@ -61,6 +78,7 @@ class Placement:
                     break
                 if not placed:
                     continue
+                self._follow(sub_job, task)
             if session.votes.is_sub_job_ready(job, sub_job):
                 return statement
         if session.votes.is_sub_job_ready(job, sub_job):
@@ -87,8 +105,6 @@ class Placement:
         """
         session, first = self._session, tasks[0]
         most = session.votes.tasks_missing(job, sub_job)
-        if session.topology.follows(sub_job):
-            most = 1
         uniform = uniform and not job.fit_errors and not session.facet_rules
         if uniform and session.plain.is_class_plain(first.class_):
             alike = list(islice(tasks, most))
@@ -101,9 +117,16 @@ class Placement:
         if not placed:
             return False
         for _ in range(placed):
-            tasks.popleft()
+            self._follow(sub_job, tasks.popleft())
         session.count("tasks_tried", placed)
         return True
+
+    def _follow(self, sub_job: SubJob, task: Task) -> None:
+        """Notes where a task of a sub-job with a network topology went."""
+        if sub_job.network_topology is not None:
+            row = self._session.table.row_of(task.node_name)
+            if row is not None:
+                self._session.topology.follow(row)
 
     def _alike(self, job: Job, sub_job: SubJob, tasks: deque[Task], most: int) -> list[Task]:
         """The first tasks that are plain, of one class, and not kept from all nodes."""
@@ -132,10 +155,10 @@ class Placement:
                 # Whatever it may have, it takes nobody.
                 about = (queue.name,)
                 reason = Reason(self._author, ReasonCode.QUEUE_NOT_OPEN, task.name, subjects=about)
-            session.explain(job, reason)
+            self._say(job, reason)
             return False
         if task.gated:
-            session.explain(job, Reason(self._author, ReasonCode.GATED, task=task.name))
+            self._say(job, Reason(self._author, ReasonCode.GATED, task=task.name))
             return False
         if task.role and job.fit_errors and task.role in job.failed_roles(sub_job):
             text = (
@@ -152,7 +175,7 @@ class Placement:
         said = self._session.reasons.get(job.id, ())
         if not any(r.code is ReasonCode.ROLE_FAILED and r.subjects == about for r in said):
             reason = Reason(self._author, ReasonCode.ROLE_FAILED, task=task.name, subjects=about)
-            self._session.explain(job, reason)
+            self._say(job, reason)
 
     def _place(
         self, statement: Statement, job: Job, task: Task, within: Mask | None, domain: str
@@ -200,4 +223,11 @@ class Placement:
         reason = Reason(
             self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=errors.as_counts()
         )
+        self._say(job, reason)
+
+    def _say(self, job: Job, reason: Reason) -> None:
+        if self.is_trial and (
+            reason.code in _OF_NODES or reason in self._session.reasons.get(job.id, ())
+        ):
+            return
         self._session.explain(job, reason)

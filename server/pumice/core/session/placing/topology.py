@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pumice.core.cache.hyper_nodes import CLUSTER_TOP, NO_DOMAIN
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.model.fit import FitErrors, Mask
+from pumice.core.model.group import NetworkTopology
+from pumice.core.model.status import HOLDS_RESOURCES
 from pumice.core.session.hooks import Rows
+from pumice.core.session.policies import DomainScore
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
-CLUSTER_TOP = "<cluster-top-hypernode>"
+__all__ = ["CLUSTER_TOP", "Occupied", "Topology"]
+
+
+@dataclass(slots=True)
+class Occupied:
+    """The lowest domains that hold a job and its sub-jobs; empty names where nothing is placed."""
+
+    job: str = ""
+    # By the id of the sub-job.
+    parts: dict[str, str] = field(default_factory=dict)
 
 
 class Topology:
-    """Which nodes a domain has, and which domains a job should try in which order."""
+    """Which nodes a domain has, which domains a job should try, and which ones it occupies."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._tree = session.cache.hyper_node_tree
+        self.tree = session.cache.hyper_node_tree
+        self._occupied: dict[str, Occupied] = {}
+        # The domain in which tasks are being placed, and the lowest one that has the earlier tasks
+        # of the same sub-job; empty where it has none, or no network topology.
+        self.domain = CLUSTER_TOP
+        self.followed = ""
 
     @property
     def ready(self) -> bool:
         """Whether HyperNodes form a tree; where they do not, jobs with a topology wait."""
-        return not self._tree.problem
+        return not self.tree.problem
 
     def nodes_of(self, domain: str) -> Mask | None:
         """The nodes of a domain by row; None: all of them."""
-        return None if domain == CLUSTER_TOP else self._tree.rows_of(domain)
+        return None if domain == CLUSTER_TOP else self.tree.rows_of(domain)
+
+    # Which domains are tried.
 
     def job_gradients(self, job: Job, start: str, *, for_evicting: bool) -> list[list[str]]:
         for function in self._session.chains.flat("job_gradient"):
@@ -48,7 +69,7 @@ class Topology:
             return gradients
         return [[start]]
 
-    def best_domain(self, sub_job: SubJob, domains: list[str]) -> tuple[str, float]:
+    def best_domain(self, sub_job: SubJob, domains: Sequence[str]) -> tuple[str, float]:
         """The domain with the highest score of all plugins; among equals the name decides."""
         totals = dict.fromkeys(sorted(domains), 0.0)
         functions = self._session.chains.flat("hyper_node_order")
@@ -60,33 +81,119 @@ class Topology:
         return best, totals[best]
 
     def _rows_of(self, domain: str) -> Rows:
-        within = self.nodes_of(domain)
-        return np.arange(len(self._session.table)) if within is None else np.flatnonzero(within)
+        return np.flatnonzero(self.tree.rows_of(domain))
+
+    def ranked(self, sub_job: SubJob, domains: Sequence[str]) -> list[str] | None:
+        """The domains by the score that each has alone, the best first; equals by name.
+
+        None: a plugin scores domains only together with others.
+        """
+        rules = self._session.chains.all_of("hyper_node_order", DomainScore)
+        if rules is None:
+            return None
+        names = sorted(domains)
+        totals = np.zeros(len(names))
+        for rule in rules:
+            totals = totals + rule.alone(sub_job, names)
+        return [names[position] for position in np.argsort(-totals, kind="stable").tolist()]
+
+    # How far a job may be spread.
+
+    def limit_of(self, part: Job | SubJob) -> int | None:
+        """The highest tier that a job or sub-job may be spread over; None: there is no limit."""
+        if isinstance(part, Job):
+            return self._limit(part.group.network_topology if part.group else None)
+        topology = part.network_topology
+        if topology is None or topology.hard:
+            return self._limit(topology)
+        # A preference of a sub-job is bounded by what the whole job must keep to.
+        whole = self.limit_of(self._session.jobs[part.job_id])
+        return self.tree.top_tier if whole is None else whole
+
+    def _limit(self, topology: NetworkTopology | None) -> int | None:
+        if topology is None:
+            return None
+        if not topology.hard:
+            return self.tree.top_tier
+        if topology.highest_tier is None and topology.highest_tier_name:
+            return self.tree.tier_named(topology.highest_tier_name)
+        return topology.highest_tier
+
+    def unknown_tier(self, job: Job) -> str:
+        """The name of a tier to which the job must keep and which no HyperNode has; empty: none."""
+        topologies = [job.group.network_topology] if job.group is not None else []
+        topologies += [sub_job.network_topology for _, sub_job in sorted(job.sub_jobs.items())]
+        for topology in topologies:
+            if topology is None or not topology.hard or topology.highest_tier is not None:
+                continue
+            name = topology.highest_tier_name
+            if name and self.tree.tier_named(name) is None:
+                return name
+        return ""
 
     def is_constrained(self, job: Job) -> bool:
-        """Whether the job, or a part of it, must stay within some tier."""
+        """Whether the job, or a part of it, must stay within some tier or should."""
+        return self.widest_limit_of(job) is not None
+
+    def widest_limit_of(self, job: Job) -> int | None:
+        """The limit of the job; where it has none, the highest one of its sub-jobs."""
         if job.group is None or not job.has_network_topology:
-            return False
-        topologies = [job.group.network_topology]
-        topologies += [sub_job.network_topology for sub_job in job.sub_jobs.values()]
-        return any(t is not None and (not t.hard or t.highest_tier is not None) for t in topologies)
+            return None
+        limit = self.limit_of(job)
+        if limit is not None or not job.has_policies:
+            return limit
+        limits = [self.limit_of(sub_job) for sub_job in job.sub_jobs.values()]
+        return max((found for found in limits if found is not None), default=None)
 
-    def marks(self, job: Job) -> dict[str, str]:
-        """The HyperNodes of the sub-jobs, to be restored after a trial."""
-        return {sub.id: sub.allocated_hyper_node for sub in job.sub_jobs.values()}
+    # Where a job is already. That follows from its pods, so that nothing is lost in a restart.
 
-    def restore(self, job: Job, marks: dict[str, str]) -> None:
-        for id_, hyper_node in marks.items():
-            job.sub_jobs[id_].allocated_hyper_node = hyper_node
+    def occupied_by(self, job: Job) -> Occupied:
+        """The domains of a job as of the beginning of the session, and what was committed since."""
+        known = self._occupied.get(job.id)
+        if known is None:
+            known = self._occupied[job.id] = Occupied()
+            if job.has_network_topology and self.ready:
+                for id_, sub_job in sorted(job.sub_jobs.items()):
+                    domain = self._lowest_of(sub_job)
+                    if domain:
+                        known.parts[id_] = domain
+                        known.job = self.tree.common(known.job, domain)
+        return known
 
-    def chosen(self, part: Job | SubJob, domain: str) -> None:
-        """The best trial of a job or sub-job was in this domain."""
-        if domain != CLUSTER_TOP:
-            part.allocated_hyper_node = domain
+    def occupied_by_part(self, sub_job: SubJob) -> str:
+        job = self._session.jobs[sub_job.job_id]
+        return self.occupied_by(job).parts.get(sub_job.id, "")
 
-    def follows(self, sub_job: SubJob) -> bool:
-        """Whether the placement of a task depends on where earlier tasks of the sub-job are."""
-        return sub_job.network_topology is not None
+    def _lowest_of(self, sub_job: SubJob) -> str:
+        """The lowest domain with all placed tasks of a sub-job that has a topology; or empty."""
+        if sub_job.network_topology is None:
+            return ""
+        moves, table, tree = self._session.moves, self._session.table, self.tree
+        rows = set()
+        for task in sub_job.index:
+            status, node_name = moves.origin_of(task)
+            if status in HOLDS_RESOURCES and node_name:
+                rows.add(table.row_of(node_name))
+        if not rows or None in rows:
+            # Of nodes that are gone nobody knows the domain.
+            return ""
+        placed = [row for row in rows if row is not None]
+        names = [tree.names[number] for number in tree.holders_of(placed[0]).tolist()]
+        whole = [name for name in names if tree.rows_of(name)[placed].all()]
+        return min(whole, key=lambda name: (tree.tier_of(name), name), default="")
+
+    def occupies(self, job: Job, domain: str, parts: dict[str, str]) -> None:
+        """A placement of the job in a domain, and of its sub-jobs in others, was committed."""
+        known = self.occupied_by(job)
+        known.job = self.tree.common(known.job, domain)
+        for id_, inner in parts.items():
+            known.parts[id_] = self.tree.common(known.parts.get(id_, ""), inner)
+
+    def follow(self, row: int) -> None:
+        """A task of the sub-job that is being placed went to a node."""
+        number = int(self.tree.lowest_by_row[row])
+        if number != NO_DOMAIN:
+            self.followed = self.tree.common(self.tree.names[number], self.followed)
 
     def located(self, errors: FitErrors, domain: str) -> FitErrors:
         """Adds the domain to the errors, unless it is the whole cluster."""

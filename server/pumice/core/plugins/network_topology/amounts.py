@@ -1,0 +1,135 @@
+"""Amounts of resources by domain: what it offers, what is in use and what was free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.hyper_nodes import Numbers
+from pumice.core.cache.nodes import Floats
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.fit import Mask
+from pumice.core.model.resources import Number, Resources
+from pumice.core.session.hooks import Scores
+from pumice.core.session.session import Session
+
+_Whole = NDArray[np.int64]
+
+
+class DomainAmounts:
+    """Sums over the nodes of every domain as of the beginning of the session.
+
+    Only what is in use follows the session: every placement counts at once, and every task that is
+    evicted no more. What was free stays as it was. Sums are made when they are first needed.
+    """
+
+    def __init__(self, session: Session, weights: Mapping[str, int]) -> None:
+        self._table = session.table
+        self._tree = session.topology.tree
+        self._weights = weights
+        # By column: what is idle, used, and will be idle, as of now.
+        self._then = np.concatenate((self._table.idle, self._table.used, self._table.future))
+        self._sums: _Whole | None = None
+        # What happened before the sums were made: class, rows, and 1 or -1.
+        self._events: list[tuple[TaskClass, list[int], int]] = []
+
+    # Sums, by column and number of the domain.
+
+    def _summed(self) -> tuple[_Whole, _Whole, _Whole, _Whole]:
+        """Idle, used, future and allocatable."""
+        if self._sums is None:
+            names = self._tree.names
+            rows = [np.flatnonzero(self._tree.rows_of(name)) for name in names]
+            starts = np.cumsum([0, *(len(found) for found in rows)])
+            amounts = np.concatenate((self._then, self._table.allocatable)).astype(np.int64)
+            running = np.zeros((len(amounts), int(starts[-1]) + 1), dtype=np.int64)
+            np.cumsum(amounts[:, np.concatenate(rows)], axis=1, out=running[:, 1:])
+            self._sums = running[:, starts[1:]] - running[:, starts[:-1]]
+            self._then = np.zeros((0, 0))
+            for event in self._events:
+                self._count(*event)
+            self._events.clear()
+        width = len(self._table.columns)
+        parts = [self._sums[n * width : (n + 1) * width] for n in range(4)]
+        return parts[0], parts[1], parts[2], parts[3]
+
+    # Events.
+
+    def allocated(self, task: Task) -> str | None:
+        self._note(task.class_, [task], 1)
+        return None
+
+    def allocated_many(self, tasks: list[Task]) -> None:
+        self._note(tasks[0].class_, tasks, 1)
+
+    def deallocated(self, task: Task) -> None:
+        self._note(task.class_, [task], -1)
+
+    def _note(self, class_: TaskClass, tasks: list[Task], sign: int) -> None:
+        entries = self._table.entries
+        rows = [row for task in tasks if (row := entries[task.node_name].row) >= 0]
+        if self._sums is None:
+            self._events.append((class_, rows, sign))
+        elif rows:
+            self._count(class_, rows, sign)
+
+    def _count(self, class_: TaskClass, rows: list[int], sign: int) -> None:
+        used = self._summed()[1]
+        request = self._table.vector(class_).astype(np.int64)
+        counts: dict[int, int] = {}
+        for row in rows:
+            counts[row] = counts.get(row, 0) + sign
+        for row, count in counts.items():
+            used[:, self._tree.holders_of(row)] += (count * request)[:, None]
+
+    # Questions.
+
+    def has_room(self, minimum: Resources, *, for_evicting: bool) -> Mask:
+        """By number of the domain whether the minimum fits into what was free, or is offered."""
+        idle, _, future, allocatable = self._summed()
+        if for_evicting:
+            return self._at_least(allocatable, minimum)
+        return self._at_least(idle, minimum) | self._at_least(future, minimum)
+
+    def _at_least(self, amounts: _Whole, minimum: Resources) -> Mask:
+        found: Mask = np.ones(amounts.shape[1], dtype=np.bool_)
+        for name, amount in minimum.items():
+            column = self._table.column_of(name)
+            if column is not None:
+                found &= amounts[column] >= amount
+            elif amount > 0:
+                found[:] = False
+        return found
+
+    def fullness(self, request: Resources, names: Sequence[str]) -> Scores:
+        """How full each domain would be with the request, from 0 to 1; 0 where it does not fit."""
+        numbers = [self._tree.number_of(name) for name in names]
+        known = np.array([number for number in numbers if number is not None], dtype=np.intp)
+        scores = np.zeros(len(names))
+        scores[[number is not None for number in numbers]] = self._fullness(request, known)
+        return scores
+
+    def fullness_of_all(self, request: Resources) -> Scores:
+        """The same by number of the domain."""
+        return self._fullness(request, np.arange(len(self._tree.names)))
+
+    def _fullness(self, request: Resources, numbers: Numbers) -> Scores:
+        _, used, _, allocatable = self._summed()
+        total: Floats = np.zeros(len(numbers))
+        fits: Mask = np.ones(len(numbers), dtype=np.bool_)
+        divisor = 0
+        for name in request.names():
+            weight, column = self._weights.get(name), self._table.column_of(name)
+            if weight is None:
+                continue
+            if column is None:
+                return np.zeros(len(numbers))
+            need: Number = request.get(name)
+            with_it = used[column, numbers] + need
+            offered = allocatable[column, numbers]
+            fits &= with_it <= offered
+            total += weight * (with_it / np.maximum(offered, 1))
+            divisor += weight
+        return np.where(fits, total / divisor, 0.0) if divisor > 0 else np.zeros(len(numbers))

@@ -1,0 +1,142 @@
+"""Bundles of victims: tasks of one job that are evicted together for a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cmp_to_key
+from math import inf
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
+from pumice.core.model.resources import Resources
+from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
+
+_OCCUPIED = (*sorted(HOLDS_RESOURCES), TaskStatus.SUCCEEDED)
+# Whether the first of two bundles comes first; None: neither does.
+First = Callable[[Job, Job], bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Tasks of one job in one domain."""
+
+    job: Job
+    tasks: tuple[Task, ...]
+    # Without them the job has less than its minimum, so that it loses everything.
+    breaks_gang: bool = False
+
+    def frees(self) -> Resources:
+        return sum_of(self.tasks)
+
+
+def sum_of(tasks: tuple[Task, ...] | list[Task]) -> Resources:
+    total = Resources()
+    for task in tasks:
+        total.add(task.request)
+    return total
+
+
+def bundles_of(job: Job, tasks: list[Task]) -> list[Bundle]:
+    """The tasks that the job can spare, and the others as one bundle that breaks the gang."""
+    ordered = sorted(tasks, key=lambda task: (task.priority, task.uid))
+    if job.index.ready_count < job.min_available:
+        # The gang is broken already.
+        return [Bundle(job, tuple(ordered))]
+    surplus = _Surplus(job)
+    spared: list[Task] = []
+    others: list[Task] = []
+    for task in ordered:
+        (spared if surplus.take(task) else others).append(task)
+    found = []
+    if spared:
+        found.append(Bundle(job, tuple(spared)))
+    if others:
+        found.append(Bundle(job, tuple(others), breaks_gang=True))
+    return found
+
+
+class _Surplus:
+    """What a job has above its minima: tasks, tasks of each role, and sub-jobs of each policy."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._tasks = job.index.ready_count - job.min_available
+        self._roles: dict[str, int] = {}
+        if job.enforces_roles:
+            counts = job.role_counts(*_OCCUPIED, best_effort=True)
+            self._roles = {r: counts.get(r, 0) - low for r, low in job.role_minima.items()}
+        self._broken: set[str] = set()
+        self._sub_jobs: dict[str, int] = {}
+        for sub_job in job.sub_jobs.values() if job.min_sub_jobs else ():
+            if sub_job.is_ready:
+                group = sub_job.group_id
+                self._sub_jobs[group] = self._sub_jobs.get(group, 0) + 1
+            else:
+                self._broken.add(sub_job.id)
+        for group, low in job.min_sub_jobs.items():
+            self._sub_jobs[group] = self._sub_jobs.get(group, 0) - low
+
+    def take(self, task: Task) -> bool:
+        """Takes a task from the surplus; false: the job cannot spare it."""
+        if self._tasks <= 0 or self._roles.get(task.role, 1) <= 0:
+            return False
+        if self._job.min_sub_jobs and not self._break(task):
+            return False
+        self._tasks -= 1
+        if task.role in self._roles:
+            self._roles[task.role] -= 1
+        return True
+
+    def _break(self, task: Task) -> bool:
+        """The first task that leaves a sub-job costs its policy one; false: it has none to spare."""
+        sub_job = self._job.sub_job_of[task.uid]
+        if sub_job.id in self._broken:
+            return True
+        if self._sub_jobs.get(sub_job.group_id, 0) <= 0:
+            return False
+        self._broken.add(sub_job.id)
+        self._sub_jobs[sub_job.group_id] -= 1
+        return True
+
+
+def allowed_bundles(bundles: list[Bundle], allowed: set[str]) -> list[Bundle]:
+    """The bundles with the tasks that may be evicted; a gang is broken by all its tasks or none."""
+    found = []
+    for bundle in bundles:
+        tasks = tuple(task for task in bundle.tasks if task.uid in allowed)
+        if tasks and (not bundle.breaks_gang or len(tasks) == len(bundle.tasks)):
+            found.append(replace(bundle, tasks=tasks))
+    return found
+
+
+def in_order(bundles: list[Bundle], need: Resources, first: First) -> list[Bundle]:
+    """Those that break no gang first, then by the victims' jobs, then by what they yield."""
+    known = [(bundle, _yield_of(bundle, need)) for bundle in bundles]
+
+    def compare(left: tuple[Bundle, float], right: tuple[Bundle, float]) -> int:
+        mine, other = left[0], right[0]
+        if mine.breaks_gang != other.breaks_gang:
+            return 1 if mine.breaks_gang else -1
+        before = first(mine.job, other.job)
+        if before is not None:
+            return -1 if before else 1
+        if left[1] != right[1]:
+            return -1 if left[1] > right[1] else 1
+        keys = [(b.job.id, b.tasks[0].uid, len(b.tasks)) for b in (mine, other)]
+        return (keys[0] > keys[1]) - (keys[0] < keys[1])
+
+    return [bundle for bundle, _ in sorted(known, key=cmp_to_key(compare))]
+
+
+def _yield_of(bundle: Bundle, need: Resources) -> float:
+    """How much of the need a bundle frees, for what its job loses."""
+    if not bundle.breaks_gang:
+        return inf
+    gained, lost = 0.0, 0.0
+    freed, whole = bundle.frees(), bundle.job.index.total_request
+    for name in need.names():
+        wanted = need.get(name)
+        gained += min(freed.get(name), wanted) / wanted
+        lost += whole.get(name) / wanted
+    return gained / lost if lost else inf

@@ -92,7 +92,11 @@ def test_every_limit_of_the_adapter_has_a_row() -> None:
     prefix = "pumice.adapters.runtime.options.RuntimeOptions."
     wanted = {prefix + each.name for each in fields(RuntimeOptions) if each.type in ("int", int)}
     assert wanted
-    for path in (ROOT / "adapters/pumice/adapters").glob("[kr]u[bn]*/*.py"):
+    paths = [
+        *(ROOT / "adapters/pumice/adapters").glob("[kr]u[bn]*/*.py"),
+        *(ROOT / "adapters/pumice/controllers").rglob("*.py"),
+    ]
+    for path in paths:
         module = ".".join(path.relative_to(ROOT / "adapters").with_suffix("").parts)
         names = ADAPTER_LIMIT.findall(path.read_text(encoding="utf-8"))
         wanted |= {f"{module}.{name}" for name in names}

@@ -9,20 +9,21 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import pumice.adapters
 from pumice.adapters.runtime.health import Health, Probe
-from pumice.adapters.runtime.metric_definitions import COUNTERS, GAUGES, HISTOGRAMS
-from pumice.adapters.runtime.metrics import PREFIX, Metrics
+from pumice.adapters.runtime.metric_definitions import COUNTERS, GAUGES, HISTOGRAMS, PREFIX
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.controllers.metric_definitions import CONTROLLER_COUNTERS, CONTROLLER_GAUGES
 
 PAGE = Path(__file__).parents[2] / "docs/reference/adapter.md"
 DECLARED = {
-    "count": {name: labels for name, (_, labels) in COUNTERS.items()},
-    "gauge": {name: labels for name, (_, labels) in GAUGES.items()},
+    "count": {name: labels for name, (_, labels) in (COUNTERS | CONTROLLER_COUNTERS).items()},
+    "gauge": {name: labels for name, (_, labels) in (GAUGES | CONTROLLER_GAUGES).items()},
     "observe": {name: labels for name, (_, labels, _) in HISTOGRAMS.items()},
 }
 
 
 def uses() -> Iterator[tuple[str, str, str, set[str]]]:
     """File, method, name and labels of every call that changes a series."""
-    root = Path(pumice.adapters.__file__).parent
+    root = Path(pumice.adapters.__file__).parents[1]
     for path in root.rglob("*.py"):
         for found in ast.walk(ast.parse(path.read_text())):
             if not isinstance(found, ast.Call) or not isinstance(found.func, ast.Attribute):

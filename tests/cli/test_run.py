@@ -1,4 +1,4 @@
-"""``pumice run``: whose arguments are whose, and what its two processes are told."""
+"""``pumice run``: whose arguments are whose, and what its processes are told."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from pumice.adapters.runtime.clock import SystemClock
 from pumice.cli import run
 from pumice.server.commands import core_command
 
-Parts = tuple[Sequence[str], Sequence[str], str]
+Parts = tuple[Sequence[str], Sequence[str], str, Sequence[str] | None]
 
 
 def parts(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Parts:
@@ -32,7 +32,7 @@ def parts(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Parts:
 
 
 def test_arguments_go_to_whom_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for_core, for_adapter, listen = parts(
+    for_core, for_adapter, listen, for_controllers = parts(
         monkeypatch,
         *(
             "--kubeconfig",
@@ -58,15 +58,31 @@ def test_arguments_go_to_whom_they_are_for(monkeypatch: pytest.MonkeyPatch) -> N
         *("--scheduler-name", "b", "-v", "3", "--shadow", "-v=4", "--leader-elect=false"),
     )
     assert listen == "127.0.0.1:7461"
+    assert for_controllers is None
 
 
 def test_what_is_not_given_is_left_to_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert parts(monkeypatch) == ((), (), "")
+    assert parts(monkeypatch) == ((), (), "", None)
 
 
 def test_a_core_understands_all_that_it_may_be_handed() -> None:
     known = {option.name for option in core_command.params}
-    assert {option.name for option in run._core_part.params} <= known
+    assert {option.name for option in run._core_part.params} <= known | {"controllers"}
+
+
+def test_controllers_get_what_concerns_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = (
+        "--kubeconfig=here",
+        "--controllers",
+        "--scheduler-name=a",
+        "--leader-elect-retry-period=1s",
+    )
+    for_core, for_adapter, _, for_controllers = parts(monkeypatch, *given)
+    assert (for_core, for_adapter) == ((), (given[0], *given[2:]))
+    assert for_controllers is not None
+    assert for_controllers[0] == "--controllers=*,-sharding-controller"
+    wanted = {"--kubeconfig=here", "--scheduler-name=a", "--leader-elect-retry-period=1.0s"}
+    assert wanted <= set(for_controllers)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "pumice.cli.run:run_command", "Core and adapter for a Kubernetes cluster, as one command."
     ),
     "core": LazyCommand("pumice.server.commands:core_command", "Core, to which adapters connect."),
+    "controllers": LazyCommand(
+        "pumice.controllers.commands:controllers_command",
+        "Controllers of a Kubernetes cluster, such as that of Jobs.",
+    ),
     "demo": LazyCommand(
         "pumice.cli.demo:demo_command", "Core and simulated cluster, with a live view."
     ),

@@ -1,4 +1,4 @@
-"""``pumice run``: a core and its Kubernetes adapter with one command."""
+"""``pumice run``: a core, its Kubernetes adapter and controllers with one command."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from pumice.adapters.kubernetes.commands import adapter_flags, run_together
+from pumice.controllers.commands import controllers_arguments, controllers_option
 from pumice.server.commands import keeping_options
 
 _OF_THIS_MACHINE = re.compile(r"unix:.+|(localhost|127\.0\.0\.1|\[::1\]):[1-9]\d{0,4}")
@@ -41,6 +42,7 @@ _listen_option = click.option(
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @_listen_option
+@controllers_option
 @keeping_options
 def _core_part(**_: Any) -> None:
     """Never called: it tells the core's arguments from the adapter's."""
@@ -61,7 +63,10 @@ def _again(part: click.Context) -> Iterator[str]:
     """The core's options as it is given them, but for where it listens."""
     for option in _core_part.params:
         name = option.name or ""
-        if name == "listen" or part.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+        if (
+            name in ("listen", "controllers")
+            or part.get_parameter_source(name) is not ParameterSource.COMMANDLINE
+        ):
             continue
         word, value = option.opts[0], part.params[name]
         yield word if value is True else f"{word}={value}"
@@ -70,15 +75,18 @@ def _again(part: click.Context) -> Iterator[str]:
 @click.command("run", cls=_Parted)
 @adapter_flags
 @_listen_option
+@controllers_option
 @keeping_options
 @click.pass_context
-def run_command(ctx: click.Context, /, listen: str, **values: Any) -> None:
+def run_command(ctx: click.Context, /, listen: str, controllers: str | None, **values: Any) -> None:
     """Schedules a Kubernetes cluster: a core and its adapter with one command.
 
-    They are two processes that speak over a Unix socket; either is started again when it ends. Takes
-    the flags of Volcano's scheduler, and those of 'pumice core' about what it keeps.
+    They are two processes that speak over a Unix socket; either is started again when it ends. With
+    --controllers a third process runs the controllers. Takes the flags of Volcano's scheduler, and
+    those of 'pumice core' about what it keeps.
     """
     for_core, for_adapter = ctx.meta[_GIVEN]
-    code = run_together(values, for_core, for_adapter, listen)
+    for_controllers = None if controllers is None else controllers_arguments(controllers, values)
+    code = run_together(values, for_core, for_adapter, listen, for_controllers)
     if code:
         sys.exit(code)

@@ -6,10 +6,13 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+
+from tests.adapters.kubernetes.trouble import Trouble
+
+__all__ = ["FakeApi", "Object", "Trouble", "running_api"]
 
 Object = dict[str, Any]
 
@@ -18,30 +21,6 @@ _PATH = re.compile(
     r"(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?"
     r"(?:/(?P<sub>[^/]+))?"
 )
-
-
-@dataclass
-class Trouble:
-    """What happens to calls of some kind, so many times."""
-
-    method: str
-    path: str
-    times: int = 1
-    status: int = 500
-    message: str = "trouble"
-    headers: dict[str, str] = field(default_factory=dict)
-    # The call takes effect and the connection breaks.
-    loses_answer: bool = False
-    seconds: float = 0.0
-    # The call takes effect, only later; and its answer comes later still.
-    passes: bool = False
-    answer_seconds: float = 0.0
-
-    def strikes(self, method: str, path: str) -> bool:
-        if not self.times or self.method != method or not re.search(self.path, path):
-            return False
-        self.times -= 1
-        return True
 
 
 class FakeApi:
@@ -191,7 +170,11 @@ class FakeApi:
 
     def _selected(self, request: web.Request) -> Callable[[Object], bool]:
         terms = [t for t in request.query.get("fieldSelector", "").split(",") if t]
-        return lambda body: all(_matches(body, term) for term in terms)
+        labels = [t for t in request.query.get("labelSelector", "").split(",") if t]
+        return lambda body: (
+            all(_matches(body, term) for term in terms)
+            and all(_has_label(body, term) for term in labels)
+        )
 
     def _list(self, request: web.Request, resource: str) -> web.Response:
         matches = self._selected(request)
@@ -330,6 +313,10 @@ class FakeApi:
         version = held["metadata"]["resourceVersion"]
         if wanted.get("resourceVersion", version) != version:
             return _status(409, "Conflict", "the ResourceVersion in the precondition")
+        if key[0] != "pods":
+            # Only pods have a grace period.
+            self.remove(*key)
+            return web.json_response({"kind": "Status", "status": "Success"})
         held["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
         return web.json_response(self._store("MODIFIED", key, held))
 
@@ -368,6 +355,12 @@ def _matches(body: Object, term: str) -> bool:
     for part in path.split("."):
         found = found.get(part, {}) if isinstance(found, dict) else {}
     return ((found or "") == value) != negative
+
+
+def _has_label(body: Object, term: str) -> bool:
+    key, equals, value = term.partition("=")
+    labels = body.get("metadata", {}).get("labels") or {}
+    return key in labels and (not equals or labels[key] == value)
 
 
 def _status(

@@ -1,19 +1,17 @@
 """The command `pumice adapter kubernetes`, and the part of `pumice run` that it shares."""
 
-import asyncio
 import logging
-import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pumice.adapters.core_options import core_options
 from pumice.adapters.kubernetes.errors import NoAccessError
 from pumice.adapters.kubernetes.flags import adapter_flags
-from pumice.adapters.kubernetes.settings import AdapterSettings, settings_from
-from pumice.adapters.kubernetes.shutdown import Shutdown
+from pumice.adapters.kubernetes.settings import AdapterSettings, log_level, settings_from
+from pumice.adapters.kubernetes.shutdown import Shutdown, run_until_asked
 from pumice.adapters.kubernetes.supervision import BAD_INPUT, supervise
 from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.errors import AdapterError
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["adapter_flags", "kubernetes_command", "run_together"]
 
-T = TypeVar("T")
-
-_DEBUG_VERBOSITY = 5
 # From the end of a drain to the end of the process: reports, and the release of the lease.
 _AFTER_DRAIN_SECONDS = 6.0
 
@@ -54,7 +49,7 @@ def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
     _set_up_logging(values)
     settings = _settings(values)
     try:
-        _run(lambda shutdown: run_adapter(settings, open_channel, shutdown))
+        run_until_asked(lambda shutdown: run_adapter(settings, open_channel, shutdown))
     except NoAccessError as error:
         raise _AccessProblem(str(error)) from None
     except AdapterError as error:
@@ -62,9 +57,13 @@ def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
 
 
 def run_together(
-    values: dict[str, Any], for_core: Sequence[str], for_adapter: Sequence[str], listen: str
+    values: dict[str, Any],
+    for_core: Sequence[str],
+    for_adapter: Sequence[str],
+    listen: str,
+    for_controllers: Sequence[str] | None = None,
 ) -> int:
-    """A core and its adapter, each with its arguments; returns the exit code.
+    """A core, its adapter and maybe controllers, each with its arguments; returns the exit code.
 
     The core listens on a socket of its own, unless it is told where. The values are the adapter's,
     to be checked before anything is started.
@@ -75,7 +74,13 @@ def run_together(
         address = listen or f"unix:{folder}/core.sock"
         core = ("--log-level", values["log_level"], *for_core)
         grace = values["drain_timeout"] + _AFTER_DRAIN_SECONDS
-        return _run(lambda _: supervise(address, core, for_adapter, SystemClock(), grace)) or 0
+
+        async def work(_: Shutdown) -> int:
+            return await supervise(
+                address, core, for_adapter, SystemClock(), grace, for_controllers
+            )
+
+        return run_until_asked(work) or 0
 
 
 def _settings(values: dict[str, Any]) -> AdapterSettings:
@@ -86,35 +91,9 @@ def _settings(values: dict[str, Any]) -> AdapterSettings:
 
 
 def _set_up_logging(values: dict[str, Any]) -> None:
-    level = values["log_level"]
-    # klog's verbosity, with or without the equals sign.
-    verbosity = values["verbosity"].removeprefix("=")
-    if verbosity.isdigit() and int(verbosity) >= _DEBUG_VERBOSITY:
-        level = "debug"
+    level = log_level(values)
     if values["shadow"] and level != "debug":
         # Decisions are never applied there, and the report has them.
         for name in ("apply", "resync"):
             logging.getLogger(f"pumice.adapters.runtime.{name}").setLevel(logging.ERROR)
     configure_logging(level)
-
-
-def _run(work: "Callable[[Shutdown], Coroutine[Any, Any, T]]") -> T | None:
-    """Until the end. The first signal asks the work to shut down, the second one cancels it."""
-
-    async def until_asked() -> T | None:
-        shutdown = Shutdown()
-        task = asyncio.ensure_future(work(shutdown))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, shutdown.request, task.cancel)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            return None
-
-    try:
-        import uvloop  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
-    except ImportError:
-        return asyncio.run(until_asked())
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(until_asked())

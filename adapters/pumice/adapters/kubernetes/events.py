@@ -51,6 +51,7 @@ class _Written:
     """An event that was written."""
 
     event: Event
+    resource: Resource
     namespace: str
     name: str
     message: str
@@ -89,13 +90,16 @@ class EventRecorder:
         self._written: OrderedDict[tuple[str, ...], _Written] = OrderedDict()
         self._texts: OrderedDict[tuple[str, ...], _Texts] = OrderedDict()
 
-    async def write(self, event: Event) -> None:
-        """Raises KubernetesError when the event could not be written now."""
+    async def write(self, event: Event, resource: Resource | None = None) -> None:
+        """Raises KubernetesError when the event could not be written now.
+
+        The resource is that of the object; without one, the event's kind tells it.
+        """
         if event.namespace in self._index.terminating:
             self._drop("namespace terminating")
             return
         try:
-            await self._write(event)
+            await self._write(event, resource or self._resource(event))
         except NamespaceTerminatingError:
             self._metrics.count("terminating_namespaces", call="event")
             self._drop("namespace terminating")
@@ -107,11 +111,11 @@ class EventRecorder:
     def _drop(self, cause: str) -> None:
         self._metrics.count("dropped_events", cause=cause)
 
-    async def _write(self, event: Event) -> None:
+    async def _write(self, event: Event, resource: Resource) -> None:
         key, message = self._key(event)
         known = self._written.get(key)
         if known is None:
-            await self._create(key, event, message)
+            await self._create(key, event, resource, message)
             return
         self._written.move_to_end(key)
         known.count += 1
@@ -157,13 +161,15 @@ class EventRecorder:
         combined = f"(combined from similar events): {message}"
         return (*subject, ""), combined[:_LONGEST_TEXT]
 
-    async def _create(self, key: tuple[str, ...], event: Event, message: str) -> None:
+    async def _create(
+        self, key: tuple[str, ...], event: Event, resource: Resource, message: str
+    ) -> None:
         namespace = event.namespace or "default"
         # The same name for the same event: one whose answer was lost is not written twice.
         digest = hashlib.blake2b("\0".join((self._nonce, *key)).encode(), digest_size=8)
         # Labels of a name must not end with a dash, wherever the name is cut.
         name = f"{event.name[:_LONGEST_NAME].rstrip('-.')}.{digest.hexdigest()}"
-        body = self._body(event, namespace, name, message)
+        body = self._body(event, resource, namespace, name, message)
         try:
             await self._api.call(
                 "POST",
@@ -176,7 +182,7 @@ class EventRecorder:
         except ApiError as error:
             if error.status != CONFLICT:
                 raise
-        known = _Written(event, namespace, name, message)
+        known = _Written(event, resource, namespace, name, message)
         known.due = self._clock.now() + known.gap
         self._written[key] = known
         while len(self._written) > _REMEMBERED:
@@ -203,7 +209,7 @@ class EventRecorder:
                 raise
             # Events live for an hour; this one is created again.
             self._written.pop(key, None)
-            await self._create(key, known.event, known.message)
+            await self._create(key, known.event, known.resource, known.message)
             return
         known.behind = 0
         known.gap = min(known.gap * 2, _LONGEST_GAP_SECONDS)
@@ -225,9 +231,10 @@ class EventRecorder:
             self._drop("given up")
         known.flush = None
 
-    def _body(self, event: Event, namespace: str, name: str, message: str) -> dict[str, Any]:
+    def _body(
+        self, event: Event, resource: Resource, namespace: str, name: str, message: str
+    ) -> dict[str, Any]:
         now = shown_time(self._clock.unix_ms() * 1_000_000)
-        resource = self._resource(event)
         return {
             "apiVersion": "v1",
             "kind": "Event",

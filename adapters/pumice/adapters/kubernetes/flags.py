@@ -1,6 +1,6 @@
 """Flags of the adapter: those of Volcano's scheduler, and some of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -59,6 +59,25 @@ def duration(name: str, default: str, text: str) -> Callable[[F], F]:
     return click.option(name, default=default, show_default=True, type=GoDuration(), help=text)
 
 
+# klog's flags.
+LOG_FLAGS: Final[dict[str, str]] = {
+    f"--{name}": "the log goes to standard error at once"
+    for name in (
+        "logtostderr",
+        "alsologtostderr",
+        "stderrthreshold",
+        "log_dir",
+        "log_file",
+        "log_file_max_size",
+        "log_backtrace_at",
+        "vmodule",
+        "one_output",
+        "skip_headers",
+        "skip_log_headers",
+        "add_dir_header",
+    )
+}
+
 # Flags of Volcano that are accepted without an effect, and the reason.
 WITHOUT_EFFECT: Final[dict[str, str]] = {
     "--resync-period": "watches are exact, and drift is found by digests",
@@ -77,23 +96,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "--tls-cert-file": "health is served without TLS",
     "--tls-private-key-file": "health is served without TLS",
     "--log-flush-frequency": "the log goes to standard error at once",
-    **{
-        f"--{name}": "the log goes to standard error at once"
-        for name in (
-            "logtostderr",
-            "alsologtostderr",
-            "stderrthreshold",
-            "log_dir",
-            "log_file",
-            "log_file_max_size",
-            "log_backtrace_at",
-            "vmodule",
-            "one_output",
-            "skip_headers",
-            "skip_log_headers",
-            "add_dir_header",
-        )
-    },
+    **LOG_FLAGS,
 }
 
 # Feature gates of Volcano that take effect here.
@@ -114,7 +117,8 @@ REFUSED_GATES: Final[dict[str, str]] = {
 UNUSED_VARIABLES: Final = ("BATCH_BIND_NUM", "PANIC_ON_ERROR", "DEBUG_SOCKET_DIR")
 
 
-def _cluster_flags() -> list[Callable[[F], F]]:
+def access_flags() -> list[Callable[[F], F]]:
+    """The API server and the rate of calls to it."""
     return [
         click.option(
             "--kubeconfig",
@@ -129,6 +133,12 @@ def _cluster_flags() -> list[Callable[[F], F]]:
         click.option(
             "--kube-api-burst", default=2000, show_default=True, help="API calls in a burst."
         ),
+    ]
+
+
+def _cluster_flags() -> list[Callable[[F], F]]:
+    return [
+        *access_flags(),
         click.option(
             "--cluster", default="kubernetes", show_default=True, help="Name of the cluster."
         ),
@@ -213,11 +223,12 @@ def _scheduling_flags() -> list[Callable[[F], F]]:
     ]
 
 
-def _leadership_flags() -> list[Callable[[F], F]]:
+def lease_flags(name: str) -> list[Callable[[F], F]]:
+    """Leader election by a Lease of this name."""
     return [
         go_flag("--leader-elect", True, "Leader election by a Lease."),
         duration(
-            "--leader-elect-lease-duration", "15s", "Time after which another adapter may lead."
+            "--leader-elect-lease-duration", "15s", "Time after which another process may lead."
         ),
         duration(
             "--leader-elect-renew-deadline", "10s", "Time without renewal until the leader stops."
@@ -225,7 +236,7 @@ def _leadership_flags() -> list[Callable[[F], F]]:
         duration("--leader-elect-retry-period", "2s", "Interval between renewals."),
         click.option(
             "--leader-elect-resource-name",
-            default="volcano",
+            default=name,
             show_default=True,
             help="Name of the Lease.",
         ),
@@ -240,6 +251,12 @@ def _leadership_flags() -> list[Callable[[F], F]]:
             default="",
             help="Namespace of the Lease; overrides the flag above.",
         ),
+    ]
+
+
+def _leadership_flags() -> list[Callable[[F], F]]:
+    return [
+        *lease_flags("volcano"),
         duration(
             "--core-timeout",
             "10s",
@@ -248,14 +265,18 @@ def _leadership_flags() -> list[Callable[[F], F]]:
     ]
 
 
-def _process_flags() -> list[Callable[[F], F]]:
+def process_flags(
+    metrics_address: str, drain_text: str, without_effect: Iterable[str]
+) -> list[Callable[[F], F]]:
+    """Pages, log and end of a process, and flags that are accepted without an effect."""
     return [
-        duration(
-            "--drain-timeout", "15s", "Time to complete decisions in flight when asked to end."
-        ),
+        duration("--drain-timeout", "15s", drain_text),
         go_flag("--enable-metrics", False, "A /metrics page."),
         click.option(
-            "--listen-address", default=":8080", show_default=True, help="Address of /metrics."
+            "--listen-address",
+            default=metrics_address,
+            show_default=True,
+            help="Address of /metrics.",
         ),
         go_flag("--enable-healthz", False, "A /healthz page."),
         click.option(
@@ -271,7 +292,7 @@ def _process_flags() -> list[Callable[[F], F]]:
         click.option("-v", "--v", "verbosity", default="", help="klog verbosity; debug from 5 on."),
         *(
             click.option(name, hidden=True, default=None, is_flag=False, flag_value="true")
-            for name in WITHOUT_EFFECT
+            for name in without_effect
         ),
     ]
 
@@ -298,7 +319,9 @@ def adapter_flags(function: F) -> F:
         *_scheduling_flags(),
         *_leadership_flags(),
         *_shadow_flags(),
-        *_process_flags(),
+        *process_flags(
+            ":8080", "Time to complete decisions in flight when asked to end.", WITHOUT_EFFECT
+        ),
     ]
     for flag in reversed(flags):
         function = flag(function)

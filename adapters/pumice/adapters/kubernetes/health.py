@@ -2,13 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from pumice.adapters.kubernetes.errors import NoAccessError
-from pumice.adapters.kubernetes.settings import AdapterSettings
 from pumice.adapters.runtime.health import Health, Probe
 from pumice.adapters.runtime.metrics import Metrics
 
@@ -16,9 +15,19 @@ _Handler = Callable[[web.Request], Awaitable[web.Response]]
 _UNHEALTHY: Final = 503
 
 
+class PageAddresses(Protocol):
+    """Where pages are served: `host:port` or `:port`; empty: not served."""
+
+    @property
+    def metrics_address(self) -> str: ...
+
+    @property
+    def health_address(self) -> str: ...
+
+
 @asynccontextmanager
 async def serve_pages(
-    settings: AdapterSettings, metrics: Metrics, health: Health
+    settings: PageAddresses, metrics: Metrics, health: Health
 ) -> AsyncIterator[None]:
     """Serves what the settings ask for, for as long as the block runs."""
     runners: list[web.AppRunner] = []

@@ -94,21 +94,28 @@ class Leadership:
             await self._clock.sleep(_POLL_SECONDS)
 
     async def _watch_lease(self) -> None:
-        store = LeaseStore(self._options.name, self._lease.check_soon)
-        rng = random.Random()
-        reflector = Reflector(
-            store.source,
-            store,
-            self._api,
-            Definitions(self._clock, rng),
-            RetryPolicy(self._clock, self._metrics),
-            self._clock,
-            rng,
-            self._metrics,
-            namespace=self._options.namespace,
-        )
-        try:
-            await reflector.run()
-        except KubernetesError as error:
-            log.warning("the lease is polled, because it cannot be watched: %s", one_line(error))
-            await asyncio.Event().wait()
+        await watch_lease(self._api, self._lease, self._options, self._clock, self._metrics)
+
+
+async def watch_lease(
+    api: ApiSession, lease: LeaseEpochs, options: LeaseOptions, clock: Clock, metrics: Metrics
+) -> None:
+    """Tells the election of a release at once. Until it is cancelled."""
+    store = LeaseStore(options.name, lease.check_soon)
+    rng = random.Random()
+    reflector = Reflector(
+        store.source,
+        store,
+        api,
+        Definitions(clock, rng),
+        RetryPolicy(clock, metrics),
+        clock,
+        rng,
+        metrics,
+        namespace=options.namespace,
+    )
+    try:
+        await reflector.run()
+    except KubernetesError as error:
+        log.warning("the lease is polled, because it cannot be watched: %s", one_line(error))
+        await asyncio.Event().wait()

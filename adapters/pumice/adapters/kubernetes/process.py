@@ -141,13 +141,13 @@ async def _serve(
         )
         work.append(leadership.run(runtime, monitor))
     try:
-        await _until_first_ends(*work)
+        await until_first_ends(*work)
     finally:
         if lease is not None:
             await lease.release()
 
 
-async def _until_first_ends(*work: Coroutine[Any, Any, None]) -> None:
+async def until_first_ends(*work: Coroutine[Any, Any, None]) -> None:
     """Runs all until the first one ends, in whatever way, and then ends the others."""
     tasks = [asyncio.create_task(one) for one in work]
     try:

@@ -275,8 +275,11 @@ class Reflector:
         return head
 
     def _query(self) -> dict[str, str]:
-        selector = self._source.field_selector
-        return {"fieldSelector": selector} if selector else {}
+        selectors = {
+            "fieldSelector": self._source.field_selector,
+            "labelSelector": self._source.label_selector,
+        }
+        return {name: text for name, text in selectors.items() if text}
 
     # The watch.
 

@@ -14,15 +14,17 @@ _UNFINISHED = ("status.phase!=Succeeded", "status.phase!=Failed")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one reflector lists and watches: a resource with a field selector."""
+    """What one reflector lists and watches: a resource with selectors of fields and labels."""
 
     resource: Resource
     field_selector: str = ""
+    label_selector: str = ""
 
     @property
     def shown(self) -> str:
         name = self.resource.full_name
-        return f"{name} ({self.field_selector})" if self.field_selector else name
+        selectors = ",".join(filter(None, (self.field_selector, self.label_selector)))
+        return f"{name} ({selectors})" if selectors else name
 
 
 @dataclass(frozen=True, slots=True)

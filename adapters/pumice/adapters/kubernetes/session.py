@@ -48,7 +48,6 @@ METADATA_LIST: Final = (
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 )
 
-_USER_AGENT: Final = "pumice-adapter"
 _REFRESH_SECONDS: Final = 60.0
 _PAGE_SECONDS: Final = 120.0
 _LONGEST_WATCH_SECONDS: Final = 700.0
@@ -115,10 +114,11 @@ class ApiSession:
         *,
         connections: int = 32,
         read_only: bool = False,
+        user_agent: str = "pumice-adapter",
     ) -> None:
         self._credentials, self._pace, self._clock = credentials, pace, clock
         self._metrics, self._connections = metrics, connections
-        self._read_only = read_only
+        self._read_only, self._user_agent = read_only, user_agent
         self._access: Access | None = None
         self._headers = ""
         self._pool: ConnectionPool | None = None
@@ -371,10 +371,10 @@ class ApiSession:
         )
         self._http = aiohttp.ClientSession(
             connector=connector,
-            headers={"User-Agent": _USER_AGENT},
+            headers={"User-Agent": self._user_agent},
             auto_decompress=False,
             trust_env=False,
         )
         self._pool = (
-            None if access.proxy else ConnectionPool(access, self._connections, _USER_AGENT)
+            None if access.proxy else ConnectionPool(access, self._connections, self._user_agent)
         )

@@ -27,6 +27,7 @@ from pumice.manifests.golang import parse_bool
 from pumice.v1 import configuration_pb2
 
 _CONNECTIONS = 32
+_DEBUG_VERBOSITY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def settings_from(
     gates = parse_gates(values["feature_gates"])
     _refuse_unimplemented(values, gates)
     shadow = _shadow(values)
-    lease = _lease(values) if shadow is None else None
+    lease = lease_from(values) if shadow is None else None
     apply_seconds = values["apply_timeout"]
     world = KubernetesOptions(
         selection=Selection(
@@ -109,7 +110,7 @@ def settings_from(
         metrics_address=values["listen_address"] if values["enable_metrics"] else "",
         health_address=values["healthz_address"] if values["enable_healthz"] else "",
         remarks=_remarks(values, gates, environment),
-        kept_configuration=None if shadow is not None else _lease_key(values),
+        kept_configuration=None if shadow is not None else lease_key(values),
         core_timeout_seconds=values["core_timeout"],
         shadow=shadow,
     )
@@ -150,15 +151,15 @@ def _config_map(values: Mapping[str, Any]) -> ConfigMapKey | None:
     return ConfigMapKey.parse(text)
 
 
-def _lease_key(values: Mapping[str, Any]) -> tuple[str, str]:
+def lease_key(values: Mapping[str, Any]) -> tuple[str, str]:
     namespace = values["lock_object_namespace"] or values["leader_elect_resource_namespace"]
     return namespace, values["leader_elect_resource_name"]
 
 
-def _lease(values: Mapping[str, Any]) -> LeaseOptions | None:
+def lease_from(values: Mapping[str, Any]) -> LeaseOptions | None:
     if not values["leader_elect"]:
         return None
-    namespace, name = _lease_key(values)
+    namespace, name = lease_key(values)
     return LeaseOptions(
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
         namespace=namespace,
@@ -215,6 +216,14 @@ def _remarks(
         if environment.get(name)
     )
     return (*flags, *unused_gates, *variables)
+
+
+def log_level(values: Mapping[str, Any]) -> str:
+    """The least severe messages in the log, by --log-level and klog's verbosity."""
+    # With or without the equals sign.
+    verbosity = values["verbosity"].removeprefix("=")
+    is_debug = verbosity.isdigit() and int(verbosity) >= _DEBUG_VERBOSITY
+    return "debug" if is_debug else str(values["log_level"])
 
 
 def split(texts: Sequence[str]) -> list[str]:

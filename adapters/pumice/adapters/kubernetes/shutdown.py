@@ -1,6 +1,11 @@
 """What a signal to end does to the work of a process."""
 
-from collections.abc import Callable
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Shutdown:
@@ -19,3 +24,25 @@ class Shutdown:
             cancel()
         else:
             graceful()
+
+
+def run_until_asked(work: Callable[[Shutdown], Coroutine[Any, Any, T]]) -> T | None:
+    """Until the end. The first signal asks the work to shut down, the second one cancels it."""
+
+    async def until_asked() -> T | None:
+        shutdown = Shutdown()
+        task = asyncio.ensure_future(work(shutdown))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, shutdown.request, task.cancel)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return None
+
+    try:
+        import uvloop  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+    except ImportError:
+        return asyncio.run(until_asked())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(until_asked())

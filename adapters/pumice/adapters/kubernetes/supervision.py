@@ -1,4 +1,7 @@
-"""`pumice run`: a core and its adapter over a Unix socket, restarted when they end."""
+"""`pumice run`: a core and its adapter over a Unix socket, and controllers beside them.
+
+Each is started again when it ends.
+"""
 
 import asyncio
 import ctypes
@@ -13,7 +16,7 @@ from pumice.adapters.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-# Both are commands of the same program.
+# All are commands of the same program.
 PROGRAM: Final = (sys.executable, "-c", "from pumice.cli.main import main; main()")
 # For a core, after its adapter has ended.
 _CORE_GRACE_SECONDS: Final = 5.0
@@ -106,15 +109,20 @@ async def supervise(
     for_adapter: Sequence[str],
     clock: Clock,
     adapter_grace_seconds: float,
+    for_controllers: Sequence[str] | None = None,
 ) -> int:
-    """Runs both until one of them has bad input, or until it is cancelled."""
+    """Runs all until one of them has bad input, or until it is cancelled."""
     listen = ("core", "--listen", address, *for_core)
     core = Child("core", (*PROGRAM, *listen), clock)
     connect = ("adapter", "kubernetes", "--core", address, *for_adapter)
     # This core asks for no token; one in the environment is for another.
     environment = {name: text for name, text in os.environ.items() if name not in _TOKENS}
     adapter = Child("adapter", (*PROGRAM, *connect), clock, environment)
-    tasks = [asyncio.create_task(child.run()) for child in (core, adapter)]
+    children = [core, adapter]
+    if for_controllers is not None:
+        command = (*PROGRAM, "controllers", *for_controllers)
+        children.append(Child("controllers", command, clock))
+    tasks = [asyncio.create_task(child.run()) for child in children]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return done.pop().result()
@@ -122,6 +130,6 @@ async def supervise(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # The adapter first: the core takes the outcomes of what it had in flight.
-        await adapter.stop(adapter_grace_seconds)
+        # The core last: it takes the outcomes of what the adapter had in flight.
+        await asyncio.gather(*(child.stop(adapter_grace_seconds) for child in children[1:]))
         await core.stop(_CORE_GRACE_SECONDS)

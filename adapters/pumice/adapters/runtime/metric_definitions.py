@@ -3,7 +3,22 @@
 Names here lack the prefix `pumice_adapter_`, and counters their suffix `_total`.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
+
+PREFIX: Final = "pumice_adapter_"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The series of one kind of process: help text, labels and, of histograms, buckets by name."""
+
+    prefix: str
+    counters: Mapping[str, tuple[str, tuple[str, ...]]]
+    gauges: Mapping[str, tuple[str, tuple[str, ...]]]
+    histograms: Mapping[str, tuple[str, tuple[str, ...], tuple[float, ...]]]
+
 
 _CALL_BUCKETS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _WATCH_BUCKETS: Final = (1.0, 5.0, 30.0, 60.0, 120.0, 300.0, 600.0, 700.0)
@@ -91,3 +106,5 @@ HISTOGRAMS: Final[dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]]] = {
     ),
     "watch_duration_seconds": ("Time that a watch was open.", ("resource",), _WATCH_BUCKETS),
 }
+
+ADAPTER_SERIES: Final = Series(PREFIX, COUNTERS, GAUGES, HISTOGRAMS)

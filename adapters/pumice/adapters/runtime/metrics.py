@@ -1,6 +1,6 @@
-"""Counters, gauges and histograms of one adapter, served to Prometheus.
+"""Counters, gauges and histograms of one process, served to Prometheus.
 
-Every series is declared in `metric_definitions`; a name or label that is not declared there is
+Every series is declared, those of the adapter in `metric_definitions`; a name or label that is not declared there is
 refused.
 """
 
@@ -11,29 +11,29 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 
-from pumice.adapters.runtime.metric_definitions import COUNTERS, GAUGES, HISTOGRAMS
-
-PREFIX = "pumice_adapter_"
+from pumice.adapters.runtime.metric_definitions import ADAPTER_SERIES, Series
 
 
 class Metrics:
-    """All series of one adapter, in a registry of its own, so that a process can have several."""
+    """All series of one process, in a registry of its own, so that a process can have several."""
 
-    def __init__(self) -> None:
+    def __init__(self, series: Series = ADAPTER_SERIES) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self._series = series
+        prefix = series.prefix
         self._children: dict[tuple[object, ...], Any] = {}
         self._counters = {
-            name: Counter(PREFIX + name, text, labels, registry=self.registry)
-            for name, (text, labels) in COUNTERS.items()
+            name: Counter(prefix + name, text, labels, registry=self.registry)
+            for name, (text, labels) in series.counters.items()
         }
         self._gauges = {
-            name: Gauge(PREFIX + name, text, labels, registry=self.registry)
-            for name, (text, labels) in GAUGES.items()
+            name: Gauge(prefix + name, text, labels, registry=self.registry)
+            for name, (text, labels) in series.gauges.items()
         }
         self._histograms = {
-            name: Histogram(PREFIX + name, text, labels, registry=self.registry, buckets=buckets)
-            for name, (text, labels, buckets) in HISTOGRAMS.items()
+            name: Histogram(prefix + name, text, labels, registry=self.registry, buckets=buckets)
+            for name, (text, labels, buckets) in series.histograms.items()
         }
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
@@ -46,7 +46,7 @@ class Metrics:
         """Ends one series of a gauge, such as that of an object that is gone."""
         self._children.pop((name, *labels.items()), None)
         with suppress(KeyError):
-            self._gauges[name].remove(*(labels[label] for label in GAUGES[name][1]))
+            self._gauges[name].remove(*(labels[label] for label in self._series.gauges[name][1]))
 
     def gauge_from(self, name: str, value: Callable[[], float]) -> None:
         """Makes a gauge read its value from a function whenever it is scraped."""
@@ -71,7 +71,7 @@ class Metrics:
 
     def observed(self, name: str, **labels: str) -> int:
         """How many values a histogram has, over all series that have these labels."""
-        full = f"{PREFIX}{name}_count"
+        full = f"{self._series.prefix}{name}_count"
         return sum(
             int(sample.value)
             for metric in self._histograms[name].collect()
@@ -84,7 +84,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def _samples(self, name: str) -> list[tuple[dict[str, str], int]]:
-        full = f"{PREFIX}{name}_total"
+        full = f"{self._series.prefix}{name}_total"
         return [
             (sample.labels, int(sample.value))
             for metric in self._counters[name].collect()

@@ -43,6 +43,10 @@ class WorkQueue(Generic[K]):
         """Makes a key due now; one that waits for a retry does not wait any longer."""
         self._add_at(key, self._clock.now())
 
+    def add_after(self, key: K, seconds: float) -> None:
+        """Makes a key due after some time; one that is due earlier stays so."""
+        self._add_at(key, self._clock.now() + seconds)
+
     def retry(self, key: K) -> float:
         """Makes a key due after its delay, which is 0 the first time; returns the delay.
 

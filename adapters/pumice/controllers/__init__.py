@@ -1,0 +1,1 @@
+"""Controllers: pure reconcile functions, and the loop that performs what they ask for."""

@@ -1,0 +1,95 @@
+"""The command `pumice controllers`."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from pumice.adapters.kubernetes.errors import NoAccessError
+from pumice.adapters.kubernetes.settings import log_level, split
+from pumice.adapters.kubernetes.shutdown import run_until_asked
+from pumice.adapters.kubernetes.supervision import BAD_INPUT
+from pumice.adapters.runtime.errors import AdapterError
+from pumice.controllers.flags import controller_flags
+from pumice.controllers.registry import DEFAULT_SELECTION, selected
+from pumice.controllers.settings import ControllersSettings, settings_from
+from pumice.logs import configure_logging
+
+# Flags of `pumice run` that its controllers get too.
+_SHARED: Final = (
+    "kubeconfig",
+    "context",
+    "master",
+    "kube_api_qps",
+    "kube_api_burst",
+    "leader_elect",
+    "leader_elect_lease_duration",
+    "leader_elect_renew_deadline",
+    "leader_elect_retry_period",
+    "leader_elect_resource_namespace",
+    "lock_object_namespace",
+    "drain_timeout",
+)
+_DURATIONS: Final = frozenset(
+    name for name in _SHARED if name.endswith(("_duration", "_deadline", "_period", "_timeout"))
+)
+
+controllers_option = click.option(
+    "--controllers",
+    is_flag=False,
+    flag_value=DEFAULT_SELECTION,
+    default=None,
+    metavar="[LIST]",
+    help="The controllers as a third process: all, or a list such as *,-job-controller.",
+)
+
+
+class _AccessProblem(click.ClickException):
+    """A kubeconfig that cannot be used; a restart does not help."""
+
+    exit_code = BAD_INPUT
+
+
+@click.command("controllers")
+@controller_flags
+def controllers_command(**values: Any) -> None:
+    """Runs the controllers of a Kubernetes cluster: they make pods out of Jobs, and more.
+
+    Takes the flags of Volcano's controller manager. Exits with 2 when the kubeconfig or a flag is
+    wrong; waits for everything that may pass by itself. On SIGTERM or SIGINT it completes the writes
+    that it has begun, releases the lease and ends; a second signal ends it at once.
+    """
+    # Imported here because it takes a second.
+    from pumice.controllers.process import run_controllers  # noqa: PLC0415
+
+    configure_logging(log_level(values))
+    settings = _settings(values)
+    try:
+        run_until_asked(lambda shutdown: run_controllers(settings, shutdown))
+    except NoAccessError as error:
+        raise _AccessProblem(str(error)) from None
+    except AdapterError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def controllers_arguments(selection: str, values: Mapping[str, Any]) -> list[str]:
+    """The arguments of `pumice controllers` that follow from those of `pumice run`."""
+    try:
+        selected(split([selection]))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    arguments = [f"--controllers={selection}", f"--log-level={log_level(values)}"]
+    arguments += [f"--scheduler-name={name}" for name in values["scheduler_name"]]
+    for name in _SHARED:
+        value = values[name]
+        text = f"{value}s" if name in _DURATIONS else str(value)
+        if text:
+            arguments.append(f"--{name.replace('_', '-')}={text}")
+    return arguments
+
+
+def _settings(values: dict[str, Any]) -> ControllersSettings:
+    try:
+        return settings_from(values)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None

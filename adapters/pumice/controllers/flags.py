@@ -1,0 +1,77 @@
+"""Flags of `pumice controllers`: those of Volcano's controller manager."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from pumice.adapters.kubernetes.flags import (
+    LOG_FLAGS,
+    access_flags,
+    lease_flags,
+    process_flags,
+)
+from pumice.controllers.registry import DEFAULT_SELECTION
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LEASE_NAME: Final = "vc-controller-manager"
+DEFAULT_WORKERS: Final = 64
+# The flag for the number of keys that a controller reconciles at once.
+WORKER_FLAGS: Final[dict[str, str]] = {
+    "job-controller": "--worker-threads",
+    "gc-controller": "--worker-threads-for-gc",
+    "pg-controller": "--worker-threads-for-podgroup",
+    "queue-controller": "--worker-threads-for-queue",
+    "cronjob-controller": "--worker-threads-for-cronjob",
+}
+# Flags of Volcano that are accepted without an effect, and the reason.
+WITHOUT_EFFECT: Final[dict[str, str]] = {
+    "--max-requeue-num": "what fails is tried again with growing delays, and ends no job",
+    "--leader-elect-resource-lock": "the lock is always a Lease",
+    "--feature-gates": "controllers are switched by --controllers",
+    "--ca-cert-file": "health is served without TLS",
+    "--tls-cert-file": "health is served without TLS",
+    "--tls-private-key-file": "health is served without TLS",
+    "--log-flush-frequency": "the log goes to standard error at once",
+    **LOG_FLAGS,
+}
+
+
+def _controller_flags() -> list[Callable[[F], F]]:
+    return [
+        click.option(
+            "--controllers",
+            multiple=True,
+            metavar="LIST",
+            help=f"Controllers that run: *, name, -name.  [{DEFAULT_SELECTION}]",
+        ),
+        click.option(
+            "--scheduler-name",
+            multiple=True,
+            help="Schedulers whose jobs and pods are managed.  [volcano]",
+        ),
+        *(
+            click.option(
+                flag,
+                type=click.IntRange(min=1),
+                default=DEFAULT_WORKERS,
+                show_default=True,
+                help=f"Objects that the {name} reconciles at once.",
+            )
+            for name, flag in WORKER_FLAGS.items()
+        ),
+    ]
+
+
+def controller_flags(function: F) -> F:
+    """Adds all flags of the controllers."""
+    flags: list[Callable[[F], F]] = [
+        *access_flags(),
+        *_controller_flags(),
+        *lease_flags(LEASE_NAME),
+        *process_flags(":8081", "Time to complete writes when asked to end.", WITHOUT_EFFECT),
+    ]
+    for flag in reversed(flags):
+        function = flag(function)
+    return function

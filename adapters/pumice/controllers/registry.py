@@ -1,0 +1,42 @@
+"""The controllers by the names that Volcano gives them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pumice.controllers.options import ControllerOptions
+from pumice.controllers.runtime.controller import Controller
+
+CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]] = {}
+# Controllers that run only when they are named.
+OFF_BY_DEFAULT: Final = frozenset({"sharding-controller"})
+DEFAULT_SELECTION: Final = "*,-sharding-controller"
+
+
+def selected(terms: Sequence[str]) -> list[str]:
+    """The controllers that a list such as `*,-job-controller` selects. Raises ValueError.
+
+    A list that only has exclusions selects all others.
+    """
+    on, off, has_star = set[str](), set[str](), False
+    for term in terms:
+        if term == "*":
+            has_star = True
+            continue
+        name = term.lstrip("+-") if term[:1] in ("+", "-") else term
+        if name not in CONTROLLERS and name not in OFF_BY_DEFAULT:
+            raise ValueError(
+                f"--controllers: unknown controller {name!r}; allowed: {', '.join(_allowed())}"
+            )
+        (off if term.startswith("-") else on).add(name)
+    if both := sorted(on & off):
+        raise ValueError(f"--controllers: {', '.join(both)} is both selected and excluded")
+    has_star = has_star or not on
+    return [
+        name
+        for name in CONTROLLERS
+        if name in on or (has_star and name not in off and name not in OFF_BY_DEFAULT)
+    ]
+
+
+def _allowed() -> Iterable[str]:
+    return ("*", *sorted({*CONTROLLERS, *OFF_BY_DEFAULT}))

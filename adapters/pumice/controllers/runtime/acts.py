@@ -1,0 +1,98 @@
+"""What a controller can ask for: the acts that the loop performs on the API server."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pumice.adapters.kubernetes.resources import Resource
+from pumice.adapters.kubernetes.session import MERGE
+from pumice.controllers.runtime.objects import Manifest, Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The object that an event is about."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, resource: Resource, metadata: Metadata) -> "Reference":
+        return cls(resource, metadata.namespace, metadata.name, metadata.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Writes an event. The loop does not wait for it, and an event that fails is dropped."""
+
+    about: Reference
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Creates an object. One that exists already is left as it is, and the key is tried again."""
+
+    resource: Resource
+    body: Manifest
+    # Event when the API server refuses; the refusal is added to its message.
+    on_refusal: Emit | None = None
+    # Whether it is right that the object exists already.
+    may_exist: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Changes an object of this uid; with a version, only if nobody else changed the object."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    body: Manifest
+    version: str = ""
+    subresource: str = ""
+    content_type: str = MERGE
+    on_refusal: Emit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Deletes an object of this uid. One that is gone is no error."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    # "": whichever object has the name.
+    uid: str = ""
+    # "": whatever its version is.
+    version: str = ""
+    # Background, Foreground or Orphan.
+    propagation: str = "Background"
+    on_refusal: Emit | None = None
+
+
+Write: TypeAlias = Create | Patch | Delete
+Act: TypeAlias = Write | Emit
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a reconcile function asks for.
+
+    The acts of a stage are performed at once, the stages one after the other. When an act of a stage
+    fails, the later stages are left out and the key is reconciled again, with growing delays. Events
+    come after the writes of their stage.
+    """
+
+    stages: tuple[tuple[Act, ...], ...] = ()
+    # Reconcile again after so many seconds, even if nothing changes.
+    again_seconds: float | None = None
+    # Why the key must be tried again, with growing delays; "": it need not be.
+    problem: str = ""
+
+
+NOTHING = Plan()

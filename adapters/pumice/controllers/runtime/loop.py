@@ -1,0 +1,230 @@
+"""The loop: watches, work queues and workers of all controllers.
+
+Watches run from the start, on a standby too. Workers run while this process leads. Each controller
+has a queue of keys; a key is reconciled by one worker at a time. A plan that fails is made again from
+the newest state, with growing delays.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pumice.adapters.kubernetes.definitions import DEFINITIONS, Definitions
+from pumice.adapters.kubernetes.errors import KubernetesError, one_line
+from pumice.adapters.kubernetes.events import EventRecorder
+from pumice.adapters.kubernetes.object_index import ObjectIndex
+from pumice.adapters.kubernetes.reflector import Reflector, Store
+from pumice.adapters.kubernetes.retries import RetryPolicy
+from pumice.adapters.kubernetes.selection import Source
+from pumice.adapters.kubernetes.session import ApiSession, Fence
+from pumice.adapters.runtime.clock import Backoff, Clock, end_tasks
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.work_queue import WorkQueue
+from pumice.controllers.runtime.cache import ObjectCache
+from pumice.controllers.runtime.controller import Caches, Controller, Key
+from pumice.controllers.runtime.event_queue import EventQueue
+from pumice.controllers.runtime.objects import shown_key
+from pumice.controllers.runtime.performing import Performer
+from pumice.controllers.runtime.watches import Change, Watch
+
+log = logging.getLogger(__name__)
+
+_COMPONENT: Final = "vc-controller-manager"
+# Delays between attempts to reconcile a key that fails.
+LONGEST_RETRY: Final = Backoff(0.05, 120.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """Settings of the loop."""
+
+    # Keys of one controller that are reconciled at once, by the controller's name.
+    workers: Mapping[str, int] = field(default_factory=dict)
+    default_workers: int = 64
+    # Timeout of one call, short enough to end before another process can lead.
+    call_seconds: float = 4.0
+    page_size: int = 500
+
+
+class _Running:
+    """One controller with its queue."""
+
+    def __init__(
+        self, controller: Controller[Any], caches: Caches, clock: Clock, rng: random.Random
+    ) -> None:
+        self.controller = controller
+        self.queue: WorkQueue[Key] = WorkQueue(LONGEST_RETRY, clock, rng)
+        self._caches = caches
+
+    def take(self, change: Change[Any]) -> None:
+        for key in self.controller.keys(change, self._caches):
+            self.queue.add(key)
+
+
+class ControllerLoop:
+    """Runs controllers over one API session."""
+
+    def __init__(
+        self,
+        controllers: Sequence[Controller[Any]],
+        api: ApiSession,
+        options: LoopOptions,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        may_act: Fence = lambda: True,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._api, self._options = api, options
+        self._clock, self._metrics, self._may_act = clock, metrics, may_act
+        self._rng = rng or random.Random()
+        self._retries = RetryPolicy(clock, metrics)
+        self._definitions = Definitions(clock, self._rng)
+        self._by_watch: dict[Watch[Any], ObjectCache[Any]] = {}
+        self.caches = Caches(self._by_watch)
+        self._running = [self._add(controller) for controller in controllers]
+        self._reflectors = [self._reflector(w.source, c, w) for w, c in self._by_watch.items()]
+        recorder = EventRecorder(
+            api, ObjectIndex(), _COMPONENT, clock, metrics, may_act, options.call_seconds
+        )
+        self._events = EventQueue(recorder, metrics, may_act)
+        by_resource: dict[Any, list[ObjectCache[Any]]] = {}
+        for watch, cache in self._by_watch.items():
+            by_resource.setdefault(watch.resource, []).append(cache)
+        self._performer = Performer(
+            api, by_resource, self._events, metrics, may_act, options.call_seconds
+        )
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._draining = asyncio.Event()
+
+    def _add(self, controller: Controller[Any]) -> _Running:
+        running = _Running(controller, self.caches, self._clock, self._rng)
+        for watch in controller.watches:
+            cache = self._by_watch.get(watch)
+            if cache is None:
+                cache = self._by_watch[watch] = ObjectCache(watch, self._metrics)
+            else:
+                cache.add_indexes(watch)
+            cache.listeners.append(running.take)
+        return running
+
+    def _reflector(self, source: Source, store: Store, watch: Watch[Any] | None) -> Reflector:
+        return Reflector(
+            source,
+            store,
+            self._api,
+            self._definitions,
+            self._retries,
+            self._clock,
+            self._rng,
+            self._metrics,
+            metadata_only=watch is None or watch.metadata_only,
+            page_size=self._options.page_size,
+        )
+
+    # Watching, also on a standby.
+
+    async def watch(self) -> None:
+        """Keeps the caches the same as the cluster, until it is cancelled."""
+        await _together([self._watch_definitions(), *(r.run() for r in self._reflectors)])
+
+    async def _watch_definitions(self) -> None:
+        try:
+            await self._reflector(Source(DEFINITIONS), self._definitions, None).run()
+        except KubernetesError as error:
+            # Missing resources are then polled.
+            self._definitions.is_blind = True
+            log.warning("definitions cannot be watched: %s", one_line(error))
+            await asyncio.Event().wait()
+
+    def why_stale(self) -> str:
+        """Which resources are not listed yet, or not watched at the moment."""
+        problems = ((r.resource.full_name, r.why_stale()) for r in self._reflectors)
+        return "; ".join(f"{name}: {problem}" for name, problem in problems if problem)
+
+    # Working, while this process leads.
+
+    async def work(self) -> None:
+        """Reconciles until it is cancelled or drained."""
+        for reflector in self._reflectors:
+            await reflector.listed.wait()
+        log.info("reconciling begins")
+        events = asyncio.create_task(self._events.run())
+        tasks = [asyncio.create_task(self._dispatch(one)) for one in self._running]
+        drained = asyncio.create_task(self._draining.wait())
+        try:
+            await asyncio.wait([*tasks, drained], return_when=asyncio.FIRST_COMPLETED)
+            await end_tasks(drained, *(task for task in tasks if not task.done()))
+            for task in tasks:
+                if not task.cancelled():
+                    task.result()
+            await self._finish()
+        finally:
+            await end_tasks(events, drained, *tasks, *self._in_flight)
+
+    async def _finish(self) -> None:
+        """Waits for the acts in flight, and for the events about them."""
+        while self._in_flight:
+            await asyncio.wait(self._in_flight)
+        await self._events.drain()
+
+    def drain(self) -> None:
+        """No key is begun any more; `work` ends when those that were begun have ended."""
+        self._draining.set()
+
+    async def _dispatch(self, running: _Running) -> None:
+        """Takes keys, and reconciles a bounded number of them at once."""
+        name = running.controller.name
+        free = asyncio.Semaphore(self._options.workers.get(name, self._options.default_workers))
+        while True:
+            await free.acquire()
+            key = await running.queue.get()
+            self._metrics.gauge("queue_length", len(running.queue), controller=name)
+            task = asyncio.create_task(self._reconcile(running, key))
+            self._in_flight.add(task)
+            task.add_done_callback(self._in_flight.discard)
+            task.add_done_callback(lambda _: free.release())
+
+    async def _reconcile(self, running: _Running, key: Key) -> None:
+        name, queue = running.controller.name, running.queue
+        result = "failed"
+        try:
+            result = await self._reconcile_once(running, key)
+        except Exception:
+            # A bug: the key is tried again, and all others go on.
+            log.exception("%s: %s", name, shown_key(key))
+            queue.retry(key)
+        finally:
+            queue.done(key)
+            self._metrics.count("reconciles", controller=name, result=result)
+
+    async def _reconcile_once(self, running: _Running, key: Key) -> str:
+        controller, queue = running.controller, running.queue
+        seen = controller.look(key, self.caches, self._clock.unix_ms())
+        if seen is None:
+            queue.forget(key)
+            return "absent"
+        plan = controller.reconcile(seen)
+        problem = await self._performer.perform(plan.stages) or plan.problem
+        if problem:
+            delay = queue.retry(key)
+            log.warning(
+                "%s: %s: %s; again in %.1f s", controller.name, shown_key(key), problem, delay
+            )
+            return "failed"
+        queue.forget(key)
+        if plan.again_seconds is not None:
+            queue.add_after(key, plan.again_seconds)
+        return "acted" if plan.stages else "unchanged"
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Runs all; the first one that fails ends the others."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await end_tasks(*tasks)

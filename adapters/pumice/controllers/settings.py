@@ -1,0 +1,70 @@
+"""Settings of a controllers process, made from its flags."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pumice.adapters.kubernetes.options import LeaseOptions
+from pumice.adapters.kubernetes.settings import lease_from, split
+from pumice.controllers.flags import DEFAULT_WORKERS, WITHOUT_EFFECT, WORKER_FLAGS
+from pumice.controllers.options import ControllerOptions
+from pumice.controllers.registry import DEFAULT_SELECTION, selected
+from pumice.controllers.runtime.loop import LoopOptions
+
+_CONNECTIONS: Final = 64
+_CALL_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ControllersSettings:
+    """Settings of one process."""
+
+    kubeconfig: str
+    context: str
+    master: str
+    qps: float
+    burst: int
+    # Names of the controllers that run.
+    controllers: tuple[str, ...]
+    options: ControllerOptions
+    loop: LoopOptions
+    # None: it leads without being elected.
+    lease: LeaseOptions | None
+    drain_seconds: float = 15.0
+    metrics_address: str = ""
+    health_address: str = ""
+    # Sentences about flags that have no effect.
+    remarks: tuple[str, ...] = field(default=())
+    connections: int = _CONNECTIONS
+
+
+def settings_from(values: Mapping[str, Any]) -> ControllersSettings:
+    """Settings from the values of flags. Raises ValueError."""
+    lease = lease_from(values)
+    return ControllersSettings(
+        kubeconfig=values["kubeconfig"],
+        context=values["context"],
+        master=values["master"],
+        qps=values["kube_api_qps"],
+        burst=values["kube_api_burst"],
+        controllers=tuple(selected(split(values["controllers"]) or split([DEFAULT_SELECTION]))),
+        options=ControllerOptions(scheduler_names=tuple(values["scheduler_name"]) or ("volcano",)),
+        loop=LoopOptions(
+            workers={name: values[_key(flag)] for name, flag in WORKER_FLAGS.items()},
+            default_workers=DEFAULT_WORKERS,
+            call_seconds=lease.call_seconds if lease is not None else _CALL_SECONDS,
+        ),
+        lease=lease,
+        drain_seconds=values["drain_timeout"],
+        metrics_address=values["listen_address"] if values["enable_metrics"] else "",
+        health_address=values["healthz_address"] if values["enable_healthz"] else "",
+        remarks=tuple(
+            f"{flag} has no effect: {why}"
+            for flag, why in WITHOUT_EFFECT.items()
+            if values.get(_key(flag)) is not None
+        ),
+    )
+
+
+def _key(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")

@@ -1,0 +1,234 @@
+"""The loop: caches that know our own writes, retries, drains, and events."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from pumice.adapters.kubernetes.object_head import HEAD
+from pumice.controllers.resources import CONFIG_MAPS, PODS
+from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch, Plan, Reference
+from pumice.controllers.runtime.cache import ObjectCache
+from pumice.controllers.runtime.controller import Caches, Key
+from pumice.controllers.runtime.objects import Watched
+from pumice.controllers.runtime.watches import Change, Watch, by_label, by_owner
+from tests.adapters.fake_clock import until
+from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
+from tests.controllers.running import Loops
+
+OWNERS = Watch(CONFIG_MAPS, Watched)
+MADE = Watch(PODS, Watched, label_selector="made", indexes={"owner": by_owner})
+
+
+class OnePodEach:
+    """Makes a pod for every ConfigMap, and marks the ConfigMap when the pod is there."""
+
+    name = "one-pod-each"
+    watches: Sequence[Watch[Any]] = (OWNERS, MADE)
+
+    def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
+        metadata = change.seen.metadata
+        if change.watch == OWNERS:
+            return (metadata.key,)
+        return ((metadata.namespace, metadata.controller().name),)
+
+    def look(self, key: Key, caches: Caches, now_ms: int) -> tuple[Watched, list[Watched]] | None:
+        owner = caches[OWNERS].get(*key)
+        return None if owner is None else (owner, caches[MADE].by("owner", owner.metadata.uid))
+
+    def reconcile(self, seen: tuple[Watched, list[Watched]]) -> Plan:
+        owner, pods = seen
+        metadata = owner.metadata
+        about = Reference.of(CONFIG_MAPS, metadata)
+        if not pods:
+            reference = {"name": metadata.name, "uid": metadata.uid, "controller": True}
+            body = {
+                "metadata": {
+                    "namespace": metadata.namespace,
+                    "name": metadata.name,
+                    "labels": {"made": "yes"},
+                    "ownerReferences": [reference],
+                }
+            }
+            refused = Emit(about, "FailedCreate", "no pod")
+            return Plan(
+                ((Create(PODS, body, on_refusal=refused),), (Emit(about, "Made", "a pod"),))
+            )
+        if metadata.label("done"):
+            return Plan()
+        patch = {"metadata": {"labels": {"done": "yes"}}}
+        return Plan(
+            (
+                (
+                    Patch(
+                        CONFIG_MAPS, metadata.namespace, metadata.name, metadata.uid, patch,
+                        version=metadata.resource_version,
+                    ),
+                ),
+            )
+        )  # fmt: skip
+
+
+def owner(name: str) -> dict[str, Any]:
+    return {"metadata": {"namespace": "ns", "name": name}}
+
+
+def labels(api: FakeApi, name: str) -> dict[str, str]:
+    found: dict[str, str] = api.get("configmaps", "ns", name)["metadata"].get("labels", {})
+    return found
+
+
+async def test_a_change_is_reconciled_until_nothing_is_left_to_do(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    fake_api.put("configmaps", owner("a"))
+    loops.start(OnePodEach())
+    await until(lambda: labels(fake_api, "a").get("done"))
+    fake_api.put("configmaps", owner("b"))
+    await until(lambda: labels(fake_api, "b").get("done"))
+    assert len(fake_api.made("POST", "/pods$")) == 2
+    assert len(fake_api.made("PATCH", "/configmaps/")) == 2
+    await until(lambda: len(fake_api.made("POST", "/events$")) == 2)
+    event = next(body for key, body in fake_api.objects.items() if key[0] == "events")
+    assert event["involvedObject"]["kind"] == "ConfigMap"
+    assert event["source"]["component"] == "vc-controller-manager"
+
+
+async def test_a_failed_act_is_tried_again_and_a_refusal_is_reported(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    fake_api.trouble = [
+        Trouble("POST", "/pods$", status=503),
+        Trouble("POST", "/pods$", status=422, message="bad pod"),
+        Trouble("POST", "/pods$", loses_answer=True),
+        Trouble("PATCH", "/configmaps/", status=409),
+    ]
+    fake_api.put("configmaps", owner("a"))
+    loops.start(OnePodEach())
+    await until(lambda: labels(fake_api, "a").get("done"))
+    assert len(fake_api.made("POST", "/pods$")) <= 4
+    await until(lambda: any(b.get("reason") == "FailedCreate" for b in fake_api.objects.values()))
+    event = next(b for b in fake_api.objects.values() if b.get("reason") == "FailedCreate")
+    assert event["message"] == "no pod: bad pod"
+    assert event["type"] == "Warning"
+
+
+async def test_a_drained_loop_completes_what_it_has_begun(fake_api: FakeApi, loops: Loops) -> None:
+    fake_api.trouble = [Trouble("POST", "/pods$", passes=True, seconds=0.2)]
+    fake_api.put("configmaps", owner("a"))
+    loop = loops.start(OnePodEach())
+    await until(lambda: fake_api.made("POST", "/pods$"))
+    loop.drain()
+    await asyncio.wait_for(loops.tasks[1], 5)
+    assert ("pods", "ns", "a") in fake_api.objects
+    assert fake_api.made("POST", "/events$")
+
+
+async def test_a_reconcile_that_raises_stops_no_other_key(fake_api: FakeApi, loops: Loops) -> None:
+    class Buggy(OnePodEach):
+        def reconcile(self, seen: tuple[Watched, list[Watched]]) -> Plan:
+            if seen[0].metadata.name == "bad":
+                raise ZeroDivisionError
+            return super().reconcile(seen)
+
+    for name in ("bad", "good"):
+        fake_api.put("configmaps", owner(name))
+    loops.start(Buggy())
+    await until(lambda: labels(fake_api, "good").get("done"))
+    await until(lambda: loops.metrics.counted("reconciles", result="failed") >= 1)
+
+
+async def test_a_deletion_is_known_at_once(fake_api: FakeApi, loops: Loops) -> None:
+    class Deleter(OnePodEach):
+        def reconcile(self, seen: tuple[Watched, list[Watched]]) -> Plan:
+            metadata = seen[0].metadata
+            return Plan(((Delete(CONFIG_MAPS, *metadata.key, uid=metadata.uid),),))
+
+    fake_api.put("configmaps", owner("a"))
+    loops.start(Deleter())
+    await until(lambda: ("configmaps", "ns", "a") not in fake_api.objects)
+    await until(lambda: loops.metrics.counted("reconciles", result="absent") >= 1)
+    assert len(fake_api.made("DELETE", "/configmaps/a")) == 1
+
+
+class _Log:
+    """A cache that a test fills by hand, and its changes."""
+
+    def __init__(self) -> None:
+        from pumice.adapters.runtime.metrics import Metrics
+        from pumice.controllers.metric_definitions import CONTROLLER_SERIES
+
+        indexes = {"owner": by_owner, "color": by_label("color")}
+        watch = Watch(PODS, Watched, label_selector="made=yes", indexes=indexes)
+        self.cache = ObjectCache(watch, Metrics(CONTROLLER_SERIES))
+        self.changes: list[tuple[str, str]] = []
+        self.cache.listeners.append(self._take)
+
+    def _take(self, change: Change[Watched]) -> None:
+        old, new = (seen and seen.metadata.resource_version for seen in (change.old, change.new))
+        self.changes.append((old or "", new or ""))
+
+    def see(self, version: int, uid: str = "u", **labels: str) -> None:
+        raw = body(version, uid, **labels)
+        self.cache.upsert(HEAD.decode(raw), msgspec.Raw(raw))
+
+    def lose(self, uid: str = "u") -> None:
+        self.cache.delete(HEAD.decode(body(99, uid)))
+
+
+def body(version: int, uid: str = "u", **labels: str) -> bytes:
+    metadata = {
+        "namespace": "ns", "name": "a", "uid": uid, "resourceVersion": str(version),
+        "labels": {"made": "yes", **labels},
+    }  # fmt: skip
+    return msgspec.json.encode({"metadata": metadata})
+
+
+def test_events_that_are_older_than_our_own_write_change_nothing() -> None:
+    log = _Log()
+    log.cache.assume(body(7, color="red"))
+    log.see(5, color="blue")
+    log.see(7, color="red")
+    assert log.changes == [("", "7")]
+    assert [s.metadata.uid for s in log.cache.by("color", ("ns", "red"))] == ["u"]
+    assert log.cache.by("color", ("ns", "blue")) == []
+    log.see(8, color="blue")
+    assert log.cache.by("color", ("ns", "red")) == []
+    assert len(log.cache.by("color", ("ns", "blue"))) == 1
+
+
+def test_a_deleted_object_stays_deleted_while_its_events_arrive() -> None:
+    log = _Log()
+    log.see(5)
+    log.cache.assume_deleted(("ns", "a"), "u")
+    log.see(6)
+    assert len(log.cache) == 0
+    log.lose()
+    log.see(9, uid="other")
+    assert log.changes == [("", "5"), ("5", ""), ("", "9")]
+
+
+def test_a_list_keeps_what_was_written_while_it_was_read() -> None:
+    log = _Log()
+    log.cache.begin_list()
+    log.cache.assume(body(7))
+    log.cache.end_list()
+    assert len(log.cache) == 1
+    log.cache.begin_list()
+    log.cache.end_list()
+    assert log.changes == [("", "7"), ("7", "")]
+
+
+def test_an_object_that_took_the_name_of_another_replaces_it() -> None:
+    log = _Log()
+    log.see(5, uid="old")
+    log.see(7, uid="new")
+    log.see(6, uid="old")
+    assert log.changes == [("", "5"), ("5", ""), ("", "7")]
+
+
+def test_an_object_that_the_selector_does_not_select_is_not_assumed() -> None:
+    log = _Log()
+    log.cache.assume(body(5, made="no"))
+    assert len(log.cache) == 0

@@ -101,11 +101,12 @@ def is_scalar(name: str) -> bool:
     return (
         name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX))
         or "kubernetes.io/" in name
-        or _is_extended(name)
+        or is_extended(name)
     )
 
 
-def _is_extended(name: str) -> bool:
+def is_extended(name: str) -> bool:
+    """Whether the name is one of an extended resource, as device plugins offer them."""
     if "/" not in name or name.startswith("requests."):
         return False
     prefix, _, rest = name.partition("/")

@@ -90,13 +90,11 @@ class _Reader:
     ) -> ContainerResources:
         where = f"{field}.resources"
         shape = decode_part(_RESOURCES, container.resources, where, ResourcesShape())
-        asked = default_requests(
-            billionths(shape.requests, f"{where}.requests"),
-            billionths(shape.limits, f"{where}.limits"),
-        )
+        limits = billionths(shape.limits, f"{where}.limits")
+        asked = default_requests(billionths(shape.requests, f"{where}.requests"), limits)
         if status is not None and status.resources:
             asked = self._resized(asked, status)
-        return ContainerResources(requests=asked, field=f"{where}.requests", sidecar=sidecar)
+        return ContainerResources(asked, f"{where}.requests", limits, sidecar=sidecar)
 
     def _resized(self, asked: Mapping[str, int], status: ContainerStatusShape) -> dict[str, int]:
         where = f"status.containerStatuses[{status.name}]"

@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from pumice.manifests.affinity import LABEL_KEYS_MARK, fill_affinity, fill_spread
 from pumice.manifests.annotations import NUMA_POLICY
+from pumice.manifests.container_resources import fill_containers
 from pumice.manifests.errors import FieldError
 from pumice.manifests.pod_resources import is_resize_infeasible, is_sidecar, pod_resources
 from pumice.manifests.pod_shapes import (
@@ -111,7 +112,8 @@ def _key(pod: PodShape) -> Hashable:
 
 def _translated(pod: PodShape) -> pod_pb2.PodSpec:
     shape, labels = pod.spec, pod.metadata.labels
-    demand = totals(pod_resources(pod))
+    resources = pod_resources(pod)
+    demand = totals(resources)
     tolerated = decode_part(_TOLERATIONS, shape.tolerations, "spec.tolerations", ())
     spec = pod_pb2.PodSpec(
         requests=demand.requests,
@@ -137,6 +139,7 @@ def _translated(pod: PodShape) -> pod_pb2.PodSpec:
             pod.metadata.annotations.get(NUMA_POLICY, ""), TOPOLOGY_POLICY_UNSPECIFIED
         ),
     )
+    fill_containers(spec, resources)
     fill_affinity(spec, shape.affinity, labels)
     fill_spread(spec, shape.topology_spread_constraints, labels)
     return spec

@@ -23,10 +23,11 @@ _DEFAULTS: Final[Billionths] = {CPU: nanos("100m"), MEMORY: nanos("200Mi")}
 
 @dataclass(frozen=True, slots=True)
 class ContainerResources:
-    """Requests of one container in billionths, with the paths of their fields."""
+    """Requests and limits of one container in billionths, with the path of the requests."""
 
     requests: Billionths
     field: str
+    limits: Billionths
     # An init container that runs beside the main containers.
     sidecar: bool = False
 
@@ -87,6 +88,20 @@ def effective_requests(
     for status in (actual, allocated):
         _raise_to(result, status)
     return result
+
+
+def is_guaranteed(pod: PodResources) -> bool:
+    """Whether the quality of service is Guaranteed: all of cpu and memory is requested and limited."""
+    if pod.pod_requests or pod.pod_limits:
+        return _is_limited(_pod_level_requests(pod), pod.pod_limits or {})
+    return all(
+        _is_limited(container.requests, container.limits)
+        for container in (*pod.containers, *pod.init_containers)
+    )
+
+
+def _is_limited(requests: Billionths, limits: Billionths) -> bool:
+    return all(limits.get(name, 0) > 0 and requests.get(name) == limits[name] for name in _DEFAULTS)
 
 
 def is_pod_level(name: str) -> bool:

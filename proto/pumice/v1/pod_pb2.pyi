@@ -301,6 +301,84 @@ class PodResourceClaim(_message.Message):
 Global___PodResourceClaim: _TypeAlias = PodResourceClaim  # noqa: Y015
 
 @_typing.final
+class ContainerResources(_message.Message):
+    """What one container asks for by itself."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LimitsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class RequestsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    INIT_FIELD_NUMBER: _builtins.int
+    MILLI_CPU_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    init: _builtins.bool
+    """An init container, sidecars included."""
+    milli_cpu: _builtins.int
+    """The cpu that it requests, in thousandths of a core."""
+    @_builtins.property
+    def limits(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """The limits of extended resources; units: see resource.proto."""
+
+    @_builtins.property
+    def requests(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """The requests of extended resources that have no limit."""
+
+    def __init__(
+        self,
+        *,
+        init: _builtins.bool = ...,
+        milli_cpu: _builtins.int = ...,
+        limits: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        requests: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["init", b"init", "limits", b"limits", "milli_cpu", b"milli_cpu", "requests", b"requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContainerResources: _TypeAlias = ContainerResources  # noqa: Y015
+
+@_typing.final
 class PodSpec(_message.Message):
     """All that decides where a pod may go. Work is shared between pods with equal specs, so fields that
     differ between pods of one template are in Pod.
@@ -372,6 +450,8 @@ class PodSpec(_message.Message):
     PRIORITY_CLASS_NAME_FIELD_NUMBER: _builtins.int
     NEVER_PREEMPTS_FIELD_NUMBER: _builtins.int
     NUMA_POLICY_FIELD_NUMBER: _builtins.int
+    CONTAINERS_FIELD_NUMBER: _builtins.int
+    GUARANTEED_FIELD_NUMBER: _builtins.int
     non_zero_milli_cpu: _builtins.int
     """The same two again, with 100 thousandths of a core and 200 MiB for each container that asks for
     none.
@@ -390,6 +470,8 @@ class PodSpec(_message.Message):
     """The preemption policy is Never."""
     numa_policy: _topology_pb2.TopologyPolicy.ValueType
     """The pod's own topology policy. Unspecified: none."""
+    guaranteed: _builtins.bool
+    """The quality of service is Guaranteed."""
     @_builtins.property
     def requests(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What the pod asks for as a whole: containers, init containers, sidecars, overhead and pod-level
@@ -432,6 +514,12 @@ class PodSpec(_message.Message):
     def scheduling_gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """A pod with a gate is not placed."""
 
+    @_builtins.property
+    def containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerResources]:
+        """Regular containers in their order, then init containers: those of a pod that asks for extended
+        resources or is Guaranteed, for plugins that choose devices or cpus. Empty for other pods.
+        """
+
     def __init__(
         self,
         *,
@@ -459,10 +547,12 @@ class PodSpec(_message.Message):
         priority_class_name: _builtins.str = ...,
         never_preempts: _builtins.bool = ...,
         numa_policy: _topology_pb2.TopologyPolicy.ValueType = ...,
+        containers: _abc.Iterable[Global___ContainerResources] | None = ...,
+        guaranteed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "_container_memory_bytes", b"_container_memory_bytes", "_container_milli_cpu", b"_container_milli_cpu", "container_count", b"container_count", "container_memory_bytes", b"container_memory_bytes", "container_milli_cpu", b"container_milli_cpu", "required_node_terms", b"required_node_terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "_container_memory_bytes", b"_container_memory_bytes", "_container_milli_cpu", b"_container_milli_cpu", "container_count", b"container_count", "container_memory_bytes", b"container_memory_bytes", "container_milli_cpu", b"container_milli_cpu", "host_ports", b"host_ports", "images", b"images", "never_preempts", b"never_preempts", "node_selector", b"node_selector", "non_zero_memory_bytes", b"non_zero_memory_bytes", "non_zero_milli_cpu", b"non_zero_milli_cpu", "numa_policy", b"numa_policy", "preferred_affinity", b"preferred_affinity", "preferred_anti_affinity", b"preferred_anti_affinity", "preferred_node_terms", b"preferred_node_terms", "priority_class_name", b"priority_class_name", "requests", b"requests", "required_affinity", b"required_affinity", "required_anti_affinity", b"required_anti_affinity", "required_node_terms", b"required_node_terms", "resource_claims", b"resource_claims", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "spread_constraints", b"spread_constraints", "tolerations", b"tolerations", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "_container_memory_bytes", b"_container_memory_bytes", "_container_milli_cpu", b"_container_milli_cpu", "container_count", b"container_count", "container_memory_bytes", b"container_memory_bytes", "container_milli_cpu", b"container_milli_cpu", "containers", b"containers", "guaranteed", b"guaranteed", "host_ports", b"host_ports", "images", b"images", "never_preempts", b"never_preempts", "node_selector", b"node_selector", "non_zero_memory_bytes", b"non_zero_memory_bytes", "non_zero_milli_cpu", b"non_zero_milli_cpu", "numa_policy", b"numa_policy", "preferred_affinity", b"preferred_affinity", "preferred_anti_affinity", b"preferred_anti_affinity", "preferred_node_terms", b"preferred_node_terms", "priority_class_name", b"priority_class_name", "requests", b"requests", "required_affinity", b"required_affinity", "required_anti_affinity", b"required_anti_affinity", "required_node_terms", b"required_node_terms", "resource_claims", b"resource_claims", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "spread_constraints", b"spread_constraints", "tolerations", b"tolerations", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__container_count: _TypeAlias = _typing.Literal["container_count"]  # noqa: Y015
     _WhichOneofArgType__container_count: _TypeAlias = _typing.Literal["_container_count", b"_container_count"]  # noqa: Y015

@@ -88,6 +88,17 @@ class PodResourceClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerResources:
+    """What one container asks for by itself; amounts are in the units of ``PodSpec.requests``."""
+
+    init: bool = False
+    milli_cpu: int = 0
+    # Limits of extended resources, and requests of those that have no limit.
+    limits: tuple[tuple[str, int], ...] = ()
+    requests: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PodSpec:
     """All that decides where a pod may go; pods with equal specs share a task class."""
 
@@ -122,6 +133,11 @@ class PodSpec:
     priority_class_name: str = ""
     never_preempts: bool = False
     numa_policy: str = ""
+    # Regular containers, then init containers; of pods that are Guaranteed or ask for extended
+    # resources only.
+    containers: tuple[ContainerResources, ...] = ()
+    # The quality of service is Guaranteed.
+    guaranteed: bool = False
     # Specs are looked up with every pod: their hash is made once.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 

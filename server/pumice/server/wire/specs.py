@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pumice.core.model.pod import (
+    ContainerResources,
     HostPort,
     PodAffinityTerm,
     PodResourceClaim,
@@ -107,6 +108,24 @@ def _read_port(path: str, message: pod_pb2.HostPort) -> HostPort:
     )
 
 
+def _read_container(path: str, message: pod_pb2.ContainerResources) -> ContainerResources:
+    return ContainerResources(
+        message.init,
+        amount(f"{path}.milli_cpu", message.milli_cpu, EXACT_LIMIT),
+        amounts(f"{path}.limits", message.limits, EXACT_LIMIT),
+        amounts(f"{path}.requests", message.requests, EXACT_LIMIT),
+    )
+
+
+def _write_container(container: ContainerResources) -> pod_pb2.ContainerResources:
+    return pod_pb2.ContainerResources(
+        init=container.init,
+        milli_cpu=container.milli_cpu,
+        limits=dict(container.limits),
+        requests=dict(container.requests),
+    )
+
+
 def read_spec(message: pod_pb2.PodSpec) -> PodSpec:
     has = message.HasField
     return PodSpec(
@@ -180,6 +199,10 @@ def read_spec(message: pod_pb2.PodSpec) -> PodSpec:
         priority_class_name=message.priority_class_name,
         never_preempts=message.never_preempts,
         numa_policy=chosen("spec.numa_policy", message.numa_policy, TOPOLOGY_POLICIES),
+        containers=tuple(
+            _read_container(f"spec.containers[{i}]", m) for i, m in enumerate(message.containers)
+        ),
+        guaranteed=message.guaranteed,
     )
 
 
@@ -220,6 +243,8 @@ def write_spec(spec: PodSpec) -> pod_pb2.PodSpec:
         priority_class_name=spec.priority_class_name,
         never_preempts=spec.never_preempts,
         numa_policy=TOPOLOGY_POLICY_NUMBERS[spec.numa_policy],
+        containers=map(_write_container, spec.containers),
+        guaranteed=spec.guaranteed,
     )
 
 

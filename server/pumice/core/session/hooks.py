@@ -38,6 +38,9 @@ class EventHandler:
     # The same as ``allocated`` for each of several plain tasks of one class and job, to which it
     # would not object. A handler without it is asked about one task after the other.
     allocated_many: Callable[[list[Task]], None] | None = None
+    # Whether ``allocated`` would object to none of these tasks on those rows. Without it, it never
+    # objects to plain tasks.
+    accepts_many: Callable[[list[Task], list[int]], bool] | None = None
 
 
 class Simulation(Protocol):

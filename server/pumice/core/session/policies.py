@@ -155,6 +155,26 @@ class ClassRule(Generic[R_co]):
         return self.answer(class_, None)
 
 
+@dataclass(frozen=True, slots=True)
+class StateRule(Generic[R_co]):
+    """``row_predicate`` or ``row_score`` that also follows from a state that a plugin keeps.
+
+    Rows with equal amounts and an equal ``state`` get equal answers for a class and facet.
+    ``rows.ahead`` says how many more tasks of the class are imagined on each row. A class that the
+    rule does not concern is handled as if there were no rule. ``facet`` is as in ``ClassRule``.
+    """
+
+    # The class, the facet and the rows.
+    answer: Callable[[TaskClass, Hashable, NodeRows], R_co]
+    # The row and the facet.
+    state: Callable[[int, Hashable], Hashable]
+    concerns: Callable[[TaskClass], bool]
+    facet: Callable[[Task], Hashable] | None = None
+
+    def __call__(self, class_: TaskClass, rows: NodeRows) -> R_co:
+        return self.answer(class_, None, rows)
+
+
 class RowTerm(Protocol[R_co]):
     """What a row hook computes for one class, as a value with numbers in it."""
 

@@ -16,7 +16,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.node_states import NodeStates
 from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.subjobs import SubJob
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import Configuration
 from pumice.core.decisions import Event
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
@@ -26,6 +26,7 @@ from pumice.core.session.feasibility.class_answers import Facets
 from pumice.core.session.feasibility.filters import Feasibility
 from pumice.core.session.feasibility.plain import PlainTasks
 from pumice.core.session.feasibility.pods import SessionPods
+from pumice.core.session.feasibility.program import is_about
 from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Chains, Hooks
@@ -34,13 +35,16 @@ from pumice.core.session.placing.moves import Moves
 from pumice.core.session.placing.outbox import Outbox
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import Topology
-from pumice.core.session.policies import ClassRule, RowTerms
+from pumice.core.session.policies import ClassRule, RowTerms, StateRule
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.sharding import SessionShard, implied_tiers
 from pumice.core.session.votes import Votes
 from pumice.core.session.waiting import Waiting
 
 S = TypeVar("S")
+# Point and plugin, and the facet of a task there.
+_FacetRule = tuple[tuple[str, str], Callable[[Task], Hashable]]
+_FACET_POINTS = ("class_predicate", "class_score", "row_predicate", "row_score", "row_batch_score")
 
 
 class Session:
@@ -151,24 +155,34 @@ class Session:
 
     def view(self, task: Task) -> ClassView:
         """The view of the task's class, up to date."""
-        facets = self.facets(task) if self.facet_rules else ()
+        facets = self.facets(task)
         return self._views.view(
             task.class_, facets, self.table, self.chains, self.work, self.number
         )
 
     def facets(self, task: Task) -> Facets:
-        """What class rules depend on beside the task's class; empty where none has a facet."""
-        return tuple([(where, facet(task)) for where, facet in self.facet_rules])
+        """What rules depend on beside the task's class; empty where none has a facet."""
+        rules = self.facet_rules(task.class_)
+        return tuple([(where, facet(task)) for where, facet in rules]) if rules else ()
 
     @cached_property
-    def facet_rules(self) -> list[tuple[tuple[str, str], Callable[[Task], Hashable]]]:
-        """The facets of class rules and row scores, by point and plugin."""
-        return [
-            ((point, name), rule.facet)
-            for point in ("class_predicate", "class_score", "row_score")
-            for name, rule in self.chains.named(point)
-            if isinstance(rule, ClassRule | RowTerms) and rule.facet is not None
-        ]
+    def _facet_rules(self) -> dict[int, list[_FacetRule]]:
+        """The rules that were found, by number of the class."""
+        return {}
+
+    def facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
+        """The facets of rules about a class, by point and plugin."""
+        known = self._facet_rules
+        found = known.get(class_.number)
+        if found is None:
+            found = known[class_.number] = [
+                ((point, name), rule.facet)
+                for point in _FACET_POINTS
+                for name, rule in self.chains.named(point)
+                if isinstance(rule, ClassRule | RowTerms | StateRule) and rule.facet is not None
+                if is_about(rule, class_)
+            ]
+        return found
 
     def runs_action(self, name: str) -> bool:
         return name in self.configuration.actions

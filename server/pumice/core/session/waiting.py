@@ -144,7 +144,7 @@ class WaitingJobs:
 
     def _are_plain(self, group: WaitingGroup) -> bool:
         session, first = self._session, group.first
-        if session.plain.is_class_plain(first.class_) and not session.facet_rules:
+        if session.plain.is_class_plain(first.class_) and not session.facet_rules(first.class_):
             return True
         facets = session.facets(first)
         tasks = [job.standing.tasks[0] for _, job in group.in_order() if job.standing]

@@ -10,6 +10,7 @@ from pumice.core.cache.nodes import PODS_COLUMN
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask, Refusal, node_refusal
 from pumice.core.model.pod import PodSpec
+from pumice.core.session.feasibility.program import is_about
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import PodLimit
 from pumice.core.session.policies import RowTerms
@@ -111,7 +112,9 @@ class Feasibility:
         static = view.class_refusals()
         by_row = dict(self._session.chains.named("row_predicate"))
         for name in self._session.plugin_names:
-            row_refusals = list(by_row[name](view.class_, everything)) if name in by_row else []
+            row_refusals = []
+            if name in by_row:
+                row_refusals = view.row_refusals(name, by_row[name], everything)
             found = [*row_refusals, *static.get(name, ()), *dynamic.get(name, ())]
             if found:
                 result.append(found)
@@ -139,7 +142,9 @@ class Feasibility:
         rows = NodeRows(self._session.table, np.array([row], dtype=np.intp))
         static = view.class_refusals()
         for name, by_row, by_task, by_node in self._predicates():
-            found = [r for r in by_row(view.class_, rows) if r.rows[0]] if by_row else []
+            found = (
+                [r for r in view.row_refusals(name, by_row, rows) if r.rows[0]] if by_row else []
+            )
             found += [r for r in static.get(name, ()) if r.rows[row]]
             if by_task is not None and (prepared or name not in pre_predicates):
                 found += [r for r in by_task(task) or () if r.rows[row]]
@@ -167,9 +172,12 @@ class Feasibility:
         """Whether all row predicates are the one that an eviction cures."""
         known = self._pods_only.get(view.class_.number)
         if known is None:
-            rules = self._session.chains.all_of("row_predicate", RowTerms) or []
-            terms = [rule.term(view.class_) for rule in rules]
-            known = bool(terms) and all(isinstance(term, PodLimit) for term in terms)
+            flat = self._session.chains.flat("row_predicate")
+            rules = [rule for rule in flat if is_about(rule, view.class_)]
+            known = bool(rules) and all(
+                isinstance(rule, RowTerms) and isinstance(rule.term(view.class_), PodLimit)
+                for rule in rules
+            )
             self._pods_only[view.class_.number] = known
         return known
 
@@ -220,7 +228,8 @@ class Feasibility:
         curable = known[1]
         if self._asks_for_pods_only(view):
             return curable
-        for refusal in by_row(view.class_, NodeRows(self._session.table)) if by_row else ():
+        rows = NodeRows(self._session.table)
+        for refusal in view.row_refusals(name, by_row, rows) if by_row else ():
             if refusal.unresolvable:
                 curable = curable & ~refusal.rows
         return curable

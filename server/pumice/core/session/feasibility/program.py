@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from pumice.core.session.feasibility.terms import (
     PodLimit,
 )
 from pumice.core.session.hooks import Chains
-from pumice.core.session.policies import RowTerms
+from pumice.core.session.policies import RowTerms, StateRule
 
 if TYPE_CHECKING:
     from pumice.core.kernel._rows import Parts, Program
@@ -32,13 +32,18 @@ _NONE = -1
 Outputs = tuple[Mask, Mask, Mask, Floats, Floats, Floats]
 
 
+def is_about(rule: Any, class_: TaskClass) -> bool:
+    """Whether a rule at a row point has something to say about a class."""
+    return not isinstance(rule, StateRule) or rule.concerns(class_)
+
+
 def terms_of(
     class_: TaskClass, chains: Chains, answers: ClassAnswers
 ) -> dict[str, KernelTerm] | None:
     """The term of every row point that has one; None when the kernel does not know one of them."""
     terms: dict[str, KernelTerm] = {}
     for point, kind in KERNEL_TERMS.items():
-        rules = chains.named(point)
+        rules = [(name, rule) for name, rule in chains.named(point) if is_about(rule, class_)]
         if len(rules) > 1:
             return None
         for name, rule in rules:

@@ -39,6 +39,11 @@ class NodeRows:
     def __len__(self) -> int:
         return len(self._table) if self.index is None else len(self.index)
 
+    @property
+    def ahead(self) -> Floats | None:
+        """By row, how many more tasks are imagined there; None: none on any row."""
+        return self._ahead
+
     def column(self, resource: str) -> int | None:
         return self._table.column_of(resource)
 

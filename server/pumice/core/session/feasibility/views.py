@@ -6,8 +6,9 @@ only the touched rows are computed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from pumice.core.session.feasibility.program import RowProgram, terms_of
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.terms import KernelTerm
 from pumice.core.session.hooks import Chains, Hooks
-from pumice.core.session.policies import RowTerms
+from pumice.core.session.policies import RowTerms, StateRule
 
 # Where more than one row in so many was touched, all are computed without picking.
 _REFRESH_ALL_ABOVE = 2
@@ -150,6 +151,7 @@ class ClassView:
             table.offered[:, row].tobytes(),
             bool(self.static_ok[row]),
             float(self.static_order[row]),
+            *[rule.state(row, facet) for rule, facet in self._states()],
         )
         parts = (self.fits_idle, self.fits_future, self.open, self.order, self.batch, self.total)
         known = self._seen.get(key)
@@ -280,23 +282,46 @@ class ClassView:
 
     def evaluate(self, rows: NodeRows, where: slice | NDArray[np.intp]) -> RowState:
         """Evaluates some rows for the class; ``where`` are their positions."""
-        class_, chains = self.class_, self._chains
         self._count_rows(len(rows))
         open_ = self.static_ok[where].copy()
-        for function in chains.flat("row_predicate"):
-            for refusal in function(class_, rows):
+        for refusals in self._of_rows("row_predicate", rows):
+            for refusal in refusals:
                 open_ &= ~refusal.rows
         order = self.static_order[where]
-        for name, function in chains.named("row_score"):
-            if isinstance(function, RowTerms):
-                term = function.term_of(class_, self.answers.facet_of("row_score", name))
-                order = order + term.evaluate(rows)
-            else:
-                order = order + function(class_, rows)
+        for score in self._of_rows("row_score", rows):
+            order = order + score
         batch: Floats = np.zeros(len(rows))
-        for function in chains.flat("row_batch_score"):
-            batch = batch + function(class_, rows)
+        for score in self._of_rows("row_batch_score", rows):
+            batch = batch + score
         return RowState(self._fits(rows.idle), self._fits(rows.future), open_, order, batch)
+
+    def _of_rows(self, point: str, rows: NodeRows) -> Iterator[Any]:
+        for name, function in self._chains.named(point):
+            if isinstance(function, RowTerms):
+                facet = self.answers.facet_of(point, name)
+                yield function.term_of(self.class_, facet).evaluate(rows)
+            elif not isinstance(function, StateRule):
+                yield function(self.class_, rows)
+            elif function.concerns(self.class_):
+                yield function.answer(self.class_, self.answers.facet_of(point, name), rows)
+
+    def row_refusals(self, plugin: str, function: Any, rows: NodeRows) -> list[Refusal]:
+        """What a plugin's row predicate has against rows."""
+        if not isinstance(function, StateRule):
+            return list(function(self.class_, rows))
+        if not function.concerns(self.class_):
+            return []
+        facet = self.answers.facet_of("row_predicate", plugin)
+        return list(function.answer(self.class_, facet, rows))
+
+    def _states(self) -> list[tuple[StateRule[Any], Hashable]]:
+        """The rules whose states of nodes the answers follow from, with the facets of the view."""
+        return [
+            (rule, self.answers.facet_of(point, name))
+            for point in ("row_predicate", "row_score", "row_batch_score")
+            for name, rule in self._chains.named(point)
+            if isinstance(rule, StateRule) and rule.concerns(self.class_)
+        ]
 
     def _count_rows(self, number: int) -> None:
         self._work["rows_computed"] = self._work.get("rows_computed", 0) + number

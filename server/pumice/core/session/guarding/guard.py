@@ -42,6 +42,7 @@ from pumice.core.session.policies import (
     PlainRule,
     RowTerms,
     SortKey,
+    StateRule,
     VictimRule,
 )
 
@@ -60,6 +61,7 @@ _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     RowTerms: {"term": row_term},
     ClassRule: {"answer": None, "version": hashable},
     PlainRule: {"of_class": truth_or_none, "of_task": truth},
+    StateRule: {"answer": None, "state": hashable, "concerns": truth},
 }
 _GONE = object()
 Check = Callable[[tuple[Any, ...], Any], Any]
@@ -144,7 +146,12 @@ class HookGuard:
             )
             for part, own in forms.items()
         }
-        if isinstance(function, ClassRule | RowTerms) and function.facet is not None:
+        if isinstance(function, StateRule):
+            # Between class and rows it gets the facet.
+            parts["answer"] = _asked(
+                plugin, f"{point}.answer", function.answer, lambda q, a: check((q[0], q[2]), a)
+            )
+        if isinstance(function, ClassRule | RowTerms | StateRule) and function.facet is not None:
             where = f"{point}.facet"
             parts["facet"] = _asked(plugin, where, function.facet, _checking(hashable))
         if isinstance(function, DomainScore):

@@ -58,6 +58,14 @@ class Moves:
         """Whether every handler accepts several tasks at once."""
         return all(h.allocated_many is not None for h in self._session.hooks.handlers)
 
+    def can_place(self, tasks: list[Task], rows: list[int]) -> bool:
+        """Whether every handler accepts these tasks on those rows at once."""
+        return self.can_place_many and all(
+            handler.accepts_many(tasks[: len(rows)], rows)
+            for handler in self._session.hooks.handlers
+            if handler.accepts_many is not None
+        )
+
     def place_many(self, tasks: list[Task], rows: list[int]) -> None:
         """Allocates plain tasks of one class and sub-job; handlers do not object to those."""
         job = self._session.jobs[tasks[0].job_id]

@@ -105,7 +105,7 @@ class Placement:
         """
         session, first = self._session, tasks[0]
         most = session.votes.tasks_missing(job, sub_job)
-        uniform = uniform and not job.fit_errors and not session.facet_rules
+        uniform = uniform and not job.fit_errors and not session.facet_rules(first.class_)
         if uniform and session.plain.is_class_plain(first.class_):
             alike = list(islice(tasks, most))
         else:
@@ -136,9 +136,9 @@ class Placement:
         facets = session.facets(tasks[0])
         together: list[Task] = []
         for task in tasks:
-            if session.facet_rules and session.facets(task) != facets:
-                break
             if len(together) >= most or task.class_ is not class_ or task.gated:
+                break
+            if facets and session.facets(task) != facets:
                 break
             if task.pod.nominated_node_name or (task.role and task.role in failed_roles):
                 break

@@ -64,7 +64,7 @@ class Statement:
         rows = self._best_rows(tasks, within)
         if not rows:
             return 0
-        if not session.moves.can_place_many:
+        if not session.moves.can_place(tasks, rows):
             return self._allocate_each(tasks, rows)
         placed = tasks[: len(rows)]
         session.moves.place_many(placed, rows)

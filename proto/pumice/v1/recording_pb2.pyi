@@ -331,6 +331,26 @@ class AssumedDecision(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class AnnotationsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     DECISION_ID_FIELD_NUMBER: _builtins.int
     POD_UID_FIELD_NUMBER: _builtins.int
     JOB_FIELD_NUMBER: _builtins.int
@@ -339,6 +359,7 @@ class AssumedDecision(_message.Message):
     DECISION_TIME_FIELD_NUMBER: _builtins.int
     APPLIED_FIELD_NUMBER: _builtins.int
     EXPIRED_FIELD_NUMBER: _builtins.int
+    ANNOTATIONS_FIELD_NUMBER: _builtins.int
     decision_id: _builtins.str
     pod_uid: _builtins.str
     job: _builtins.str
@@ -352,6 +373,10 @@ class AssumedDecision(_message.Message):
     """It took too long, and the core asked for the pod by Resync."""
     @_builtins.property
     def decision_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def annotations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What the bind adds to the pod."""
+
     def __init__(
         self,
         *,
@@ -363,10 +388,11 @@ class AssumedDecision(_message.Message):
         decision_time: _timestamp_pb2.Timestamp | None = ...,
         applied: _builtins.bool = ...,
         expired: _builtins.bool = ...,
+        annotations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decision_time", b"decision_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "decision_id", b"decision_id", "decision_time", b"decision_time", "evict", b"evict", "expired", b"expired", "job", b"job", "node", b"node", "pod_uid", b"pod_uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "applied", b"applied", "decision_id", b"decision_id", "decision_time", b"decision_time", "evict", b"evict", "expired", b"expired", "job", b"job", "node", b"node", "pod_uid", b"pod_uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

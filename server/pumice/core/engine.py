@@ -45,6 +45,7 @@ from pumice.core.session.waiting import remember_waiting
 from pumice.core.skip_check import SkipCheck
 
 T = TypeVar("T")
+FollowedOrder = tuple[str, str, bool, str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,9 +342,9 @@ class Engine:
         for decision in decisions:
             uid = decision.uid
             status = binding if isinstance(decision, Bind) else releasing
-            assumptions.open(
-                Assumption(decision.id, uid, tasks[uid].job_id, status, decision.node, now_ns)
-            )
+            added = decision.annotations if isinstance(decision, Bind) else ()
+            place = (tasks[uid].job_id, status, decision.node, now_ns)
+            assumptions.open(Assumption(decision.id, uid, *place, annotations=added))
 
     # For those who follow another engine, and for those who only look.
 
@@ -351,20 +352,21 @@ class Engine:
         self,
         session: int,
         now_ns: int,
-        orders: Iterable[tuple[str, str, bool, str]],
+        orders: Iterable[FollowedOrder],
         statuses: Iterable[StatusChange],
     ) -> None:
         """Takes over what another engine of the same cluster decided, instead of deciding.
 
-        Orders are the decision's id, the pod's uid, whether it is a bind, and the node.
+        Orders are the decision's id, the pod's uid, whether it is a bind, the node, and what the
+        bind adds to the pod's annotations.
         """
         self.session = session
-        for id_, uid, binds, node in orders:
+        for id_, uid, binds, node, added in orders:
             task = self.cache.tasks.get(uid)
             if task is not None:
                 status = TaskStatus.BINDING if binds else TaskStatus.RELEASING
-                assumed = Assumption(id_, uid, task.job_id, status, node, now_ns)
-                self.cache.assumptions.open(assumed)
+                place = (task.job_id, status, node, now_ns)
+                self.cache.assumptions.open(Assumption(id_, uid, *place, annotations=added))
                 self.cache.assume(task, status, node)
         self.cache.assume_statuses(statuses)
 

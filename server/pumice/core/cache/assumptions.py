@@ -29,6 +29,8 @@ class Assumption:
     applied: bool = False
     # It took too long: the next update of the pod closes it.
     expired: bool = False
+    # What the bind adds to the pod.
+    annotations: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -97,6 +99,11 @@ class Assumptions:
             return assumed.status, assumed.node_name
         self.close(assumed)
         return None
+
+    def annotations_of(self, pod_uid: str) -> tuple[tuple[str, str], ...]:
+        """The annotations of a bind that the pod does not show yet."""
+        assumed = self._by_pod.get(pod_uid)
+        return () if assumed is None else assumed.annotations
 
     def is_expired(self, pod_uid: str) -> bool:
         assumed = self._by_pod.get(pod_uid)

@@ -148,6 +148,7 @@ class TaskCache:
         task = self.task_type(pod, class_, self._job_id_of(pod))
         if assumed is not None:
             task.status, task.node_name = assumed
+            task.bind_annotations = self.assumptions.annotations_of(pod.uid)
         if known is not None:
             self._take_over(known, task)
         self._enter(task)
@@ -158,7 +159,7 @@ class TaskCache:
         """Gives a task what lasts of the one that it replaces."""
         if known.pod.conditions == task.pod.conditions:
             task.reported_condition = known.reported_condition
-        if not task.pod.node_name:
+        if not task.pod.node_name and not task.bind_annotations:
             # The bind is not confirmed yet.
             task.bind_annotations = known.bind_annotations
         if known.node_name != task.node_name:
@@ -193,6 +194,9 @@ class TaskCache:
             self._relabel(task, pod)
         task.eviction_occurred = False
         task.last_transaction = None
+        if pod.node_name:
+            # It shows what the bind has added.
+            task.bind_annotations = ()
         if shows_more:
             task.reported_condition = None
         if job is not None:
@@ -302,6 +306,7 @@ class TaskCache:
             node_name,
             task.reported_condition,
         )
+        again.bind_annotations = self.assumptions.annotations_of(task.uid) or task.bind_annotations
         self._enter(again)
         self.version += 1
 

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.errors import InvariantError
+from pumice.core.model.node import Node
 
 S = TypeVar("S")
 
@@ -42,6 +43,8 @@ class PluginNodeStates:
 
     def __init__(self) -> None:
         self._by_plugin: dict[str, NodeStates[Any]] = {}
+        # Node objects of the first session, where it matters which of them are newer.
+        self.first_nodes: dict[str, Node] | None = None
 
     def of(self, plugin: str, table: NodeTable, make: Callable[[NodeEntry], S]) -> NodeStates[S]:
         states = self._by_plugin.get(plugin)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from pumice.core.cache.shards import ShardingMode
 
+# Shared devices of a node are known only from updates of the node after the first session.
+LATE_DEVICES = "late-devices"
+
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:

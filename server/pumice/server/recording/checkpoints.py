@@ -124,6 +124,7 @@ def _memory_messages(
             decision_time=timestamp(assumed.since_ns),
             applied=assumed.applied,
             expired=assumed.expired,
+            annotations=dict(assumed.annotations),
         )
     for memory in checkpoint.jobs:
         yield pb.JobMemory(
@@ -210,6 +211,7 @@ def _read_assumed(item: pb.AssumedDecision) -> Assumption:
         _time(item.decision_time),
         item.applied,
         item.expired,
+        tuple(sorted(item.annotations.items())),
     )
 
 

@@ -290,9 +290,10 @@ class Playback:
     def _assume(self, decision: Decision, task: Task, now_ns: int) -> None:
         cache = self.state.engine.cache
         status = TaskStatus.BINDING if isinstance(decision, Bind) else TaskStatus.RELEASING
-        cache.assumptions.open(
-            Assumption(decision.id, decision.uid, task.job_id, status, decision.node, now_ns)
-        )
+        assumed = Assumption(decision.id, decision.uid, task.job_id, status, decision.node, now_ns)
+        if isinstance(decision, Bind):
+            assumed.annotations = decision.annotations
+        cache.assumptions.open(assumed)
         cache.assume(task, status, decision.node)
         self._take_volumes(decision)
 

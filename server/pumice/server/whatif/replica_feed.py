@@ -95,7 +95,10 @@ class ReplicaFeed:
         responses: Sequence[cluster_service_pb2.ConnectResponse],
         duration_ns: int,
     ) -> None:
-        orders = [(d.id, d.uid, isinstance(d, Bind), d.node) for d in result.decisions]
+        orders = [
+            (d.id, d.uid, isinstance(d, Bind), d.node, d.annotations if isinstance(d, Bind) else ())
+            for d in result.decisions
+        ]
         statuses = [
             change for change in result.statuses if not isinstance(change, PodConditionChanged)
         ]

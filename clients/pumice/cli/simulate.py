@@ -85,7 +85,8 @@ def simulate_command(
     A FILE is a scenario (a cluster, a configuration and the expected decisions) or contains
     manifests in YAML or JSON. All manifests together are one cluster; in it, queues without a state
     are open, and a queue named default exists. "-" is standard input. Between cycles bound pods
-    start to run, evicted pods are deleted, and statuses are written.
+    start to run, evicted pods are deleted, and statuses are written. With --check, shared devices
+    of a node count only after an update of the node, as in the Volcano that was recorded.
     """
     if check and cycles is not None:
         raise click.UsageError(
@@ -146,7 +147,7 @@ def _verdict(source: Scenario | InputProblem, now_ns: int) -> Verdict:
             raise InputProblem(
                 f"{scenario.source}: expect is missing; --check needs expect or expect_any"
             )
-        done = run(scenario, scenario.now_ns or now_ns)
+        done = run(scenario, scenario.now_ns or now_ns, as_recorded=True)
     except InputProblem as problem:
         complain(problem.message)
         known = source if isinstance(source, Scenario) else None

@@ -32,6 +32,7 @@ from pumice.core.plugins.binpack import BinpackPlugin
 from pumice.core.plugins.capacity import CapacityPlugin
 from pumice.core.plugins.cdp import CdpPlugin
 from pumice.core.plugins.conformance import ConformancePlugin
+from pumice.core.plugins.deviceshare import DeviceSharePlugin
 from pumice.core.plugins.drf import DrfPlugin
 from pumice.core.plugins.gang import GangPlugin
 from pumice.core.plugins.network_topology import NetworkTopologyAwarePlugin
@@ -124,6 +125,7 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     CapacityPlugin,
     CdpPlugin,
     ConformancePlugin,
+    DeviceSharePlugin,
     DrfPlugin,
     GangPlugin,
     NetworkTopologyAwarePlugin,
@@ -179,7 +181,15 @@ KUBE_BATCH_MODE = Mode(
 
 # Without these, pods could go where they must not, or be evicted who must not.
 _REQUIRED = frozenset(
-    ("capacity", "conformance", "gang", "predicates", "proportion", "resourcequota")
+    (
+        "capacity",
+        "conformance",
+        "deviceshare",
+        "gang",
+        "predicates",
+        "proportion",
+        "resourcequota",
+    )
 )
 _PLUGIN_NAME = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 

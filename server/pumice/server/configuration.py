@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from google.protobuf.duration_pb2 import Duration
 
-from pumice.core.cache.settings import CacheSettings
+from pumice.core.cache.settings import LATE_DEVICES, CacheSettings
 from pumice.core.cache.shards import ShardingMode
 from pumice.core.configuration import Configuration as SchedulerConfiguration
 from pumice.core.errors import ConfigurationError, Problem
@@ -28,8 +28,8 @@ _MOST_NS = 24 * 3600 * _SECOND_NS
 # Problems that are told about one configuration, and characters of one of them.
 MAX_PROBLEMS = 100
 MAX_PROBLEM_LENGTH = 1000
-# Switches of the compatibility page; all but the first are about kube-batch's older versions.
-COMPAT_SWITCHES = (KUBE_BATCH, NAMESPACE_AS_QUEUE, BACKOFF)
+# Switches of the compatibility page; the second and third are about kube-batch's older versions.
+COMPAT_SWITCHES = (KUBE_BATCH, NAMESPACE_AS_QUEUE, BACKOFF, LATE_DEVICES)
 
 
 # Volcano's feature gates that change what is decided.
@@ -188,7 +188,7 @@ class _Reader:
             if name not in COMPAT_SWITCHES:
                 known = ", ".join(COMPAT_SWITCHES)
                 self._problem("compat", f"unknown switch {name!r}; known: {known}")
-            elif KUBE_BATCH not in message.compat:
+            elif KUBE_BATCH not in message.compat and name != LATE_DEVICES:
                 self._problem("compat", f"{name!r} means nothing without {KUBE_BATCH!r}")
         for name in sorted(set(message.feature_gates) - set(_FEATURE_GATES)):
             problem = f"has no effect; this core knows {', '.join(_FEATURE_GATES)}"
@@ -201,7 +201,7 @@ def _base_settings(compat: Collection[str]) -> CacheSettings:
     """What counts where nothing is said; kube-batch had defaults of its own."""
     switches = tuple(name for name in COMPAT_SWITCHES if name in compat)
     if KUBE_BATCH not in switches:
-        return CacheSettings()
+        return CacheSettings(compat=switches)
     # Without a default queue the namespace is the queue.
     queue = "" if NAMESPACE_AS_QUEUE in switches else CacheSettings().default_queue
     return CacheSettings((KUBE_BATCH,), queue, compat=switches)

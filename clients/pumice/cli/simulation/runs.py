@@ -44,13 +44,21 @@ class Run:
         return tuple(cycle.outcome for cycle in self.cycles)
 
 
-def run(scenario: Scenario, now_ns: int, *, explain: bool = False) -> Run:
+# What differs in a Volcano that has just started, as the one whose decisions scenarios expect.
+_JUST_STARTED = ("late-devices",)
+
+
+def run(
+    scenario: Scenario, now_ns: int, *, explain: bool = False, as_recorded: bool = False
+) -> Run:
     """Raises InputProblem when the configuration cannot be used.
 
-    With ``explain``, waits for a queue's limit have the resources and amounts.
+    With ``explain``, waits for a queue's limit have the resources and amounts. With
+    ``as_recorded``, the cluster is that of a Volcano that has just started.
     """
+    compat = _JUST_STARTED if as_recorded else ()
     try:
-        core = LocalCore(Configuration(scheduler_conf=scenario.conf or ""))
+        core = LocalCore(Configuration(scheduler_conf=scenario.conf or "", compat=compat))
     except ConfigurationRefusedError as error:
         raise InputProblem(f"{scenario.source}: {problems_text(error.told)}") from None
     world = World(scenario.objects)

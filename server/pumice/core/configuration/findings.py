@@ -106,6 +106,9 @@ class Findings:
             typed = self._argument((*path, str(key)), str(key), value, schema, texts=texts)
             if typed is not None:
                 values[str(key)] = typed
+        complaint = None if schema.why_not is None else schema.why_not(values)
+        if complaint is not None:
+            self.problem(path, complaint)
         return Arguments(values)
 
     def _argument(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from math import isfinite
@@ -101,6 +101,8 @@ class ArgumentSchema:
     # A regular expression for the names that prefixes allow, and how such names are described.
     key_pattern: str = ""
     key_form: str = ""
+    # What is wrong with the typed values taken together; None: nothing.
+    why_not: Callable[[Mapping[str, object]], str | None] | None = None
 
     def type_of(self, key: str) -> ArgumentType | None:
         if key in self.exact:

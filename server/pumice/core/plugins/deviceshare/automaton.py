@@ -1,0 +1,194 @@
+"""What fits on which cards, computed once for equal cards in equal use.
+
+Cards and their use are a *state* with a number. Whether a request fits in a state, and in which
+state that leaves the node, is remembered by number; most nodes of a cluster are in few states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.node_states import NodeStates
+from pumice.core.cache.nodes import Floats, NodeTable
+from pumice.core.model.fit import Mask
+from pumice.core.plugins.deviceshare.cards import IGNORED, DeviceKind, NodeCards, Taken, Usage
+from pumice.core.session.feasibility.rows import NodeRows
+
+_NONE: frozenset[int] = frozenset()
+# Number of the state of nodes without cards.
+NO_CARDS = 0
+_NOTHING = Taken((), (), 0.0)
+_UNKNOWN, _FITS, _REFUSED = 0, 1, 2
+_FIRST_SIZE = 64
+
+# What a pod asks for: the request, the facet, and the cards that are out of the question.
+Question = tuple[Hashable, Hashable, frozenset[int]]
+State = tuple[Hashable, tuple[Usage, ...]]
+
+
+class _Answers:
+    """The answers to one question, by number of the state."""
+
+    __slots__ = ("chains", "fits", "scores")
+
+    def __init__(self) -> None:
+        self.fits: NDArray[np.int8] = np.zeros(_FIRST_SIZE, dtype=np.int8)
+        self.scores: Floats = np.zeros(_FIRST_SIZE)
+        # The states after one, two … more pods, by the state that it begins with.
+        self.chains: dict[int, list[int]] = {}
+
+    def grow(self, size: int) -> None:
+        if size > len(self.fits):
+            more = max(size, 2 * len(self.fits)) - len(self.fits)
+            self.fits = np.concatenate((self.fits, np.zeros(more, dtype=np.int8)))
+            self.scores = np.concatenate((self.scores, np.zeros(more)))
+
+
+class CardStates:
+    """The states of all nodes in one session, and the answers of a device kind about them."""
+
+    def __init__(self, kind: DeviceKind, states: NodeStates[NodeCards | None], table: NodeTable):
+        self._kind = kind
+        self._states = states
+        self._table = table
+        self._numbers: dict[State, int] = {}
+        self._values: list[State | None] = [None]
+        self._taken: dict[tuple[int, Question], Taken | None] = {}
+        self._answers: dict[Question, _Answers] = {}
+        self._of_rows: NDArray[np.intp] = np.zeros(len(table), dtype=np.intp)
+        self._position = -1
+        # By row: use that Volcano does not give back before the session ends.
+        self.kept: dict[int, tuple[Usage, ...]] = {}
+
+    def cards(self, row: int) -> NodeCards | None:
+        return self._states.of(row)
+
+    def number(self, row: int) -> int:
+        """The state of a node as it is now."""
+        cards = self._states.of(row)
+        if cards is None:
+            return NO_CARDS
+        usage, kept = cards.usage, self.kept.get(row)
+        if kept is not None and len(kept) == len(usage):
+            usage = tuple(map(add_usage, usage, kept))
+        return self._number_of((cards.shape, usage))
+
+    def _number_of(self, state: State) -> int:
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._numbers[state] = len(self._values)
+            self._values.append(state)
+        return number
+
+    def _follow(self) -> NDArray[np.intp]:
+        """The states of all rows, up to date."""
+        if self._position != self._table.changes:
+            for row in self._table.touched_since(self._position).tolist():
+                self._of_rows[row] = self.number(row)
+            self._position = self._table.changes
+        return self._of_rows
+
+    def blocked(self, facet: Hashable, row: int) -> frozenset[int]:
+        cards = None if facet is None else self._states.of(row)
+        return _NONE if cards is None else self._kind.blocked(facet, cards)
+
+    def take(self, number: int, question: Question) -> Taken | None:
+        """What a pod gets in a state."""
+        key = (number, question)
+        if key in self._taken:
+            return self._taken[key]
+        state = self._values[number]
+        taken = None
+        if state is not None:
+            shape, usage = state
+            request, facet, blocked = question
+            if shape is IGNORED.shape:
+                return _NOTHING
+            taken = self._kind.take(shape, usage, request, facet, blocked)
+        self._taken[key] = taken
+        return taken
+
+    def take_now(self, row: int, question: Question) -> Taken | None:
+        """What a pod gets on a node at once, where pods that are being deleted keep theirs."""
+        cards = self._states.of(row)
+        if cards is None:
+            return None
+        if cards.all_usage is cards.usage or cards.all_usage == cards.usage:
+            return self.take(self.number(row), question)
+        usage, kept = cards.all_usage, self.kept.get(row)
+        if kept is not None and len(kept) == len(usage):
+            usage = tuple(map(add_usage, usage, kept))
+        return self.take(self._number_of((cards.shape, usage)), question)
+
+    def is_freed(self, row: int) -> bool:
+        """Whether pods that are being deleted use cards of the node."""
+        cards = self._states.of(row)
+        return cards is not None and cards.all_usage != cards.usage
+
+    # Over rows.
+
+    def evaluate(self, rows: NodeRows, request: Hashable, facet: Hashable) -> tuple[Mask, Floats]:
+        """Where a pod fits, and the scores there."""
+        if facet is not None:
+            return self._one_by_one(rows, request, facet)
+        numbers = self._follow()
+        if rows.index is not None:
+            numbers = numbers[rows.index]
+        answers = self._answers.setdefault((request, None, _NONE), _Answers())
+        if rows.ahead is not None:
+            question = (request, None, _NONE)
+            ahead = rows.ahead.astype(np.intp).tolist()
+            numbers = np.array(
+                [
+                    self._after(answers, question, number, count)
+                    for number, count in zip(numbers.tolist(), ahead, strict=True)
+                ],
+                dtype=np.intp,
+            )
+        answers.grow(len(self._values))
+        self._answer(answers, (request, None, _NONE), numbers)
+        return answers.fits[numbers] == _FITS, answers.scores[numbers]
+
+    def _answer(self, answers: _Answers, question: Question, numbers: NDArray[np.intp]) -> None:
+        """Fills in the answers for states that were not asked about before."""
+        unknown = numbers[answers.fits[numbers] == _UNKNOWN]
+        for number in np.unique(unknown).tolist():
+            taken = self.take(number, question)
+            answers.fits[number] = _REFUSED if taken is None else _FITS
+            answers.scores[number] = 0.0 if taken is None else taken.score
+
+    def _after(self, answers: _Answers, question: Question, number: int, count: int) -> int:
+        """The state after so many more pods; that of no cards where they do not fit."""
+        chain = answers.chains.setdefault(number, [number])
+        while len(chain) <= count:
+            taken, state = self.take(chain[-1], question), self._values[chain[-1]]
+            if taken is None or state is None:
+                chain.append(NO_CARDS)
+            else:
+                chain.append(self._number_of((state[0], taken.usage)))
+        return chain[count]
+
+    def _one_by_one(
+        self, rows: NodeRows, request: Hashable, facet: Hashable
+    ) -> tuple[Mask, Floats]:
+        """The same where each node has cards that are out of the question."""
+        numbers = self._follow()
+        where = range(len(self._table)) if rows.index is None else rows.index.tolist()
+        ahead = [0] * len(where) if rows.ahead is None else rows.ahead.astype(np.intp).tolist()
+        fits: Mask = np.zeros(len(where), dtype=np.bool_)
+        scores: Floats = np.zeros(len(where))
+        for place, (row, count) in enumerate(zip(where, ahead, strict=True)):
+            question = (request, facet, self.blocked(facet, row))
+            answers = self._answers.setdefault(question, _Answers())
+            number = self._after(answers, question, int(numbers[row]), count)
+            taken = self.take(number, question)
+            if taken is not None:
+                fits[place], scores[place] = True, taken.score
+        return fits, scores
+
+
+def add_usage(one: Usage, other: Usage) -> Usage:
+    return Usage(one.pods + other.pods, one.memory + other.memory, one.cores + other.cores)

@@ -49,6 +49,7 @@ FAMILIES = {
     "resourcequota": ("quota",),
     "sla": ("sla",),
     "cdp": ("cdp",),
+    "deviceshare": ("deviceshare",),
     "nodegroup": ("nodegroup",),
     "pdb": ("pdb",),
     "resource-strategy-fit": ("strategyfit",),
@@ -57,6 +58,7 @@ FAMILIES = {
 }
 UNIT_TESTS = {
     "capacity": ("tests/core/plugins/test_capacity.py", "tests/core/plugins/test_capacity_tree.py"),
+    "deviceshare": ("tests/core/plugins/test_deviceshare.py",),
     "drf": ("tests/core/plugins/test_drf.py", "tests/core/plugins/test_hdrf.py"),
     "nodeorder": ("tests/core/plugins/test_nodeorder_preferences.py",),
     "predicates": ("tests/core/plugins/test_predicates_node_filters.py",),

@@ -25,7 +25,7 @@ MAX_CLUSTER_RESOURCES = 256
 MAX_POD_ITEMS = 2_000
 _LISTS = (
     *("requests", "node_selector", "tolerations", "spread_constraints", "host_ports", "images"),
-    *("volumes", "resource_claims", "scheduling_gates"),
+    *("volumes", "resource_claims", "scheduling_gates", "containers"),
 )
 _NODE_TERMS = ("required_node_terms", "preferred_node_terms")
 _POD_TERMS = (
@@ -131,6 +131,7 @@ def check_items(pod: Pod) -> None:
     counts = {name: len(getattr(spec, name)) for name in _LISTS}
     for name in (*_NODE_TERMS, *_POD_TERMS):
         counts[name] = sum(map(_term_items, getattr(spec, name) or ()))
+    counts["containers"] += sum(len(c.limits) + len(c.requests) for c in spec.containers)
     counts["spread_constraints"] += sum(
         _selector_items(c.selector) for c in spec.spread_constraints
     )

@@ -74,8 +74,14 @@ class DeviceSharePlugin:
         },
         limits={_POLICY: Limit(choices=("", BINPACK, SPREAD))},
         without_effect={
+            _LOCK: "binds are not held back by locks of nodes",
             _GEOMETRIES_NAME: _NO_GEOMETRIES,
             _GEOMETRIES_NAMESPACE: _NO_GEOMETRIES,
+        },
+        defaults={
+            **dict.fromkeys((_SHARING, _NUMBER, _VGPU, _LOCK, _ASCEND, _ASCEND_HAMI), False),
+            _POLICY: "",
+            _WEIGHT: 0,
         },
         why_not=_why_not,
     )

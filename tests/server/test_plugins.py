@@ -84,10 +84,10 @@ def test_without_packages_there_is_what_is_built_in() -> None:
 @pytest.mark.parametrize(
     ("api", "problem"),
     [
-        ("api = 2", "declares api = 2; this engine speaks api = 1"),
-        ("api = '1'", "declares api = '1'; this engine speaks api = 1"),
-        ("api = True", "declares api = True; this engine speaks api = 1"),
-        ("pass", "declares no api; this engine speaks api = 1"),
+        ("api = 2", "declares api = 2; this engine supports api = 1"),
+        ("api = '1'", "declares api = '1'; this engine supports api = 1"),
+        ("api = True", "declares api = True; this engine supports api = 1"),
+        ("pass", "declares no api; this engine supports api = 1"),
     ],
 )
 def test_another_version_of_the_interface_is_refused_by_name(
@@ -174,11 +174,15 @@ def test_entry_point_and_plugin_have_one_name(site: Site) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ('name = "one"', "pass", "has no name that a configuration could use"),
-        ('name = "one"', 'name = ""', "has no name that a configuration could use"),
-        ('name = "one"', 'name = "one, two"', "has no name that a configuration could use"),
+        ('name = "one"', "pass", "has no valid name: letters, digits, -, _ and . are allowed"),
+        ('name = "one"', 'name = ""', "has no valid name: letters, digits, -, _ and . are allowed"),
+        (
+            'name = "one"',
+            'name = "one, two"',
+            "has no valid name: letters, digits, -, _ and . are allowed",
+        ),
         ("def open", "def opened", "has no method open(session)"),
-        ("api = 1", "api = 1\n    arguments = {}", "has arguments that are no ArgumentSchema"),
+        ("api = 1", "api = 1\n    arguments = {}", "has arguments that are not an ArgumentSchema"),
     ],
 )
 def test_a_class_that_is_no_plugin_is_refused(site: Site, old: str, new: str, problem: str) -> None:
@@ -188,7 +192,7 @@ def test_a_class_that_is_no_plugin_is_refused(site: Site, old: str, new: str, pr
 
 def test_an_entry_point_that_is_no_class_is_refused(site: Site) -> None:
     site.install("acme-one", "Plugin = 7", plugin="one")
-    assert [bad.problem for bad in discover().refused] == ["is no class"]
+    assert [bad.problem for bad in discover().refused] == ["is not a class"]
 
 
 def test_the_registry_itself_refuses_what_does_not_fit() -> None:

@@ -1,4 +1,4 @@
-"""All that may leave the engine: orders, statuses to write, events to tell, reasons to wait."""
+"""What leaves the engine: decisions, statuses to write, events to record, reasons to wait."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pumice.core.model.group import PodGroupStatus
 from pumice.core.model.reasons import Reason
 
-# Those that come by the thousand are not frozen like the others, only because they are made faster
-# so; nobody changes one.
+# Those that come by the thousand are not frozen, because frozen ones take longer to make. No code
+# changes one.
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class VolumeChoice:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Bind:
-    """Put this pod on this node."""
+    """Bind this pod to this node."""
 
     id: str
     namespace: str
@@ -53,7 +53,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Take this pod away, for the sake of that job."""
+    """Evict this pod, to make room for a job."""
 
     id: str
     namespace: str
@@ -122,7 +122,7 @@ StatusChange = (
 
 @dataclass(slots=True, unsafe_hash=True)
 class Event:
-    """Something to tell the people who look at an object."""
+    """An event about an object."""
 
     kind: str
     namespace: str
@@ -168,6 +168,6 @@ class SessionResult:
     made_by: tuple[tuple[str, int], ...] = ()
 
     def action_of(self, decision: Decision) -> str:
-        """The action that made a decision; empty for what is undone before the first one."""
+        """The action that made a decision; empty for decisions made before the first action."""
         number = int(decision.id.rpartition(".")[2])
         return next((name for name, end in self.made_by if number < end), "")

@@ -1,4 +1,4 @@
-"""All that may enter the engine: objects that changed, outcomes of decisions, the configuration."""
+"""What enters the engine: objects that changed, outcomes of decisions, data for plugins."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ ClusterObject = (
 # One is made with every object that comes: frozen ones take several times as long to make.
 @dataclass(slots=True)
 class Upserted:
-    """An object is there, whole, as it is now."""
+    """An object was added or changed; this is the whole object."""
 
     object: ClusterObject
 
 
 @dataclass(slots=True)
 class PodsUpserted:
-    """Pods are there as they are now, told one after the other: quicker than one by one."""
+    """Several pods were added or changed, in this order; quicker than one by one."""
 
     pods: list[Pod]
 
@@ -75,7 +75,7 @@ class Deleted:
 
 
 class OutcomeCode(Enum):
-    """What came of a decision."""
+    """The result of a decision."""
 
     APPLIED = "applied"
     CONFLICT = "conflict"
@@ -86,7 +86,7 @@ class OutcomeCode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OutcomeReported:
-    """What the adapter made of a decision; an unknown id is a no-op."""
+    """The result of a decision, as the adapter reports it; an unknown id is a no-op."""
 
     decision_id: str
     code: OutcomeCode
@@ -95,7 +95,7 @@ class OutcomeReported:
 
 @dataclass(frozen=True, slots=True)
 class DataReported:
-    """What an adapter measured or asked on behalf of a plugin; it replaces what was known."""
+    """Data that an adapter reports for a plugin; it replaces the data under the same name."""
 
     plugin: str
     # Of what, for example a node's name.

@@ -50,14 +50,14 @@ FollowedOrder = tuple[str, str, bool, str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A delta that was set aside, and why."""
+    """A delta that was rejected, and why."""
 
     delta: Delta
     error: ObjectError
 
 
 class Engine:
-    """The scheduler of one cluster. It has no clock: the time is given to it."""
+    """The scheduler of one cluster. It has no clock: callers pass the time."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Engine:
         if assumed is None or outcome.code is OutcomeCode.RETRYING:
             return
         if outcome.code is OutcomeCode.APPLIED:
-            # What the pod itself shows ends the assumption.
+            # An update of the pod ends the assumption.
             assumed.applied = True
             return
         if outcome.code is OutcomeCode.FAILED and assumed.status is TaskStatus.BINDING:
@@ -162,7 +162,7 @@ class Engine:
         self._undo(assumed, now_ns, failed=True)
 
     def _undo(self, assumed: Assumption, now_ns: int, *, failed: bool = False) -> None:
-        """A decision failed: its pod is again what the cluster says."""
+        """A decision failed: its task follows the pod again."""
         self.cache.assumptions.close(assumed)
         known = failed or self.gang_bind_deadline_ns is not None
         if known and assumed.status is TaskStatus.BINDING:
@@ -214,8 +214,8 @@ class Engine:
                 result = self._run(session, tuple(left_out.values()))
             except PluginFailedError as failure:
                 session.abandon()
-                # What was computed may hold its answers, and must not hold for the next session,
-                # which asks all plugins again.
+                # What was computed may depend on its answers. The next session asks all plugins
+                # again.
                 self._views.clear()
                 error = f"{type(failure.error).__name__}: {failure.error}"
                 fault = PluginFault(failure.plugin, failure.where, "", error)
@@ -346,7 +346,7 @@ class Engine:
             place = (tasks[uid].job_id, status, decision.node, now_ns)
             assumptions.open(Assumption(decision.id, uid, *place, annotations=added))
 
-    # For those who follow another engine, and for those who only look.
+    # Replicas and queries.
 
     def follow(
         self,
@@ -371,7 +371,7 @@ class Engine:
         self.cache.assume_statuses(statuses)
 
     def look(self, question: Callable[[Session], T], now_ns: int) -> T:
-        """Asks a session that is opened only to be looked at, and leaves nothing behind."""
+        """Opens a session, calls a function with it, and undoes the session."""
         self.cache.settle()
         # Numbered like no other, so that views ask this session's plugins and nobody else's.
         self._looks -= 1

@@ -1,4 +1,4 @@
-"""The engine's errors: whose fault it is, with fields, and what to do."""
+"""The errors of the engine."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class PumiceError(Exception):
 
 
 class InputError(PumiceError):
-    """What was given cannot be used; the sender can put it right."""
+    """Invalid input, which the sender can correct."""
 
 
 class InvariantError(PumiceError):
-    """The engine contradicts itself: a bug, never caught inside."""
+    """The engine is in an impossible state: a bug, which the core never catches."""
 
 
 class ObjectError(InputError):
-    """An object that cannot be taken in; its last good version stays."""
+    """An invalid object; its last valid version stays in the cache."""
 
     def __init__(self, kind: str, key: str, field: str, problem: str) -> None:
         super().__init__(f"{kind} {key}: {field}: {problem}")

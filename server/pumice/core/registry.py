@@ -52,7 +52,7 @@ from pumice.core.plugins.tdm import TdmPlugin
 from pumice.core.session.closing.statuses import close
 from pumice.core.session.session import Session
 
-# The version of the plugin interface that this engine speaks.
+# The version of the plugin interface.
 PLUGIN_API = 1
 
 
@@ -94,11 +94,11 @@ class PluginRefusedError(InputError):
 
 
 class PluginApiError(PluginRefusedError):
-    """A plugin made for another version of the interface."""
+    """A plugin for another version of the interface."""
 
     def __init__(self, name: str, api: object) -> None:
-        said = "declares no api" if api is None else f"declares api = {api!r}"
-        super().__init__(name, f"{said}; this engine speaks api = {PLUGIN_API}")
+        declared = "declares no api" if api is None else f"declares api = {api!r}"
+        super().__init__(name, f"{declared}; this engine supports api = {PLUGIN_API}")
         self.api = api
 
 
@@ -179,7 +179,7 @@ KUBE_BATCH_MODE = Mode(
     kubebatch.read_configuration,
 )
 
-# Without these, pods could go where they must not, or be evicted who must not.
+# Without these, pods could be placed or evicted that must not be.
 _REQUIRED = frozenset(
     (
         "capacity",
@@ -250,9 +250,11 @@ def check_plugin(plugin: object, taken: Mapping[str, type[Plugin]]) -> None:
     shown = getattr(plugin, "__qualname__", repr(plugin))
     name = getattr(plugin, "name", None)
     if not isinstance(plugin, type):
-        raise PluginRefusedError(shown, "is no class")
+        raise PluginRefusedError(shown, "is not a class")
     if not isinstance(name, str) or not _PLUGIN_NAME.fullmatch(name):
-        raise PluginRefusedError(shown, "has no name that a configuration could use")
+        raise PluginRefusedError(
+            shown, "has no valid name: letters, digits, -, _ and . are allowed"
+        )
     api = getattr(plugin, "api", None)
     if type(api) is not int or api != PLUGIN_API:
         raise PluginApiError(name, api)
@@ -261,4 +263,4 @@ def check_plugin(plugin: object, taken: Mapping[str, type[Plugin]]) -> None:
     if not callable(getattr(plugin, "open", None)):
         raise PluginRefusedError(name, "has no method open(session)")
     if not isinstance(getattr(plugin, "arguments", ArgumentSchema()), ArgumentSchema):
-        raise PluginRefusedError(name, "has arguments that are no ArgumentSchema")
+        raise PluginRefusedError(name, "has arguments that are not an ArgumentSchema")

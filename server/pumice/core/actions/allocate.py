@@ -31,15 +31,13 @@ class AllocateAction:
     """Visits queues and jobs in their orders, which are evaluated again after every visit.
 
     The first visit to a job tries to make it ready in one go. Every later one places a single
-    task more, so that shares have their say after each.
+    task more, so that shares count after each of them.
     """
 
     name: ClassVar[str] = "allocate"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
         {"predicateErrorCacheEnable": ArgumentType.BOOL},
-        without_effect={
-            "predicateErrorCacheEnable": "what is known of equal pods is always remembered"
-        },
+        without_effect={"predicateErrorCacheEnable": "results for equal pods are always kept"},
     )
 
     def __init__(self, arguments: Arguments) -> None:
@@ -69,7 +67,7 @@ class _AllocateRun:
         self._pending: dict[str, PendingTasks] = {}
         self._tasks: dict[str, deque[Task]] = {}
         self._lines = WaitingJobs(session)
-        # By which the job had its turn that is being visited; None: it was compared with others.
+        # The key of the job that is being visited; None where jobs have no keys.
         self._key: Key | None = None
 
     def prepare(self) -> None:

@@ -22,7 +22,7 @@ class EnqueueAction:
         self._arguments = arguments
 
     def execute(self, session: Session) -> None:
-        # Jobs that are passed over were let in long ago.
+        # Jobs that are passed over were admitted before.
         if not any(job.is_pending for job in session.awake_jobs()):
             return
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)

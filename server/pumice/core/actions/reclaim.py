@@ -85,7 +85,7 @@ class _ReclaimRun:
                 job = jobs.pop()
                 self._reclaim_for(queue, job, self._tasks[job.id])
                 if jobs:
-                    # The reference puts the queue back after each job: it shapes the heap.
+                    # Volcano pushes the queue again after each job, which shapes the heap.
                     self._queues.push(queue)
 
     def _explain_overused(self, queue: Queue, jobs: LiveHeap[Job]) -> None:
@@ -114,7 +114,7 @@ class _ReclaimRun:
         else:
             statement.discard()
 
-    # One task: nodes by name, the first on which it works out.
+    # Nodes by name; the first one that works is used.
 
     def _make_room(self, statement: Statement, job: Job, task: Task) -> bool:
         session = self._session
@@ -169,7 +169,7 @@ class _ReclaimRun:
             return False
         trial = session.statement()
         waiting = self._order.waiting(victims, task)
-        # Predicates and quota are not asked about again: the reference looks at room alone.
+        # Predicates and quota are not asked again: Volcano checks resources alone.
         while waiting and not frees_enough(session, view, row, ()):
             trial.evict(waiting.pop(), self._author)
         node = session.table.names[row]

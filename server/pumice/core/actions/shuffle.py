@@ -25,5 +25,5 @@ class ShuffleAction:
         for victim in session.votes.victim_tasks(running):
             statement = session.statement()
             statement.evict(victim, self.name)
-            # For nobody's sake, so each is applied by itself.
+            # Made for no job, so each eviction is applied by itself.
             statement.commit("")

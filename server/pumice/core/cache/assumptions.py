@@ -11,7 +11,7 @@ from pumice.core.model.status import TaskStatus
 
 _SECOND_NS = 1_000_000_000
 _LONGEST_COOL_DOWN_NS = 60 * _SECOND_NS
-# From so many failures in a row a job has to wait.
+# A job waits after this many failures in a row.
 _FAILURES_BEFORE_COOL_DOWN = 2
 
 
@@ -79,10 +79,10 @@ class Assumptions:
             self.close(old)
 
     def confirm(self, pod: Pod) -> tuple[TaskStatus, str] | None:
-        """Compares a pod with what we assume of it.
+        """Compares a pod with the assumption about it.
 
-        A pod that shows the result, or anything that overrules it, ends the assumption; one that
-        does not show it yet gets the assumed status and node.
+        A pod that shows the result, or contradicts it, ends the assumption. One that does not show
+        it yet gets the assumed status and node.
         """
         assumed = self._by_pod.get(pod.uid)
         if assumed is None:
@@ -110,7 +110,7 @@ class Assumptions:
         return assumed is not None and assumed.expired
 
     def expire(self, before_ns: int, now_ns: int) -> list[Assumption]:
-        """Assumptions made before a time, each named again only after as long again."""
+        """Assumptions made before a time; each is returned again only after the same time has passed."""
         old = [a for a in self._by_pod.values() if a.since_ns < before_ns]
         for assumption in old:
             assumption.expired = True

@@ -8,7 +8,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.status import TaskStatus
 
-# A gang that was whole once has another phase, and may be short for reasons of its own.
+# A gang that was whole once has another phase, and may be short for other reasons.
 _NEVER_WHOLE = (PodGroupPhase.NONE, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE)
 
 
@@ -26,9 +26,9 @@ class BrokenGangs:
     def refresh(self, jobs: dict[str, Job], now_ns: int, *, search: bool) -> dict[str, int]:
         """The broken jobs and since when; suspects that are whole, or not begun, are cleared.
 
-        With `search` all jobs are looked at once: what a former core or adapter left half done
-        shows in the cluster only. So may a gang that is being evicted or was never meant to be
-        whole, which Volcano gives no precedence: who sets no deadline is spared the guess.
+        With ``search`` all jobs are checked once, because only the cluster shows what a former core
+        or adapter left half done. A gang that is being evicted, or was never meant to be whole, looks
+        the same. Volcano gives such gangs no precedence, so ``search`` is used only with a deadline.
         """
         if search and not self._scanned:
             self._scanned = True

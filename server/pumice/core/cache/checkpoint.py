@@ -22,7 +22,7 @@ class JobMemory:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A cluster between two sessions. The objects are as we hold them, with what we assume."""
+    """A cluster between two sessions: its objects, with the assumptions applied."""
 
     session: int
     objects: tuple[ClusterObject, ...] = ()

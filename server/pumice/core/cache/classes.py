@@ -1,4 +1,4 @@
-"""Finds the class of a pod: specs that are equal share one."""
+"""Finds the class of a pod: equal specs share a class."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ClassRegistry:
         return class_
 
     def _volume_counts(self, pod: Pod) -> tuple[tuple[str, int], ...]:
-        """One unit a claim of the driver that will attach it; unknown drivers count nothing."""
+        """The number of claims for each driver that attaches them; unknown drivers are not counted."""
         counts: dict[str, int] = {}
         for volume in pod.spec.volumes:
             driver = self._driver(f"{pod.namespace}/{volume.claim_name}")
@@ -91,7 +91,7 @@ class ClassRegistry:
     # Classes without tasks.
 
     def count(self, class_: TaskClass, number: int) -> None:
-        """So many tasks of a class came, or went."""
+        """Tasks of a class were added, or removed where the number is negative."""
         class_.task_count += number
         if class_.task_count:
             self._unused.pop(class_.number, None)

@@ -81,7 +81,7 @@ class ClusterCache(TaskCache):
     # Upserts.
 
     def upsert(self, item: ClusterObject) -> None:
-        """Takes in an object; one that cannot be used raises and leaves everything as it was."""
+        """Adds or replaces an object. An invalid object raises, and nothing changes."""
         match item:
             case Pod():
                 self._upsert_pod(item)
@@ -176,18 +176,18 @@ class ClusterCache(TaskCache):
         job.priority = self._priority_of(job)
 
     def put_data(self, plugin: str, name: str, values: Mapping[str, str | float]) -> None:
-        """Takes in what an adapter brings for a plugin."""
+        """Stores data that an adapter reports for a plugin."""
         if self.plugin_data.of(plugin).put(name, values):
             self.version += 1
             self.placement_changes += 1
 
     def uid_named(self, kind: type[ClusterObject], key: str) -> str:
-        """The uid of the object of that key, but for pods; empty: there is none."""
+        """The uid of the object with that key; empty where there is none. Not for pods."""
         store = self.stores.of(kind)
         item = None if store is None else store.get(key)
         return "" if item is None else item.uid
 
-    # Ends.
+    # Deletions.
 
     def delete(self, kind: type[ClusterObject], uid: str) -> None:
         """An unknown uid is a no-op: deletions may come twice and in any order."""
@@ -217,7 +217,7 @@ class ClusterCache(TaskCache):
     # Before a session.
 
     def settle(self) -> None:
-        """Puts in order what deltas left open, so that a session may look."""
+        """Completes what deltas left open, before a session reads the cache."""
         for task in self.storage.users.take_outdated():
             class_ = self.classes.class_of(task.pod)
             if class_ is not task.class_:
@@ -255,7 +255,7 @@ class ClusterCache(TaskCache):
     # What a session leaves behind.
 
     def assume_statuses(self, statuses: Iterable[StatusChange]) -> None:
-        """The statuses that a session writes count until the cluster says otherwise."""
+        """The statuses that a session writes count until updates of the objects arrive."""
         for change in statuses:
             if isinstance(change, PodGroupStatusChanged):
                 job = self.jobs.get(f"{change.namespace}/{change.name}")
@@ -267,7 +267,7 @@ class ClusterCache(TaskCache):
                 self.shard_claims.sent(change.nodes_in_use)
 
     def assume_status(self, job: Job, status: PodGroupStatus) -> None:
-        """Our own word about a PodGroup counts until the cluster says otherwise."""
+        """The status that we write counts until an update of the PodGroup arrives."""
         if job.group is not None:
             job.group = job.group.with_status(status)
             job.phase = status.phase
@@ -284,7 +284,7 @@ class ClusterCache(TaskCache):
         return self.job_index.members(self.jobs, self.session_queues())
 
     def unsettled_jobs(self) -> list[Job]:
-        """Those of them that wait for something, or changed."""
+        """The session's jobs that wait for something, or changed."""
         return self.job_index.unsettled(self.session_jobs())
 
     def session_queues(self) -> dict[str, Queue]:
@@ -296,7 +296,7 @@ class ClusterCache(TaskCache):
         return self.table.sum_allocatable()
 
     def objects(self) -> Iterator[ClusterObject]:
-        """Everything that was taken in and is still there."""
+        """All objects in the cache."""
         for store in self.stores:
             yield from store
         for uid in sorted(self.tasks):

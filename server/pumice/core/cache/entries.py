@@ -27,7 +27,7 @@ class NodeEntry:
         self.row = -1
 
     def allocatable(self) -> Resources:
-        """What scheduling may give away: the node's own word, oversubscription and CSI limits."""
+        """What can be allocated: the node's allocatable, oversubscription and CSI limits."""
         if self.node is None:
             return Resources()
         total = Resources.of(self.node.allocatable)
@@ -38,13 +38,13 @@ class NodeEntry:
         return total
 
     def resource_names(self) -> tuple[str, ...]:
-        """The resources that the node offers, be it with nothing of them."""
+        """The resources that the node lists, also those with an amount of zero."""
         if self.node is None:
             return ()
         return offered_names(self.node, self.csi_limits)
 
     def offer(self) -> tuple[object, ...]:
-        """All that ``allocatable`` follows from."""
+        """The values that ``allocatable`` depends on."""
         node = self.node
         if node is None:
             return ()

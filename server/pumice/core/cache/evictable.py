@@ -1,7 +1,7 @@
 """Every task that an eviction could remove, in arrays, node by node.
 
 The search for victims sums over these instead of walking nodes. They are kept across sessions and
-follow the node table's changes; a task that was not there when they were made has them made anew.
+follow the node table's changes; they are rebuilt when a task was added since.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EvictableTasks:
         self._table = table
         self._layout = -1
         self._position = -1
-        # Grows when the arrays are made anew: everything kept by their positions is void.
+        # Grows when the arrays are rebuilt, which invalidates their positions.
         self.generation = 0
         self._is_used = False
         self._make()

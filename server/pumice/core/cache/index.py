@@ -1,4 +1,4 @@
-"""Tasks by status, with the counts that readiness is made of."""
+"""Tasks by status, with the counts that readiness depends on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The jobs that a session may look at, and those that it has to."""
+"""The jobs of a session, and those that it has to process."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class JobIndex:
         if self.unread is not None:
             self.unread |= changed
             if len(self.unread) > _MOST_UNREAD + 2 * len(members):
-                # Nobody has read for long: the reader begins anew.
+                # There was no reader for long: the next one starts with all jobs.
                 self.unread = None
         self._totals.refresh(members[id_] for id_ in sorted(changed) if id_ in members)
         room = self.waiting

@@ -20,7 +20,7 @@ _OCCUPIED = (*sorted(HOLDS_RESOURCES), TaskStatus.SUCCEEDED)
 
 
 class Job:
-    """The tasks of one PodGroup; without a PodGroup it only remembers them."""
+    """The tasks of one PodGroup; a job without a PodGroup is not scheduled."""
 
     __slots__ = (
         "_changed",
@@ -64,14 +64,14 @@ class Job:
         self.sub_job_of: dict[str, SubJob] = {}
         self.min_sub_jobs: dict[str, int] = {}
         self.fit_errors: dict[str, FitErrors] = {}
-        # Grows with every change that a session could notice; then the id is noted.
+        # Grows with every change that matters to a session; then the id is added to ``_changed``.
         self.version = 0
         self._changed = set() if changed is None else changed
         # The version that the last session wrote its status for, and what it had found then; None
         # where it had also tried to place some tasks, which does not outlast it.
         self.closed_version = -1
         self.closed_errors: dict[str, FitErrors] | None = None
-        # What its condition then added to Volcano's words.
+        # What its condition then added to Volcano's text.
         self.closed_text = ""
         self.standing: Standing | None = None
 
@@ -79,7 +79,7 @@ class Job:
         return f"Job({self.id}, {len(self.index)} tasks)"
 
     def touch(self) -> None:
-        """Something changed that a session could notice."""
+        """Something changed that matters to a session."""
         self.version += 1
         self._changed.add(self.id)
 
@@ -203,7 +203,7 @@ class Job:
             self.sub_jobs[self.id] = sub_job
         return self.sub_jobs[self.id]
 
-    # Questions.
+    # Queries.
 
     @property
     def namespace(self) -> str:

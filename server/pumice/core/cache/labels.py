@@ -23,7 +23,7 @@ _REPELLING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 
 
 class LabelColumn:
-    """One label over all nodes: a code a node, and what the codes mean."""
+    """One label over all nodes: a code for each node, and the value of each code."""
 
     __slots__ = ("codes", "values")
 
@@ -50,7 +50,7 @@ class NodeLabels:
         self._version = (-1, -1)
 
     def forget_outdated(self) -> None:
-        """Drops what was found out about nodes that have changed since."""
+        """Drops what was computed for nodes that have changed since."""
         version = (self._table.layout, self._table.labels_version)
         if version != self._version:
             self._columns.clear()
@@ -81,7 +81,7 @@ class NodeLabels:
         self._columns[_NO_LABEL] = LabelColumn(codes, {})
 
     def taint_sets(self) -> tuple[NDArray[np.int32], list[tuple[Taint, ...]]]:
-        """A code a node for its taints: few nodes differ in them."""
+        """A code for the taints of each node, and the taints of each code."""
         self.forget_outdated()
         if self._taint_sets is None:
             codes = np.zeros(len(self._table), dtype=np.int32)

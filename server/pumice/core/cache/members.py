@@ -26,12 +26,12 @@ from pumice.core.errors import ObjectError
 from pumice.core.model.pod import Pod
 from pumice.core.model.status import COMPLETED, HOLDS_RESOURCES, TaskStatus, status_of
 
-# What changes with a pod's way from creation to its end; everything else mostly stays.
-_PASSING = ("phase", "node_name", "nominated_node_name", "conditions", "start_time_ns")
-_passing = attrgetter(*_PASSING)
+# The fields that change during a pod's life; the others rarely do.
+_CHANGING = ("phase", "node_name", "nominated_node_name", "conditions", "start_time_ns")
+_changing = attrgetter(*_CHANGING)
 # What pods share that are of one job, class and priority and, all on nodes or none, one status.
 _alike = attrgetter("group_name", "namespace", "phase", "terminating", "task_priority", "spec")
-_lasting = attrgetter(*(n for n in Pod.__slots__ if n not in _PASSING and n != "labels"))
+_lasting = attrgetter(*(n for n in Pod.__slots__ if n not in _CHANGING and n != "labels"))
 
 
 class TaskCache:
@@ -56,21 +56,21 @@ class TaskCache:
         self.job_index = JobIndex(self.totals)
         self.jobs: dict[str, Job] = {}
         self.tasks: dict[str, Task] = {}
-        # Pods we hold but do not schedule, by uid: another scheduler's, not on a node yet.
+        # Pods of other schedulers that are not on a node yet, by uid; we do not schedule them.
         self.foreign: dict[str, Pod] = {}
         self.broken = BrokenGangs()
-        # Grows with every delta that changed something: an unchanged one means nothing to do.
+        # Grows with every delta that changed something.
         self.version = 0
         # Grows with every change after which something could be placed that could not be before.
         # An update that only confirms our own bind is not such a change.
         self.placement_changes = 0
 
-    # Pods come, change and go.
+    # Pods are added, changed and deleted.
 
     def upsert_pods(self, pods: Iterable[Pod]) -> list[tuple[Upserted, ObjectError]]:
-        """Takes in pods, in order; returns those that cannot be used, and why.
+        """Adds or replaces pods, in order; returns those that are invalid, and why.
 
-        New pods of a job that follow each other are taken in together.
+        Consecutive new pods of a job are added together.
         """
         refused = []
         for _, group in groupby(pods, _alike):
@@ -87,7 +87,7 @@ class TaskCache:
         return refused
 
     def _can_enter_together(self, alike: list[Pod], uids: list[str]) -> bool:
-        """Whether nothing is known or assumed of these pods, nor wrong with them."""
+        """Whether these pods are new and valid, and no decision about them is open."""
         first = alike[0]
         if len(uids) == 1 or len(self.assumptions) or not self.classes.knows(first):
             return False
@@ -127,7 +127,7 @@ class TaskCache:
         uid = pod.uid
         known = self.tasks.get(uid)
         lasts = known is not None and _lasting(known.pod) == _lasting(pod)
-        if known is not None and lasts and self._is_no_news(known, pod):
+        if known is not None and lasts and self._is_unchanged(known, pod):
             return
         class_ = self.classes.check(pod)
         self.version += 1
@@ -156,20 +156,20 @@ class TaskCache:
             self.placement_changes += 1
 
     def _take_over(self, known: Task, task: Task) -> None:
-        """Gives a task what lasts of the one that it replaces."""
+        """Copies to a task what stays valid of the one that it replaces."""
         if known.pod.conditions == task.pod.conditions:
             task.reported_condition = known.reported_condition
         if not task.pod.node_name and not task.bind_annotations:
             # The bind is not confirmed yet.
             task.bind_annotations = known.bind_annotations
         if known.node_name != task.node_name:
-            # It did not go where we sent it, or no longer goes there.
+            # It is not on the node that we chose.
             self.storage.ledger.failed(task.uid)
 
-    def _is_no_news(self, task: Task, pod: Pod) -> bool:
+    def _is_unchanged(self, task: Task, pod: Pod) -> bool:
         """Whether an update changes nothing. An expired decision is closed by any update."""
         return (
-            _passing(task.pod) == _passing(pod)
+            _changing(task.pod) == _changing(pod)
             and task.pod.labels == pod.labels
             and not self.assumptions.is_expired(pod.uid)
         )
@@ -177,7 +177,7 @@ class TaskCache:
     def _restate(self, task: Task, pod: Pod, assumed: tuple[TaskStatus, str] | None) -> bool:
         """Changes only the status of a task that holds the same resources; false: it cannot.
 
-        Most updates of a pod are of that kind: it is bound where we sent it, or it has started.
+        Most updates of a pod are of that kind: it was bound to the node that we chose, or it has started.
         """
         status, node_name = assumed or (status_of(pod), pod.node_name)
         stays = status is task.status or {status, task.status} <= HOLDS_RESOURCES
@@ -258,7 +258,7 @@ class TaskCache:
             self._drop_if_done(job)
 
     def _kube(self, task: Task, sign: int) -> None:
-        """Keeps Kubernetes' view beside the ledger; rows not yet placed are filled at settling."""
+        """Updates Kubernetes' view; settling fills the rows that are not placed yet."""
         table = self.table
         if table.unsettled:
             return

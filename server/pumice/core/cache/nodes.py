@@ -49,7 +49,7 @@ class NodeTable:
         # Grow when labels, taints or schedulability of nodes change, and when their images do.
         self.labels_version = self.images_version = 0
         self.changes = 0  # Grows with every change of a row.
-        # Hears of every pod that enters (1) or leaves (-1) Kubernetes' view of a row.
+        # Called for every pod that enters (1) or leaves (-1) Kubernetes' view of a row.
         self.watcher: Callable[[int, Task, int], None] | None = None
         # Whether the watcher would do anything about a class.
         self.is_watched: Callable[[TaskClass], bool] = lambda _: True
@@ -63,11 +63,11 @@ class NodeTable:
 
     def _allocate_arrays(self, count: int) -> None:
         width = len(self.columns)
-        # What nodes offer: by Volcano's reckoning, and by their own word.
+        # What nodes offer: as Volcano counts it, and as the node reports it.
         self.offered: Floats = np.zeros((2 * width, count))
         self.allocatable = self.offered[:width]
         self.kube_allocatable = self.offered[width:]
-        # What became of it, in one array so that a placement is one operation. First Volcano's
+        # What is left and used of it, in one array so that a placement is one operation. First Volcano's
         # ledger, where future is what will be idle once releasing tasks are gone and pipelined
         # ones have come; then Kubernetes' view of the same nodes, for filters and scores.
         self.amounts: Floats = np.zeros((5 * width + 3, count))
@@ -104,7 +104,7 @@ class NodeTable:
         except ValueError:
             return None
 
-    # Nodes come and go.
+    # Nodes are added and deleted.
 
     def set_node(self, node: Node) -> None:
         entry = self.entry(node.name)
@@ -164,7 +164,7 @@ class NodeTable:
         entry.counted_names = names
         self._moved = self._moved or moved
 
-    # Tasks come, go and change their status; each status weighs on the ledger in its own way.
+    # Tasks are added, removed and change their status; each status changes other amounts.
 
     def add_task(self, task: Task) -> None:
         entry = self.entry(task.node_name)

@@ -56,7 +56,7 @@ class Pattern:
     """
 
     def __init__(self, text: str) -> None:
-        """Raises PatternError for a pattern that is not allowed, re.error for one that is none."""
+        """Raises PatternError for a pattern that is not allowed, re.error for invalid syntax."""
         if len(text) > MAX_PATTERN_LENGTH:
             raise PatternError(
                 f"has {len(text)} characters; at most {MAX_PATTERN_LENGTH} are allowed"

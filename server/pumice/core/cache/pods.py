@@ -1,7 +1,7 @@
 """Indexes of the pods on nodes for affinity, spread and port rules.
 
 This is Kubernetes' view of the nodes: the node table reports every pod that enters or leaves it.
-Most pods have no such rules and are asked for by none; they cost one look at their class.
+Most pods have no such rules and match none; for them only the class is checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEPT_SESSIONS = 10
 
 @dataclass(frozen=True, slots=True)
 class PodQuestion:
-    """Which pods are meant; terminating ones may be left out."""
+    """Which pods are counted; terminating ones may be left out."""
 
     # None: all namespaces.
     namespaces: frozenset[str] | None
@@ -36,7 +36,7 @@ class PodQuestion:
     alive: bool
 
     def means(self, task: Task) -> bool:
-        """Whether a pod that the selector selects is meant."""
+        """Whether a pod that the selector selects is counted."""
         pod = task.pod
         return (self.namespaces is None or pod.namespace in self.namespaces) and not (
             self.alive and pod.terminating
@@ -110,7 +110,7 @@ class TermIndex:
     ) -> None:
         self._terms_of = terms_of
         self._terms: dict[_TermKey, ExistingTerm] = {}
-        self._book: SelectorIndex[ExistingTerm] = SelectorIndex()
+        self._index: SelectorIndex[ExistingTerm] = SelectorIndex()
         # The terms of a class in a namespace: comparing terms is slow.
         self._by_class: dict[tuple[int, str], list[ExistingTerm]] = {}
 
@@ -129,7 +129,7 @@ class TermIndex:
             known = self._terms.get(key)
             if known is None:
                 known = self._terms[key] = ExistingTerm(term, task.pod.namespace, weight)
-                self._book.add(term.selector, known)
+                self._index.add(term.selector, known)
             found.append(known)
         return found
 
@@ -141,7 +141,7 @@ class TermIndex:
         """The terms whose selector selects the task; namespaces are the caller's to compare."""
         if not self._terms:
             return []
-        return [term for term in self._book.find(task.pod.labels) if term.rows]
+        return [term for term in self._index.find(task.pod.labels) if term.rows]
 
     def prune(self) -> None:
         """Forgets the terms that no pod has any more, when most are of that kind."""
@@ -150,9 +150,9 @@ class TermIndex:
             return
         self._terms = live
         self._by_class.clear()
-        self._book = SelectorIndex()
+        self._index = SelectorIndex()
         for (spec, _, _), term in self._terms.items():
-            self._book.add(spec.selector, term)
+            self._index.add(spec.selector, term)
 
 
 def _required_anti(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
@@ -177,7 +177,7 @@ def has_affinity(spec: PodSpec) -> bool:
 
 
 class PodIndex:
-    """All that rules about other pods look up; follows the node table."""
+    """Indexes for rules about other pods; updated with the node table."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -211,7 +211,7 @@ class PodIndex:
         required = [(term, weight) for term in spec.required_affinity] if weight else []
         return _preferred(spec) + required
 
-    # Keeping up.
+    # Updates.
 
     def notice(self, class_: TaskClass) -> None:
         """A class was made; some have to be watched wherever their tasks go."""
@@ -317,7 +317,7 @@ class PodIndex:
         if not by_address:
             del self._ports[key]
 
-    # Answering.
+    # Queries.
 
     def rows_with_port(self, port: HostPort) -> list[int]:
         """The rows where a pod uses the port so that no other one can."""

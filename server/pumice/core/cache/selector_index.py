@@ -9,15 +9,15 @@ from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 
 T = TypeVar("T")
 
-# What is left to ask once an entry is found, and the item.
+# The requirements that are left to check once an entry is found, and the item.
 _Entry = tuple[LabelSelector | None, T]
 
 
 class SelectorIndex(Generic[T]):
-    """Finds the items whose selector matches given labels, without asking every selector.
+    """Finds the items whose selector matches given labels, without evaluating every selector.
 
-    Most selectors demand one value of some label and are stored under that value; all others are
-    asked each time. The result has no particular order.
+    Most selectors require one of some values of a label and are stored under these values; all
+    others are evaluated each time. The result has no particular order.
     """
 
     def __init__(self) -> None:

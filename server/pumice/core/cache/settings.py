@@ -1,4 +1,4 @@
-"""What the cluster's configuration says about the cache itself."""
+"""The settings of the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the last session found out about a job, for as long as nothing about it changes."""
+"""What the last session found about a job; valid until the job changes."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class Standing:
         self.needs_all = needs_all
         # These are all its tasks, and each is like the others.
         self.is_uniform = False
-        # Why no node takes the first of them, and what was said about the job then.
+        # Why no node takes the first of them, and the reasons that were given for the job.
         self.errors: FitErrors | None = None
         self.reasons: tuple[Reason, ...] = ()

@@ -33,8 +33,8 @@ class TakenVolume:
 class VolumeLedger:
     """Volumes given to claims, and nodes chosen for claims that shall get a new volume.
 
-    What a session takes is its own until the session's decisions are kept; then it lasts until
-    the cluster tells something new about the volume or claim, or the decision failed.
+    What a session takes is reserved until the session ends. If the pod was bound, it stays reserved
+    until an update of the volume or claim arrives, or the decision fails.
     """
 
     def __init__(self) -> None:
@@ -75,14 +75,14 @@ class VolumeLedger:
         return pod_uid in self._open
 
     def close(self, decided: Container[str]) -> None:
-        """The session is over: only what belongs to pods that were decided on is kept."""
+        """The session is over: only reservations of pods that were decided on are kept."""
         for pod_uid in list(self._open):
             if pod_uid not in decided:
                 self.give_back(pod_uid)
         self._open.clear()
 
     def failed(self, pod_uid: str) -> None:
-        """The pod's decision came to nothing, or the pod is gone."""
+        """The decision about the pod failed, or the pod is gone."""
         if self._volumes or self._nodes:
             self.give_back(pod_uid)
 
@@ -158,7 +158,7 @@ class VolumeUsers:
                 self._outdated.update(dict.fromkeys(self._by_claim))
 
     def take_outdated(self) -> Iterator[Task]:
-        """The tasks whose claims, or what these stand on, have changed since the last call."""
+        """The tasks whose claims, volumes or storage classes have changed since the last call."""
         if not self._outdated:
             return
         claims, self._outdated = self._outdated, {}

@@ -37,7 +37,7 @@ class ObjectStore(Generic[T]):
         return key in self._by_key
 
     def by_key(self) -> dict[str, T]:
-        """All of them as they are now; the caller's to keep."""
+        """A copy of all objects, by key."""
         return dict(self._by_key)
 
     def get(self, key: str) -> T | None:

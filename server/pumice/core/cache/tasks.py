@@ -32,8 +32,8 @@ class ClassWeights:
         spec = class_.spec
         nothing = np.zeros(len(request))
         none = np.zeros(3)
-        # The parts: idle, used, releasing, future, requested by Kubernetes' reckoning, and what
-        # it counts for scores (cpu, memory, pods).
+        # The parts: idle, used, releasing, future, what Kubernetes counts as requested, and what it
+        # counts for scores (cpu, memory, pods).
         self.request = request
         self.held = np.concatenate((-request, request, nothing, -request, nothing, none))
         self.releasing = np.concatenate((-request, request, request, nothing, nothing, none))
@@ -85,7 +85,7 @@ _NOT_ASKED = -1
 
 
 class Transaction:
-    """Where a discarded statement had put a task: what could have been."""
+    """Where a discarded statement had placed a task."""
 
     __slots__ = ("eviction_occurred", "node_name", "status")
 
@@ -138,14 +138,14 @@ class Task:
         self.bind_annotations: tuple[tuple[str, str], ...] = ()
         self.eviction_occurred = False
         self.last_transaction: Transaction | None = None
-        # What was last said about the pod's not being placed: it is not said twice.
+        # The last condition that was reported about the unplaced pod; it is not reported twice.
         self.reported_condition: tuple[str, str, str] | None = None
         self._pod_index: int | None = _NOT_ASKED
 
     def __repr__(self) -> str:
         return f"Task({self.key}, {self.status.word}, {self.node_name or '-'})"
 
-    # Asked for seldom, and of few: not worth keeping for all.
+    # Rarely used, so not stored for every task.
 
     @property
     def key(self) -> str:
@@ -160,7 +160,7 @@ class Task:
 
     @property
     def order_key(self) -> tuple[int, str, str]:
-        """Wherever Volcano walks a map of tasks, we walk by this."""
+        """The order of iteration where Volcano iterates over a map of tasks."""
         return (self.pod.creation_time_ns, self.pod.key, self.uid)
 
     @property
@@ -191,7 +191,7 @@ def _pod_index(name: str) -> int | None:
 
 
 def is_placement_change(old: Task | None, new: Task) -> bool:
-    """Whether a pod's news may let something be placed: it waits, or it makes room."""
+    """Whether an update of a pod may allow a placement: the pod waits, or it frees resources."""
     if old is None or old.class_ is not new.class_:
         return new.status is _PENDING or old is not None
     return old.status is not new.status and new.status not in HOLDS_RESOURCES

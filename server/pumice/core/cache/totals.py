@@ -14,7 +14,7 @@ _INQUEUE, _RUNNING = PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING
 
 
 class Contribution:
-    """What one job, or all jobs of a queue together, hold and want."""
+    """What one job, or all jobs of a queue together, hold and request."""
 
     __slots__ = ("admitted", "allocated", "elastic", "inqueue", "jobs", "request")
 
@@ -22,7 +22,7 @@ class Contribution:
         self.jobs = 1
         # Held by tasks with a node.
         self.allocated = allocated
-        # Held or wanted.
+        # Held or requested.
         self.request = request
         # Held above the jobs' minima.
         self.elastic = elastic
@@ -33,7 +33,7 @@ class Contribution:
 
     @classmethod
     def of_queue(cls) -> Contribution:
-        """Nothing yet, to be added to."""
+        """Zero amounts, to add jobs to."""
         made = cls(Resources(), Resources(), Resources())
         made.jobs, made.inqueue, made.admitted = 0, Resources(), Resources()
         return made
@@ -51,7 +51,7 @@ class Contribution:
 
 
 def _accumulate(total: Resources, part: Resources, sign: int) -> None:
-    """Adds or takes back exactly; a scalar that comes to nothing is gone again."""
+    """Adds or subtracts exactly; a scalar that becomes zero is removed."""
     total.milli_cpu += sign * part.milli_cpu
     total.memory += sign * part.memory
     for name, amount in part.scalars.items():
@@ -68,7 +68,7 @@ def _without_nothing(amounts: Resources) -> Resources:
 
 
 class QueueTotals:
-    """The contributions of all jobs, by queue; only jobs that changed are looked at again."""
+    """The contributions of all jobs, by queue; only jobs that changed are counted again."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, str, Contribution]] = {}
@@ -113,7 +113,7 @@ class QueueTotals:
         return Resources() if seen is None else seen[2].allocated.clone()
 
     def allocated_of(self, job_id: str) -> Resources:
-        """The same to look at only."""
+        """The same, read-only."""
         seen = self._seen.get(job_id)
         return _NOTHING if seen is None else seen[2].allocated
 
@@ -144,7 +144,7 @@ def contribution_of(job: Job) -> Contribution:
 
 
 def _sum_of(tasks: Collection[Task], held: Resources) -> Resources:
-    """What is held and what the tasks ask for; only to be looked at."""
+    """What is held and what the tasks request; read-only."""
     first = next(iter(tasks))
     if held is _NOTHING and len(tasks) == 1:
         return first.request

@@ -1,4 +1,4 @@
-"""What an object must satisfy before the cache takes it: a refused one names its field."""
+"""Checks of objects before they enter the cache; an error names the field."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def check_resource_names(
 
 
 def check_hyper_node(hyper_node: HyperNode) -> None:
-    """A pattern that is none is allowed, as in Volcano, and selects nothing."""
+    """A pattern with invalid syntax is allowed, as in Volcano, and selects nothing."""
     for number, member in enumerate(hyper_node.members):
         try:
             Pattern(member.name_pattern)

@@ -41,7 +41,7 @@ class WaitingGroup:
 
     @property
     def first(self) -> Task:
-        """A task to ask about in the name of all."""
+        """A task that represents all jobs of the group."""
         _, job = next(iter(self._members.values()))
         assert job.standing is not None
         return job.standing.tasks[0]
@@ -59,7 +59,7 @@ class WaitingGroups:
     def __init__(self) -> None:
         self._groups: dict[tuple[str, int], WaitingGroup] = {}
         self._group_of: dict[str, tuple[str, int]] = {}
-        # What is to be said about each of them, by id: those that are here.
+        # What to report about each of them, by id.
         self.waits: dict[str, Wait] = {}
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class WaitingGroups:
         return iter(self._groups.values())
 
     def enter(self, job: Job, key: Key, wait: Wait) -> None:
-        """From here on the job is passed over; its standing says why it waits."""
+        """From now on the job is passed over; its standing says why it waits."""
         standing = job.standing
         assert standing is not None
         assert standing.errors is not None

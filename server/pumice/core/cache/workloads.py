@@ -1,4 +1,4 @@
-"""Whom a pod is spread with when it does not say: the pods of its Services and its controller."""
+"""Default spread constraints: the selectors of a pod's Services and of its controller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONTROLLERS = ("ReplicationController", "ReplicaSet", "StatefulSet")
 
 
 class WorkloadSelectors:
-    """Finds selectors by pod; follows the store of workloads."""
+    """Finds the selectors for a pod; updated when the workloads change."""
 
     def __init__(self, workloads: ObjectStore[Workload]) -> None:
         self._workloads = workloads
@@ -24,11 +24,11 @@ class WorkloadSelectors:
         return len(self._workloads) > 0
 
     def selector_for(self, pod: Pod) -> LabelSelector | None:
-        """All that the pod's Services and its controller demand; None: nothing."""
+        """The requirements of the pod's Services and its controller; None where there are none."""
         self._refresh()
         requirements: dict[Requirement, None] = {}
-        book = self._services.get(pod.namespace)
-        for selector in book.find(pod.labels) if book is not None else ():
+        index = self._services.get(pod.namespace)
+        for selector in index.find(pod.labels) if index is not None else ():
             requirements.update(dict.fromkeys(selector.requirements))
         if pod.controller_kind in _CONTROLLERS:
             key = f"{pod.controller_kind}/{pod.namespace}/{pod.controller_name}"
@@ -54,5 +54,5 @@ class WorkloadSelectors:
         self._services = {}
         for workload in self._workloads:
             if workload.kind == _SERVICE and workload.selector is not None:
-                book = self._services.setdefault(workload.namespace, SelectorIndex())
-                book.add(workload.selector, workload.selector)
+                index = self._services.setdefault(workload.namespace, SelectorIndex())
+                index.add(workload.selector, workload.selector)

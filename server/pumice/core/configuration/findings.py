@@ -1,4 +1,4 @@
-"""What a reader of configurations finds on its way: problems and warnings, with their places."""
+"""Problems and warnings that a reader of configurations finds, with their places."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NOT_YET = "is known to Volcano and not supported yet"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that was probably meant; empty: none is near. Case does not count here."""
+    """The most similar known name, without regard to case; empty where none is similar."""
     by_lower = {name.lower(): name for name in sorted(known, reverse=True)}
     near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[near[0]] if near else ""
 
 
 class Findings:
-    """Problems make a configuration useless, warnings do not."""
+    """Collects problems, which make a configuration invalid, and warnings, which do not."""
 
     def __init__(self) -> None:
         self._problems: list[Problem] = []
@@ -52,7 +52,7 @@ class Findings:
     def _unknown_name(
         self, path: Path, what: str, word: str, known: Iterable[str], volcano: Iterable[str]
     ) -> None:
-        """An action or plugin that is not here; Volcano's own are told apart from mistakes."""
+        """An unknown action or plugin; those of Volcano get a message of their own."""
         names, foreign = set(known), set(volcano)
         if word in foreign:
             self.problem(path, f"{what} {word!r} {NOT_YET}")
@@ -76,10 +76,10 @@ class Findings:
             tuple(self._warnings),
         )
 
-    # What all generations of files have in common.
+    # Parts that all kinds of files share.
 
     def action_names(self, path: Path, text: object) -> tuple[str, ...]:
-        """The names of a comma list; spaces around them do not count."""
+        """The names of a comma-separated list, without spaces around them."""
         if not isinstance(text, str):
             example = 'one text such as "enqueue, allocate, backfill"'
             self.problem(path, f"must be {example}" + ("" if text is None else f", is {text!r}"))
@@ -95,7 +95,7 @@ class Findings:
     def arguments(
         self, path: Path, data: object, schema: ArgumentSchema, *, texts: bool = False
     ) -> Arguments:
-        """Typed arguments; with ``texts`` every value is written as a text."""
+        """Typed arguments; with ``texts`` every value is a text."""
         if data is None:
             return Arguments()
         if not isinstance(data, Mapping):

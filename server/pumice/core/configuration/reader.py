@@ -1,7 +1,7 @@
-"""Reads Volcano's scheduler configuration strictly: plain data in, a value or all problems out.
+"""Reads Volcano's scheduler configuration strictly.
 
-Volcano ignores what it does not know and replaces what it cannot use; both are problems here,
-each with its place and the nearest valid name. What merely does nothing is a warning.
+Volcano ignores unknown keys and replaces invalid values. Both are problems here, each with its place
+and the most similar valid name. A valid key without effect is a warning.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _Reader:
             self.found.unknown(path, "key", key, ["name", "arguments", *FLAG_DEFAULTS])
 
     def _across(self, tiers: Tiers) -> None:
-        """What only shows when all tiers are looked at."""
+        """Checks that need all tiers."""
         seen: dict[str, int] = {}
         for i, tier in enumerate(tiers):
             for options in tier:

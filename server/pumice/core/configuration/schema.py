@@ -1,4 +1,4 @@
-"""What a plugin or an action takes as arguments: types, limits, and keys that do nothing."""
+"""The arguments of plugins and actions: types, limits, and keys without effect."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class ArgumentType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The values of an argument that make sense.
+    """The allowed values of an argument.
 
-    Volcano replaces a value out of range by its default without a word; here it is a problem. A
-    ``lenient`` limit marks values that Volcano does use, to a surprising effect: a warning.
+    Volcano silently replaces a value out of range by its default; here it is a problem. With
+    ``lenient`` it is a warning, because Volcano uses such a value, with a surprising effect.
     """
 
     at_least: float | None = None
@@ -143,7 +143,7 @@ class ArgumentSchema:
 
     @property
     def known(self) -> list[str]:
-        """The keys as a person may write them."""
+        """The keys as they are written in a configuration."""
         any_name = self.key_form or "<name>"
         return [
             *self.exact,
@@ -171,7 +171,7 @@ def as_flag(value: object) -> bool | None:
 
 
 def typed_value(value: object, kind: ArgumentType) -> object:
-    """The value as its type wants it; None when it is not of that type."""
+    """The value in its type; None where it is not of that type."""
     match kind:
         case ArgumentType.INT:
             return value if _is_int(value) else None

@@ -1,4 +1,4 @@
-"""A scheduler configuration as the engine goes by it: typed, complete, and without a file."""
+"""The scheduler configuration as the engine uses it."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Configuration:
     tiers: tuple[tuple[PluginOptions, ...], ...]
     action_arguments: tuple[tuple[str, Arguments], ...] = ()
     metrics: tuple[tuple[str, str], ...] = ()
-    # What its reader found worth a look; no part of its meaning.
+    # Warnings of the reader; not part of its meaning.
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
 
     def arguments_of(self, action: str) -> Arguments:
@@ -121,7 +121,7 @@ class Configuration:
 
     @property
     def digest(self) -> str:
-        """The same for the same meaning, whatever the text looked like."""
+        """Equal for configurations of equal meaning, whatever their text."""
         meaning = {
             "actions": self.actions,
             "tiers": [

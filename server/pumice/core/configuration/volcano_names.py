@@ -1,4 +1,4 @@
-"""Names that Volcano gives a meaning, or once gave one: told apart from typing errors."""
+"""Names that have, or had, a meaning in Volcano, so that they are not reported as typing errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster as kube-batch saw it: other pods, other jobs, other queues, fewer nodes."""
+"""The cluster as kube-batch sees it: other pods, jobs, queues and nodes than Volcano."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class KubeBatchCache(ClusterCache):
     def _namespaces_are_queues(self) -> bool:
         return NAMESPACE_AS_QUEUE in self.settings.compat
 
-    # What comes in.
+    # Upserts and deletions.
 
     def upsert(self, item: ClusterObject) -> None:
         if isinstance(item, PodDisruptionBudget):
@@ -86,9 +86,7 @@ class KubeBatchCache(ClusterCache):
         self._settle_groups()
 
     def _is_ours(self, pod: Pod) -> bool:
-        """Own pods that wait, and everybody's pods once they do not; others that are bound and
-        have not started are not seen.
-        """
+        """Our pending pods, and the pods of all schedulers that are not pending."""
         if pod.phase is not PodPhase.PENDING:
             return True
         return pod.spec.scheduler_name in self.settings.scheduler_names
@@ -121,7 +119,7 @@ class KubeBatchCache(ClusterCache):
         return job
 
     def _reassign_budgets(self, *changed: PodDisruptionBudget | None) -> None:
-        """Of several budgets of one controller the newest counts."""
+        """Gives jobs their budgets; of several budgets of one controller the newest counts."""
         for uid in dict.fromkeys(b.controller_uid for b in changed if b is not None):
             if not uid or is_group_id(uid):
                 continue
@@ -133,7 +131,7 @@ class KubeBatchCache(ClusterCache):
             self._unsettled[uid] = None
 
     def _settle_groups(self) -> None:
-        """Gives jobs the groups that they should have by now, and drops the empty ones."""
+        """Gives jobs without a PodGroup their groups, and drops empty jobs."""
         if not self._unsettled:
             return
         unsettled, self._unsettled = self._unsettled, {}
@@ -151,17 +149,17 @@ class KubeBatchCache(ClusterCache):
     def _give_group(self, job: Job, group: PodGroup) -> None:
         super()._give_group(job, group)
         if self._namespaces_are_queues:
-            # The PodGroup's own word is ignored.
+            # The queue of the PodGroup is ignored.
             job.queue = self.settings.default_queue or group.namespace
         self.job_index.moved.add(job.id)
 
     def _priority_of(self, job: Job) -> int:
-        # A budget has no priority class, and kube-batch gave it no default either.
+        # A budget has no priority class, and kube-batch gives it no default either.
         if isinstance(job, KubeBatchJob) and job.origin is Origin.BUDGET:
             return 0
         return super()._priority_of(job)
 
-    # What a session sees.
+    # Queries of sessions.
 
     def session_queues(self) -> dict[str, Queue]:
         if not self._namespaces_are_queues:

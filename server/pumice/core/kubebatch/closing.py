@@ -1,6 +1,6 @@
-"""What kube-batch wrote at a session's end: two phases fewer, and no queue's status.
+"""Statuses at the end of a session: fewer phases than Volcano, and no statuses of queues.
 
-kube-batch wrote every PodGroup in every cycle; here only what changed is written.
+kube-batch writes every PodGroup in every session; here only what changed is written.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
                 changes += tell_pod(session, task, UNSCHEDULABLE, text)
     if job.origin is not Origin.POD_GROUP:
         job.note_status(status)
-        # Nothing but the conditions of its pods shows what was reported before.
+        # Only the conditions of its pods show what was reported before.
         is_new = bool(job.index.pending) and bool(changes)
     if is_new:
-        _complain(session, job, text)
+        _report(session, job, text)
     return changes
 
 
-def _complain(session: Session, job: KubeBatchJob, text: str) -> None:
+def _report(session: Session, job: KubeBatchJob, text: str) -> None:
     """Reports a waiting job, unless it is left out, which was reported already."""
     if session.cache.assumptions.why_cooling(job.id, session.now_ns) is not None:
         return

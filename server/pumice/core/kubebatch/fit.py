@@ -1,7 +1,7 @@
-"""Where a task fits by kube-batch's reckoning: on idle room or on releasing room, never on both.
+"""Where a task fits in kube-batch's mode: on idle or on releasing resources, never on both together.
 
-What a node is releasing shrinks with every task that is promised it. That is what will be idle
-without what is idle now, so no sums of its own are needed.
+What a node is releasing shrinks with every task that is pipelined there. It is the difference between
+what will be idle and what is idle now, so no further sums are needed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def fits_releasing(session: KubeBatchSession, view: ClassView) -> Mask:
 
 
 def feasible(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
-    """Nodes with room of either sort that all predicates pass."""
+    """Nodes that pass all predicates and have enough idle or enough releasing resources."""
     room = view.fits_idle | fits_releasing(session, view)
-    return open_to(session, task, view) & room
+    return allowed_nodes(session, task, view) & room
 
 
-def open_to(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
-    """Nodes in sync that all predicates pass, whatever room they have."""
+def allowed_nodes(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
+    """Nodes in sync that pass all predicates; resources are not checked."""
     mask = session.feasibility.allows(task, view) & session.in_sync
     for refusal in _claim_refusals(session, task):
         mask &= ~refusal.rows
@@ -40,7 +40,7 @@ def open_to(session: KubeBatchSession, task: Task, view: ClassView) -> Mask:
 
 
 def _claim_refusals(session: KubeBatchSession, task: Task) -> list[Refusal]:
-    """No plugin looks at claims, but without what they stand for the pod could not start."""
+    """Refusals because of claims, which no plugin of kube-batch checks."""
     spec, volumes = task.class_.spec, session.volumes
     problem = why_not_bindable(spec)
     if problem is None:

@@ -1,4 +1,4 @@
-"""Jobs as kube-batch made them: from a PodGroup, from a controller's pods, or from a budget.
+"""Jobs as kube-batch makes them: from a PodGroup, from a controller's pods, or from a budget.
 
 Pods that name no PodGroup join the job of their controller, or are a job of their own. Its group
 exists in memory only and is made from the oldest pod. A PodDisruptionBudget of the same controller
@@ -32,7 +32,7 @@ class Origin(Enum):
 
 
 class KubeBatchClass(TaskClass):
-    """Asks for what kube-batch counts, and for nothing where that is below its tolerances."""
+    """Requests only resources that kube-batch counts; below the tolerance a request is zero."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class KubeBatchClass(TaskClass):
 
 
 class KubeBatchTask(Task):
-    """Equal tasks go by age and uid; numbers in their names mean nothing."""
+    """Equal tasks are ordered by age and uid; numbers in their names do not count."""
 
     __slots__ = ()
 
@@ -55,15 +55,15 @@ class KubeBatchTask(Task):
 
 
 class KubeBatchJob(Job):
-    """Ready with so many tasks placed or done; best-effort tasks that wait are no help."""
+    """Ready when enough tasks are placed or finished; pending best-effort tasks do not count."""
 
-    __slots__ = ("budget", "founder", "left_out_for")
+    __slots__ = ("budget", "left_out_for", "oldest")
 
     def __init__(self, id_: str, changed: set[str] | None = None) -> None:
         super().__init__(id_, changed)
         self.budget: PodDisruptionBudget | None = None
         # The oldest pod of a job without a PodGroup.
-        self.founder: Task | None = None
+        self.oldest: Task | None = None
         # The message of the event that reported why the job is left out of sessions.
         self.left_out_for = ""
 
@@ -94,7 +94,7 @@ class KubeBatchJob(Job):
         return self.origin is Origin.POD_GROUP
 
     def note_status(self, status: PodGroupStatus) -> None:
-        """What a session found, where nobody writes it down."""
+        """Keeps the status of a job whose group exists in memory only."""
         if self.group is not None:
             self.group = replace(self.group, status=status)
             self.phase = status.phase
@@ -105,19 +105,19 @@ class KubeBatchJob(Job):
         if self.budget is not None:
             return replace(_budget_group(self.id, self.budget), status=status)
         if not len(self.index):
-            self.founder = None
+            self.oldest = None
             return None
-        if self.founder is None:
-            self.founder = min(self.index, key=lambda task: task.order_key)
-        return replace(_shadow_group(self.id, self.founder.pod), status=status)
+        if self.oldest is None:
+            self.oldest = min(self.index, key=lambda task: task.order_key)
+        return replace(_shadow_group(self.id, self.oldest.pod), status=status)
 
     def joined(self, task: Task) -> None:
-        if self.founder is not None and task.order_key < self.founder.order_key:
-            self.founder = task
+        if self.oldest is not None and task.order_key < self.oldest.order_key:
+            self.oldest = task
 
     def left(self, task: Task) -> None:
-        if self.founder is task:
-            self.founder = None
+        if self.oldest is task:
+            self.oldest = None
 
 
 def is_group_id(job_id: str) -> bool:
@@ -127,7 +127,7 @@ def is_group_id(job_id: str) -> bool:
 
 def _shadow_group(job_id: str, pod: Pod) -> PodGroup:
     return PodGroup(
-        # Without a uid: nothing in the cluster stands behind it.
+        # Without a uid: the cluster has no such object.
         "",
         pod.namespace,
         job_id,
@@ -139,7 +139,7 @@ def _shadow_group(job_id: str, pod: Pod) -> PodGroup:
 
 
 def _min_member(pod: Pod) -> int:
-    """What the annotation says; 1 where it says nothing or no number."""
+    """The number in the annotation; 1 without a valid one."""
     text = pod.annotations.get(MIN_MEMBER_ANNOTATION, "")
     return int(text) if _INTEGER.fullmatch(text) else 1
 

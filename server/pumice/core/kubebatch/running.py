@@ -1,4 +1,4 @@
-"""What running tasks hold, by queue and node: where victims alone could be enough for a task."""
+"""What running tasks hold, by queue and node: the nodes where victims could be enough for a task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pumice.core.session.feasibility.views import ClassView
 
 
 class RunningTasks:
-    """Sums for one run of an action; they follow every move."""
+    """Sums for one run of an action, updated after every move."""
 
     def __init__(self, session: KubeBatchSession) -> None:
         self._session = session

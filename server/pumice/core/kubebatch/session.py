@@ -1,4 +1,4 @@
-"""A session as kube-batch held it."""
+"""A session of kube-batch's mode."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _UNSCHEDULABLE = "Unschedulable"
 
 
 class KubeBatchSession(Session):
-    """Sees only nodes in sync, and never leaves out a job for being short of pods.
+    """Uses only nodes in sync, and leaves out no job for having too few pods.
 
-    Filters and scores look at the tasks that are on a node, evicted ones too, whichever plugins
-    are configured.
+    Filters and scores count the tasks on a node, also evicted ones, whatever plugins are
+    configured.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -37,7 +37,7 @@ class KubeBatchSession(Session):
         self.hooks.handlers.append(EventHandler(self._appeared, self._vanished))
 
     def _appeared(self, task: Task) -> None:
-        # An eviction that was taken back has never been seen.
+        # An eviction that was undone is not in the view.
         if task.status is not TaskStatus.RUNNING:
             self.moves.kube_add(task)
 
@@ -46,7 +46,7 @@ class KubeBatchSession(Session):
             self.moves.kube_remove(task)
 
     def tell(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
-        """Records an event on the job's PodGroup or budget; of pods alone there is neither."""
+        """Records an event on the job's PodGroup or budget, if it has one."""
         known = _kube_batch_job(job)
         if known.origin is Origin.POD_GROUP:
             super().tell(job, reason, message, warning=warning)
@@ -74,7 +74,7 @@ class KubeBatchSession(Session):
         code = self.cache.assumptions.why_cooling(job.id, self.now_ns)
         whole = job.index.valid_count >= job.min_available
         if code is ReasonCode.GANG_INVALID and whole:
-            # What it was left out for is no more.
+            # The job has enough pods again.
             self.cache.assumptions.end_cool_down(job.id)
             return None
         return code

@@ -1,4 +1,4 @@
-"""Shares as kube-batch reckoned them, and what its queues hold of what they deserve."""
+"""Shares of jobs and queues, as kube-batch computes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pumice.core.session.queues import QueueAccount
 
 
 def share(part: Resources, whole: Resources) -> float:
-    """The largest part in any dimension of the whole; all of nothing is one."""
+    """The dominant share; of a resource that the whole does not have, any amount is 1."""
     return max(_ratio(part.get(name), amount) for name, amount in whole.items())
 
 
@@ -18,7 +18,7 @@ def _ratio(part: Number, whole: Number) -> float:
 
 
 class KubeBatchAccount(QueueAccount):
-    """A queue without guarantee, capability or anything to be admitted to."""
+    """A queue with kube-batch's share."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""Comparisons of amounts with a tolerance, as kube-batch made them.
+"""Comparisons of amounts with a tolerance, as kube-batch makes them.
 
-What is short by less than the tolerance still fits, and what is below it is nothing. Places among
-a node's pods and ephemeral storage are no dimensions at all.
+An amount that is too small by less than the tolerance is enough, and an amount below the tolerance
+counts as zero. The number of pods and ephemeral storage are not compared.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from math import ceil
 from pumice.core.model.resources import CPU, MEMORY, Number, Resources
 
 _HUGE_PAGES = "hugepages-"
-# Huge pages are counted in bytes here, and were in thousandths of a byte there.
+# Huge pages are counted in bytes here, and in thousandths of a byte by kube-batch.
 _THOUSANDTHS = 1000
 _VOLUMES = "attachable-volumes-"
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How much less is still enough: of cpu, of memory, of anything else."""
+    """The tolerance for cpu, for memory, and for any other resource."""
 
     milli_cpu: int
     memory_bytes: int
@@ -39,7 +39,7 @@ class Tolerance:
         return all(amount < self.of(name) for name, amount in amounts.items())
 
     def is_at_most(self, left: Resources, right: Resources) -> bool:
-        """At most the right one in every dimension; scalars that are next to nothing never count.
+        """At most the right one in every dimension; scalars within the tolerance are ignored.
 
         A scalar that only the left one has is compared with zero.
         """
@@ -55,8 +55,7 @@ class Tolerance:
     def is_less(self, left: Resources, right: Resources) -> bool:
         """Less than the right one in every dimension, strictly.
 
-        Where the left one has no scalars at all, every scalar of the right one must be more than
-        next to nothing.
+        Where the left one has no scalars, every scalar of the right one must be above the tolerance.
         """
         if not (left.milli_cpu < right.milli_cpu and left.memory < right.memory):
             return False
@@ -67,7 +66,7 @@ class Tolerance:
         )
 
     def least(self, name: str, need: Number) -> Number | None:
-        """The smallest whole amount that is enough for a need; None: any will do."""
+        """The smallest whole amount that is enough for a need; None where any amount is."""
         tolerance = self.of(name)
         if need <= tolerance and name not in (CPU, MEMORY):
             return None
@@ -78,7 +77,7 @@ KUBE_BATCH_TOLERANCE = Tolerance(milli_cpu=10, memory_bytes=10 * 1024**2, milli_
 
 
 def counts(name: str) -> bool:
-    """Whether a resource was a dimension: cpu, memory, huge pages and extended resources."""
+    """Whether kube-batch counts a resource: cpu, memory, huge pages and extended resources."""
     if name in (CPU, MEMORY) or name.startswith(_HUGE_PAGES):
         return True
     return "/" in name and not name.startswith(_VOLUMES)

@@ -1,4 +1,4 @@
-"""How kube-batch put the answers of plugins together, where Volcano does it otherwise."""
+"""How kube-batch combines the answers of plugins, where Volcano differs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pumice.core.session.votes import Votes
 
 
 class KubeBatchVotes(Votes):
-    """Answers are plain: all must agree that a job is pipelined, and all name the same victims."""
+    """All plugins must agree that a job is pipelined, and on the victims."""
 
     def is_pipelined(self, job: Job) -> bool:
         return all(function(job) >= 0 for function in self._chains.flat("job_pipelined"))
@@ -26,8 +26,8 @@ class KubeBatchVotes(Votes):
 def _agreed(tiers: list[list[Any]], asker: Task, candidates: list[Task]) -> list[Task]:
     """The victims that all plugins name, up to the first tier after which there are any.
 
-    The first answer of all begins the list; once begun it only gets shorter, over tiers too, so
-    that a first tier which agrees on nobody leaves nobody to the next.
+    The first answer starts the list. Every later answer only removes tasks from it, also in later
+    tiers: if the first tier agrees on no victim, there is none.
     """
     agreed: list[Task] | None = None
     for tier in tiers:

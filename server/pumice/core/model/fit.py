@@ -1,4 +1,4 @@
-"""Why nodes refuse a task: by node for those who search on, as counts for those who read."""
+"""Why nodes refuse a task: by node for searches, as counts for messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def node_refusal(reason: str, *, unresolvable: bool) -> Refusal:
 
 @dataclass(frozen=True, slots=True)
 class FitErrors:
-    """All that was found out about a task that no node would take."""
+    """Why no node takes a task."""
 
     node_count: int
     counts: tuple[tuple[str, int], ...] = ()

@@ -1,4 +1,4 @@
-"""PodGroups, queues and what else decides who may start: classes, quotas, namespaces, budgets."""
+"""PodGroups, queues, priority classes, quotas, namespaces, budgets and workloads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PodGroupPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NetworkTopology:
-    """How far over the network's tiers a job may be spread."""
+    """The network tiers over which a job may be spread."""
 
     hard: bool = True
     highest_tier: int | None = None
@@ -42,8 +42,8 @@ class SubGroupPolicy:
     network_topology: NetworkTopology | None = None
 
 
-# PodGroups and their status are not frozen, though nobody changes one: it would take three times as
-# long to make them.
+# PodGroups and their statuses are not frozen, because frozen ones take three times as long to make.
+# No code changes one.
 @dataclass(slots=True, unsafe_hash=True)
 class PodGroupCondition:
     """A condition of a PodGroup's status."""
@@ -186,7 +186,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class PodDisruptionBudget:
-    """How many of some pods may be away at once."""
+    """How many of the selected pods may be unavailable at once."""
 
     uid: str
     namespace: str
@@ -194,7 +194,7 @@ class PodDisruptionBudget:
     selector: LabelSelector | None = None
     disruptions_allowed: int = 0
     disrupted_pods: tuple[str, ...] = ()
-    # The integer minAvailable and the controller owner: kube-batch's gang.
+    # The integer minAvailable and the owning controller, which make a gang in kube-batch's mode.
     min_available: int = 0
     creation_time_ns: int = 0
     controller_uid: str = ""
@@ -202,7 +202,7 @@ class PodDisruptionBudget:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A Service, ReplicaSet, ReplicationController or StatefulSet: whom default spread counts."""
+    """A Service, ReplicaSet, ReplicationController or StatefulSet, for default spread constraints."""
 
     uid: str
     kind: str

@@ -1,6 +1,6 @@
 """The natural logarithm from plain arithmetic: the same bits on every machine.
 
-A platform's own may differ in the last place, and with it, once in a while, a rounded score.
+The platform's logarithm may differ in the last bit, and so may a rounded score.
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ from pumice.core.model.selectors import Taint
 
 @dataclass(frozen=True, slots=True)
 class NodeImage:
-    """An image that lies on a node, under all its names."""
+    """An image that is present on a node, with all its names."""
 
     names: tuple[str, ...]
     size_bytes: int
 
 
-# Not frozen, though nobody changes one: it would take three times as long to make.
+# Not frozen, because a frozen one takes three times as long to make. No code changes one.
 @dataclass(slots=True)
 class Node:
     """One node of the cluster; amounts are in the units of ``PodSpec.requests``."""

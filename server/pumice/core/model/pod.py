@@ -21,7 +21,7 @@ class PodPhase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node that the pod wants for itself."""
+    """A port of the node that the pod needs exclusively."""
 
     protocol: str
     ip: str
@@ -58,7 +58,7 @@ class WeightedPodAffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """How unevenly matching pods may lie over the values of a topology key."""
+    """How unevenly matching pods may be spread over the values of a topology key."""
 
     topology_key: str
     max_skew: int
@@ -72,7 +72,7 @@ class SpreadConstraint:
 
 @dataclass(frozen=True, slots=True)
 class PodVolume:
-    """A volume that a claim stands behind."""
+    """A volume that comes from a claim."""
 
     claim_name: str
     # The claim is made for this pod and must be owned by it.

@@ -108,7 +108,7 @@ class Resources:
         return self
 
     def subtract(self, other: Resources) -> Resources:
-        """May go below zero: the reference only complains."""
+        """May go below zero: the reference only logs it."""
         self.milli_cpu -= other.milli_cpu
         self.memory -= other.memory
         scalars = self.scalars
@@ -147,7 +147,7 @@ class Resources:
         return self
 
     def surplus_over(self, other: Resources) -> Resources:
-        """What this has and the other has not, dimension by dimension."""
+        """What this has above the other, dimension by dimension."""
         return Resources(
             max(self.milli_cpu - other.milli_cpu, 0),
             max(self.memory - other.memory, 0),
@@ -243,7 +243,7 @@ class Resources:
         return False
 
     def some_above(self, limit: Resources, request: Resources) -> bool:
-        """Whether some requested dimension is above a limit that speaks of it; no tolerance."""
+        """Whether some requested dimension is above a limit that names it; no tolerance."""
         for mine, allowed, asked in (
             (self.milli_cpu, limit.milli_cpu, request.milli_cpu),
             (self.memory, limit.memory, request.memory),

@@ -30,7 +30,7 @@ class Requirement:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it has the values that its operator wants."""
+        """Whether it has the values that its operator needs."""
         match self.operator:
             case Operator.IN | Operator.NOT_IN:
                 return bool(self.values)
@@ -82,7 +82,7 @@ class NodeSelectorTerm:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it asks for something, in a way that can be understood."""
+        """Whether it has requirements, all of them valid."""
         if not self.label_requirements and not self.field_requirements:
             return False
         return all(requirement.is_sound for requirement in self.label_requirements)

@@ -1,4 +1,4 @@
-"""The states of a task, and the sets of them that the reference counts by."""
+"""The statuses of a task, and the sets of statuses that Volcano counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pumice.core.model.pod import Pod, PodPhase
 
 
 class TaskStatus(IntFlag):
-    """Where a task stands; Allocated and Pipelined exist only inside a session."""
+    """The status of a task; Allocated and Pipelined exist only inside a session."""
 
     PENDING = 1
     ALLOCATED = 2

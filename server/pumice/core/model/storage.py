@@ -46,7 +46,7 @@ class PersistentVolume:
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolumeClaim:
-    """A wish for a volume."""
+    """A claim for a volume."""
 
     uid: str
     namespace: str
@@ -72,7 +72,7 @@ class PersistentVolumeClaim:
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """How volumes of a class come to be."""
+    """How volumes of a class are provisioned."""
 
     uid: str
     name: str
@@ -85,7 +85,7 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class CsiNode:
-    """The CSI drivers on a node; a limit of -1 is none published."""
+    """The CSI drivers on a node; a limit of -1 means that none is published."""
 
     uid: str
     name: str
@@ -103,7 +103,7 @@ class CsiDriver:
 
 @dataclass(frozen=True, slots=True)
 class CsiStorageCapacity:
-    """Room for volumes of a class, reachable from some nodes."""
+    """Free storage for volumes of a class, reachable from some nodes."""
 
     uid: str
     namespace: str

@@ -32,7 +32,7 @@ class HyperNode:
 
 @dataclass(frozen=True, slots=True)
 class NumaCpu:
-    """Where one cpu of a node sits."""
+    """The NUMA node, socket and core of one cpu."""
 
     cpu: int
     numa: int
@@ -57,7 +57,7 @@ class NumaTopology:
 
 @dataclass(frozen=True, slots=True)
 class NodeShard:
-    """The nodes that one of several schedulers wants and uses."""
+    """The nodes that one of several schedulers should use and uses."""
 
     uid: str
     name: str

@@ -47,8 +47,8 @@ class Simulation(Protocol):
     """A plugin's private copy of what it counts, in which evictions on one node are tried out.
 
     Made anew for every preemptor and node, from the session as it stands; nothing that happens
-    to it may reach the session. ``add`` brings back a task that was removed before. A text is an
-    error: the node is given up. What a plugin does not look at, it lets pass (None, True).
+    to it may reach the session. ``add`` adds a task that was removed before. A text is an error: the
+    node is not used. A plugin answers None or True about what it does not check.
     """
 
     def remove(self, task: Task) -> str | None:
@@ -93,9 +93,9 @@ class Hooks:
     row_predicate: dict[str, Callable[[TaskClass, NodeRows], Iterable[Refusal]]] = hook(
         "enablePredicate"
     )
-    # Refusals that may depend on anything; None: this plugin has nothing to say about the task.
+    # Refusals that may depend on anything; None where the plugin has none for the task.
     task_predicate: dict[str, Callable[[Task], Iterable[Refusal] | None]] = hook("enablePredicate")
-    # Node by node, for plugins that do not care for speed; the node is given by name.
+    # Node by node, for plugins that need no speed; the node is given by name.
     node_predicate: dict[str, Callable[[Task, str], Refusal | str | None]] = hook("enablePredicate")
 
     # Scores of a class that hold as long as no node object changes.
@@ -107,7 +107,7 @@ class Hooks:
     # Scores that depend on the candidates or on anything else; None: the same for all of them.
     task_score: dict[str, Callable[[Task, Rows], Scores | None]] = hook("enableNodeOrder")
     task_batch_score: dict[str, Callable[[Task, Rows], Scores | None]] = hook("enableNodeOrder")
-    # Node by node, for plugins that do not care for speed.
+    # Node by node, for plugins that need no speed.
     node_score: dict[str, Callable[[Task, str], float]] = hook("enableNodeOrder")
     # Whether this plugin's task predicates and task scores have nothing to say about the task,
     # whatever the candidates: such tasks of one class are placed in one go.
@@ -237,7 +237,7 @@ def victims(tiers: list[list[Any]], *question: Any) -> list[Task]:
 
     An empty answer ends its tier without a result, and so does not keep the next tier from
     deciding. An intersection that comes out empty is forgotten: the next plugin of the same tier
-    starts it anew. Both are the reference's ways.
+    starts it anew. Volcano does both.
     """
     for tier in tiers:
         agreed: list[Task] | None = None

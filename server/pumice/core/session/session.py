@@ -64,7 +64,7 @@ class Session:
         self.cache = cache
         self.table, self.labels = cache.table, cache.labels
         self.configuration = configuration
-        # No plugin had to be left out.
+        # Whether no plugin was left out.
         self.is_whole = not tuple(left_out)
         self.tiers = [
             [options for options in tier if options.name not in left_out]
@@ -87,7 +87,7 @@ class Session:
         self.outbox = Outbox(self)
         self.events: list[Event] = []
         self.reasons: dict[str, list[Reason]] = {}
-        # Why no queue gets anything; empty: they do.
+        # Why nothing is scheduled in any queue; empty otherwise.
         self.queue_fault = ""
         # Conditions of PodGroups as they shall be, where a plugin changed them.
         self.conditions: dict[str, tuple[PodGroupCondition, ...]] = {}

@@ -31,11 +31,11 @@ class Waiting:
     __slots__ = ("hopeless", "is_watched", "may_pass_over", "room")
 
     def __init__(self, room: WaitingGroups) -> None:
-        # Those that are passed over as long as there is none.
+        # Jobs that are passed over while no node has room for them.
         self.room = room
         # Others may join them at the end of the session.
         self.may_pass_over = False
-        # A plugin of others is told when all is done, and may look at any job then.
+        # A third-party plugin has a ``close`` function, which may read any job.
         self.is_watched = False
         # Jobs that were found to fit nowhere, with the keys by which they had their turn.
         self.hopeless: dict[str, tuple[Job, Key]] = {}

@@ -104,7 +104,7 @@ class Attempt:
         whose = (task.job_id, task.class_.number, task.priority)
         return (*whose, pod.preemptable, pod.revocable_zone, scope, nodes.tobytes())
 
-    # Who could go, and where that might be enough.
+    # Candidates, and the nodes where they might be enough.
 
     def _wanted(self, question: _Question) -> VictimFilter:
         job, best_effort = question.job, question.task.best_effort
@@ -118,7 +118,7 @@ class Attempt:
         else:
             rows = self._rows_of(job, task)
         if not self._settings.topology_aware:
-            # Where there will be room anyway nobody has to go.
+            # Where enough will be free anyway, no victim is needed.
             rows |= view.fits_future
         return rows
 
@@ -155,7 +155,7 @@ class Attempt:
             if other.status in EVICTABLE and its_job.queue == queue and its_job is not job
         ]
 
-    # The usual way: nodes by score, the first on which it works out.
+    # Nodes by score; the first one that works is used.
 
     def _by_score(self, statement: Statement, question: _Question) -> bool:
         candidate_rows: CandidateRows | None = None
@@ -224,7 +224,7 @@ class Attempt:
             and not session.feasibility.is_refused(task, view, row)
         )
 
-    # The way of Kubernetes' own scheduler: try nodes out first, then choose among them.
+    # As in Kubernetes' scheduler: dry runs on several nodes, then the best of them.
 
     def _by_dry_run(self, statement: Statement, question: _Question, possible: Mask) -> bool:
         session, task = self._session, question.task
@@ -248,7 +248,7 @@ class Attempt:
         statement.merge(trial)
         return True
 
-    # Why not, once a job.
+    # Explanations, once per job.
 
     def _explain_nodes(self, job: Job, task: Task, nodes: Mask, possible: Mask) -> None:
         open_, tried = int(np.count_nonzero(nodes)), int(np.count_nonzero(possible))

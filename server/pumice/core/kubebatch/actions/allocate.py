@@ -18,10 +18,10 @@ from pumice.core.session.session import Session
 
 
 class KubeBatchAllocateAction:
-    """Queues in their order, jobs in theirs; a job comes again while it is ready and has more.
+    """Visits queues and jobs in order; a job that is ready and has more tasks is visited again.
 
-    There is no statement: the tasks of a job that stays short keep others off their nodes until
-    the session ends.
+    Nothing is undone: the tasks of a job that does not become ready keep their resources until the
+    session ends.
     """
 
     name: ClassVar[str] = "allocate"
@@ -69,7 +69,7 @@ class _Run:
             self._queues.push(queue)
 
     def _explain_overused(self, queue: Queue, jobs: Heap[Job]) -> None:
-        # It stays overused: nothing is given back in this action.
+        # It stays overused: this action frees nothing.
         while jobs:
             job = jobs.pop()
             if job.id not in self._tasks and self._waiting(job):
@@ -108,7 +108,7 @@ class _Run:
             reason = Reason(self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=nodes)
             session.explain(job, reason)
             return False
-        # The best node may be one without idle room, even if another had some.
+        # The best node may have no idle resources, even if another node has.
         if view.fits_idle[row]:
             allocate(session, job, task, row)
         else:
@@ -117,7 +117,7 @@ class _Run:
         return True
 
     def explain_short(self) -> None:
-        """Jobs that hold room, or were promised some, and are not ready."""
+        """Explains jobs that have placed tasks and are not ready."""
         session = self._session
         for job in self._tried.values():
             if session.votes.is_ready(job):

@@ -1,4 +1,4 @@
-"""backfill, as in kube-batch: tasks that ask for nothing go to the first node that lets them."""
+"""backfill, as in kube-batch: places best-effort tasks on the first node that passes the predicates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.kubebatch.actions.dispatch import allocate
-from pumice.core.kubebatch.fit import fit_errors, open_to
+from pumice.core.kubebatch.fit import allowed_nodes, fit_errors
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
@@ -18,7 +18,7 @@ from pumice.core.session.session import Session
 
 
 class KubeBatchBackfillAction:
-    """Jobs by id, tasks by age, nodes by name; neither queues nor scores are asked."""
+    """Jobs by id, tasks by age, nodes by name; queues and scores do not count."""
 
     name: ClassVar[str] = "backfill"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
@@ -35,7 +35,7 @@ class KubeBatchBackfillAction:
 
     def _place(self, session: KubeBatchSession, job: Job, task: Task) -> None:
         view = session.view(task)
-        rows = open_to(session, task, view) & view.fits_idle
+        rows = allowed_nodes(session, task, view) & view.fits_idle
         if rows.any():
             allocate(session, job, task, int(np.argmax(rows)))
             return

@@ -1,4 +1,4 @@
-"""Placing as kube-batch did: a task holds its room at once, and is bound once its job is ready."""
+"""Placing in kube-batch's mode: a task is allocated at once, and bound when its job is ready."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pumice.core.session.placing.statement import Statement
 
 
 def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:
-    """Puts the task on a node, and binds all that is placed of the job if it is ready.
+    """Places the task on a node, and binds all placed tasks of the job if the job is ready.
 
-    What is placed of a job that never becomes ready holds its room to the end of the session.
+    Tasks of a job that does not become ready keep their resources until the session ends.
     """
     volumes = session.volumes if task.class_.spec.volumes else None
     if volumes is not None and volumes.reserve(task, row) is not None:
@@ -27,5 +27,5 @@ def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:
 
 
 def pending(session: KubeBatchSession, job: Job) -> list[Task]:
-    """The tasks that wait, in task order; a gated one could not be bound."""
+    """The pending tasks in task order, without gated ones, which cannot be bound."""
     return session.orders.tasks(task for task in job.index.pending.values() if not task.gated)

@@ -1,4 +1,4 @@
-"""preempt, as in kube-batch: any job with waiting tasks may take from others of its queue."""
+"""preempt, as in kube-batch: any job with pending tasks may preempt other jobs of its queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.kubebatch.actions.dispatch import pending
 from pumice.core.kubebatch.actions.victims import are_enough, candidates_on, replace
-from pumice.core.kubebatch.fit import open_to
+from pumice.core.kubebatch.fit import allowed_nodes
 from pumice.core.kubebatch.running import RunningTasks
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.fit import Mask
@@ -24,9 +24,9 @@ from pumice.core.session.session import Session
 
 
 class KubeBatchPreemptAction:
-    """Queue by queue: first jobs take from other jobs, then jobs of all queues from themselves.
+    """Queue by queue: first between jobs, then within the jobs of all queues.
 
-    Whether a job is starving is not asked, and idle room is not looked at.
+    It does not matter whether a job is starving, or what is idle.
     """
 
     name: ClassVar[str] = "preempt"
@@ -67,11 +67,11 @@ class _Run:
         jobs = self._jobs.get(queue)
         while jobs:
             job = jobs.pop()
-            if self._take_from_others(job):
+            if self._preempt_others(job):
                 jobs.push(job)
 
-    def _take_from_others(self, job: Job) -> bool:
-        """Commits as soon as the job is pipelined; true when it got something and may come again."""
+    def _preempt_others(self, job: Job) -> bool:
+        """Commits as soon as the job is pipelined; true when a task was placed and more may be."""
         session, assigned = self._session, False
         statement = session.statement()
         tasks = self._tasks[job.id]
@@ -87,7 +87,7 @@ class _Run:
         return assigned
 
     def within_jobs(self) -> None:
-        """Each job from its own running tasks; what is found is kept, whatever the gang says."""
+        """Each job from its own running tasks; every success is committed, ready or not."""
         for job in self._under:
             tasks = self._tasks[job.id]
             while tasks:
@@ -104,13 +104,13 @@ class _Run:
         assert self._running is not None
         running = self._running
         held = running.in_job(job, view) if own else running.in_queue(job, view)
-        open_ = open_to(session, task, view)
+        open_ = allowed_nodes(session, task, view)
         for row in self._by_score(task, open_, open_ & held):
             session.count("nodes_tried_for_victims")
             candidates = candidates_on(session, row, self._filter(job, own=own))
             victims = session.votes.preemptable(task, candidates)
             if are_enough(victims, task.request):
-                # The least first.
+                # The least important first.
                 victims = session.orders.tasks(victims)[::-1]
                 trial = replace(session, victims, task, row, self._author)
                 if trial is not None:

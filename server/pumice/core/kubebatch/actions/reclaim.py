@@ -12,7 +12,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.kubebatch.actions.dispatch import pending
 from pumice.core.kubebatch.actions.victims import are_enough, candidates_on, replace
-from pumice.core.kubebatch.fit import open_to
+from pumice.core.kubebatch.fit import allowed_nodes
 from pumice.core.kubebatch.running import RunningTasks
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import Queue
@@ -22,7 +22,7 @@ from pumice.core.session.session import Session
 
 
 class KubeBatchReclaimAction:
-    """A queue comes again only after success, and every job has one try."""
+    """A queue is visited again only after a success; every job is tried once."""
 
     name: ClassVar[str] = "reclaim"
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
@@ -59,7 +59,7 @@ class KubeBatchReclaimAction:
     ) -> bool:
         session.count("reclaimers_tried")
         view = session.view(task)
-        rows = open_to(session, task, view) & running.in_other_queues(job.queue, view)
+        rows = allowed_nodes(session, task, view) & running.in_other_queues(job.queue, view)
         for row in np.flatnonzero(rows).tolist():
             session.count("nodes_tried_for_victims")
             candidates = candidates_on(

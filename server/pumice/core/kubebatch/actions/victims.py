@@ -1,4 +1,4 @@
-"""Makes room on one node: victims alone must be enough, whatever is idle there."""
+"""Evictions on one node: the victims alone must free enough, whatever is idle there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pumice.core.session.placing.statement import Statement
 def candidates_on(
     session: KubeBatchSession, row: int, wanted: Callable[[Task], bool]
 ) -> list[Task]:
-    """Running tasks of the session's jobs; whether they may be preempted nobody asks."""
+    """Running tasks of the session's jobs, also those that are not preemptable."""
     return [
         task
         for task in session.table.rows[row].tasks_in_order()
@@ -34,7 +34,7 @@ def are_enough(victims: Iterable[Task], request: Resources) -> bool:
 def replace(
     session: KubeBatchSession, victims: Iterable[Task], task: Task, row: int, why: str
 ) -> Statement | None:
-    """Evicts until the task has enough, and promises it the room; None: a plugin objected."""
+    """Evicts until there is enough for the task, and pipelines it; None where a plugin objects."""
     statement, freed = session.statement(), Resources()
     for victim in victims:
         statement.evict(victim, why)

@@ -1,4 +1,4 @@
-"""Affinity between pods, as Kubernetes' scheduler of kube-batch's time saw it."""
+"""Affinity between pods, as in the Kubernetes version that kube-batch used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Counts = NDArray[np.int64]
 
 
 class RequiredAffinity:
-    """Where a task must not go for the sake of other pods, or of its own terms."""
+    """Nodes that required affinity or anti-affinity excludes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -25,7 +25,7 @@ class RequiredAffinity:
         spec = task.class_.spec
         refused: Mask | None = None
         if spec.required_affinity:
-            refused = self._far_from_friends(task)
+            refused = self._violates_affinity(task)
         if spec.required_anti_affinity:
             near = self._near_all(task, spec.required_anti_affinity)[0]
             refused = near if refused is None else refused | near
@@ -38,17 +38,17 @@ class RequiredAffinity:
             refused = closed[column.codes] if refused is None else refused | closed[column.codes]
         return refused
 
-    def _far_from_friends(self, task: Task) -> Mask:
+    def _violates_affinity(self, task: Task) -> Mask:
         near, anywhere = self._near_all(task, task.class_.spec.required_affinity)
         # The first of a series of pods that want to be together may go anywhere.
-        if not anywhere and self._is_its_own_friend(task):
+        if not anywhere and self._matches_own_affinity(task):
             return np.zeros_like(near)
         return ~near
 
     def _near_all(self, task: Task, terms: tuple[PodAffinityTerm, ...]) -> tuple[Mask, bool]:
-        """Nodes that share all terms' topologies with a pod of which all terms speak.
+        """Nodes that share the topology domains of all terms with a pod that matches all terms.
 
-        One and the same pod must meet all of them; for anti-affinity it was so, too.
+        One pod must match all terms, for anti-affinity too.
         """
         session = self._session
         nowhere: Mask = np.zeros(len(session.table), dtype=np.bool_)
@@ -65,7 +65,7 @@ class RequiredAffinity:
         near: Mask = labelled & np.isin(place, there)
         return near, True
 
-    def _is_its_own_friend(self, task: Task) -> bool:
+    def _matches_own_affinity(self, task: Task) -> bool:
         pod, pods = task.pod, self._session.pods
         for term in task.class_.spec.required_affinity:
             namespaces = pods.namespaces_of(pod.namespace, term)
@@ -77,31 +77,31 @@ class RequiredAffinity:
 
 
 def preferred_weights(session: Session, task: Task, rows: Rows) -> Counts | None:
-    """The sum of all preferences for each candidate; None: nobody has any.
+    """The sum of all preferences for each candidate; None where there are none.
 
     Only pods on candidates count. Pods that must be near the task count as if they preferred it.
     """
     spec = task.class_.spec
     weights: Counts = np.zeros(len(rows), dtype=np.int64)
-    spoken = False
+    found = False
     for sign, terms in ((1, spec.preferred_affinity), (-1, spec.preferred_anti_affinity)):
         for weighted in terms:
             pods = session.pods.matching_all(task.pod.namespace, (weighted.term,))
             if pods is not None and pods.total:
-                spoken = True
+                found = True
                 counts = pods.counts[rows]
                 weights += _spread(session, weighted.term, rows, sign * weighted.weight * counts)
     for existing in session.pods.preferring(task):
-        spoken = True
+        found = True
         here = np.zeros(len(session.table), dtype=np.int64)
         for row, count in existing.rows.items():
             here[row] = count * existing.weight
         weights += _spread(session, existing.term, rows, here[rows])
-    return weights if spoken else None
+    return weights if found else None
 
 
 def _spread(session: Session, term: PodAffinityTerm, rows: Rows, weights: Counts) -> Counts:
-    """Gives every candidate what all candidates of its topology value weigh together."""
+    """The sum of the weights of all candidates in the topology domain of each candidate."""
     codes = session.labels.column(term.topology_key).codes[rows]
     sums = np.zeros(int(codes.max(initial=-1)) + 2, dtype=np.int64)
     np.add.at(sums, codes, weights)

@@ -1,4 +1,4 @@
-"""gang, as in kube-batch: enough tasks with a node, and no look at what a victim breaks."""
+"""gang, as in kube-batch: counts tasks with a node; victims may break their gang."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pumice.core.session.session import Session
 
 
 class KubeBatchGangPlugin:
-    """Holds binds back until the job is ready; has neither roles nor sub-groups."""
+    """Holds back binds until the job is ready; knows neither roles nor sub-groups."""
 
     name: ClassVar[str] = "gang"
     api: ClassVar[int] = 1
@@ -34,14 +34,14 @@ class KubeBatchGangPlugin:
         assert isinstance(session, KubeBatchSession)
         self._jobs = session.jobs
         hooks = session.hooks
-        # kube-batch asked this before its plugins were there to answer, so that nobody was ever
-        # refused; its actions do not ask either.
+        # kube-batch asks this before its plugins are open, so no job is ever refused, and its
+        # actions do not ask.
         hooks.why_not_valid[self.name] = self._why_not_valid
         hooks.job_ready[self.name] = lambda job: job.is_ready
         hooks.job_pipelined[self.name] = lambda job: PERMIT if job.is_pipelined else REJECT
         hooks.job_order[self.name] = SortKey(lambda job: job.is_ready)
-        hooks.preemptable[self.name] = self._spared
-        hooks.reclaimable[self.name] = self._spared
+        hooks.preemptable[self.name] = self._above_minimum
+        hooks.reclaimable[self.name] = self._above_minimum
         if BACKOFF in session.cache.settings.compat:
             for job in session.jobs.values():
                 if self._why_not_valid(job) is not None:
@@ -53,10 +53,10 @@ class KubeBatchGangPlugin:
             return None
         return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=needed)
 
-    def _spared(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """All tasks of a job that could do without one of them.
+    def _above_minimum(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        """All tasks of each job that has at least one task above its minimum.
 
-        How many of them are named already does not count, so that together they may break it.
+        Earlier victims are not counted, so that all of them together may break the gang.
         """
         victims = []
         for task in candidates:
@@ -68,7 +68,7 @@ class KubeBatchGangPlugin:
         return victims, PERMIT
 
     def close(self, session: Session) -> None:
-        """Says of every job that is not ready how much it lacks, with or without tasks."""
+        """Sets a condition on every job that is not ready, with or without tasks."""
         touched = session.moves.touched_jobs
         for job in session.jobs.values():
             assert isinstance(job, KubeBatchJob)

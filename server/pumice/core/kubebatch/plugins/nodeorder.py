@@ -94,7 +94,7 @@ def _weighted(total: Scores | None, weight: int, scores: Scores | None) -> Score
 
 
 def _tenths(amount: Scores, used: Scores, capacity: Scores) -> Scores:
-    """Amount * 10 / capacity in whole numbers; nothing where there is not enough for the task."""
+    """Amount * 10 / capacity in whole numbers; 0 where there is not enough for the task."""
     good = (capacity > 0) & (used <= capacity)
     top = np.where(good, amount, 0).astype(np.int64) * _FULL
     below = np.where(good, capacity, 1).astype(np.int64)
@@ -107,7 +107,7 @@ def _fraction(used: Scores, capacity: Scores) -> Scores:
 
 
 def _balanced(cpu: Scores, memory: Scores) -> Scores:
-    """Ten for equal fractions; nothing where either is used up."""
+    """10 for equal fractions; 0 where one of them is used up."""
     scores = np.trunc((1 - np.abs(cpu - memory)) * _FULL)
     result: Scores = np.where((cpu >= 1) | (memory >= 1), 0.0, scores)
     return result

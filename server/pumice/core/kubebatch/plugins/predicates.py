@@ -1,7 +1,7 @@
-"""predicates, as in kube-batch: Kubernetes' filters of its time, without volumes and spread.
+"""predicates, as in kube-batch: the filters of its Kubernetes version, without volumes and spread.
 
-The conditions of nodes are not told to us. Kubernetes marks each of them with a taint as well, so
-where kube-batch looked at a condition the taint of that condition is looked at, tolerated or not.
+The core does not know the conditions of nodes. Kubernetes adds a taint for each of them, so where
+kube-batch checks a condition, the taint of that condition is checked, tolerated or not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ANY_ADDRESS = "0.0.0.0"
 
 
 class KubeBatchPredicatesPlugin:
-    """Filters nodes; a refusal is plain and says nothing about what an eviction could cure."""
+    """Filters nodes; every refusal counts as one that no eviction can resolve."""
 
     name: ClassVar[str] = "predicates"
     api: ClassVar[int] = 1
@@ -71,8 +71,8 @@ class KubeBatchPredicatesPlugin:
         yield _refused("node(s) had taints that the pod didn't tolerate", repelled)
         for key in self._pressures:
             taint, words = _PRESSURES[key]
-            # A pod that asks for memory is let in by a node that is short of it.
-            if key != _MEMORY or _asks_for_nothing(spec):
+            # A pod that requests memory passes on a node under memory pressure.
+            if key != _MEMORY or _requests_nothing(spec):
                 yield _refused(f"node(s) were under {words}", self._tainted(taint))
 
     def _tainted(self, *keys: str) -> Mask:
@@ -83,7 +83,7 @@ class KubeBatchPredicatesPlugin:
         return np.array(marked, dtype=np.bool_)[codes]
 
     def _unschedulable(self) -> Mask:
-        """Whatever the pod tolerates: kube-batch looked at this among the conditions, too."""
+        """Whatever the pod tolerates: kube-batch checks this among the conditions, too."""
         rows = self._session.table.rows
         return np.array([bool(e.node and e.node.unschedulable) for e in rows], dtype=np.bool_)
 
@@ -108,5 +108,5 @@ def _refused(reason: str, rows: Mask) -> Refusal:
     return Refusal(reason, rows, unresolvable=True)
 
 
-def _asks_for_nothing(spec: PodSpec) -> bool:
+def _requests_nothing(spec: PodSpec) -> bool:
     return not any(amount for name, amount in spec.requests if name != PODS)

@@ -1,4 +1,4 @@
-"""priority, as in kube-batch: only jobs are compared when victims are sought."""
+"""priority, as in kube-batch: victims are found by the priorities of jobs alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pumice.core.session.session import Session
 
 
 class KubeBatchPriorityPlugin:
-    """Orders by priority; a task never takes from its own job."""
+    """Orders by priority; a task never preempts tasks of its own job."""
 
     name: ClassVar[str] = "priority"
     api: ClassVar[int] = 1

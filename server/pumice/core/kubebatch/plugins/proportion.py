@@ -1,4 +1,4 @@
-"""proportion, as in kube-batch: by weight alone, and capped only where all is asked less of."""
+"""proportion, as in kube-batch: by weight alone, capped by the request of a queue."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class KubeBatchProportionPlugin:
         return KUBE_BATCH_TOLERANCE.is_at_most(account.deserved, account.allocated)
 
     def _above_deserved(self, _task: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        """Those without whom a queue still has all that it deserves.
+        """Tasks without which a queue still has all that it deserves.
 
-        One that is not chosen counts as gone for the ones after it all the same.
+        A task that is not chosen counts as gone for the tasks after it, too.
         """
         left: dict[str, Resources] = {}
         victims = []
@@ -74,10 +74,10 @@ class KubeBatchProportionPlugin:
 
 
 def divide(total: Resources, queues: list[KubeBatchAccount]) -> None:
-    """Gives out what is left by weight, until nothing is left or every queue is met.
+    """Divides what is left by weight, until nothing is left or every queue is met.
 
-    A queue is met when it asks for less than it was given in every dimension; only then is what
-    it was given cut down to what it asks for.
+    A queue is met when it requests less than its share in every dimension. Only then is its share
+    reduced to its request.
     """
     remaining = total.clone()
     met: set[str] = set()
@@ -99,7 +99,7 @@ def divide(total: Resources, queues: list[KubeBatchAccount]) -> None:
 
 
 def _note_change(old: Resources, new: Resources, more: Resources, less: Resources) -> None:
-    """Adds up what was given and what was taken back; a scalar that was dropped is lost."""
+    """Adds up increases and decreases; a scalar that was dropped is lost."""
     more.add(
         Resources(
             max(new.milli_cpu - old.milli_cpu, 0),

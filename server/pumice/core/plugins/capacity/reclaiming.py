@@ -16,7 +16,7 @@ from pumice.core.session.session import Session
 class Reclaiming:
     """Reclaims from queues above their deserved amount, never below their guarantee.
 
-    ``levels`` is how many steps up the tree the queues above have a say too; 0 without a tree.
+    ``levels`` is how many ancestors of a queue are asked, too; 0 without a tree.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Reclaiming:
     def may_reclaim(self, account: CapacityAccount, tasks: Sequence[Task]) -> bool:
         """Whether the queue stays within what it deserves in one requested dimension at least.
 
-        Where it does not, a queue above it may speak for it.
+        Where it does not, an ancestor may.
         """
         request = Resources()
         for task in tasks:
@@ -78,7 +78,7 @@ class Reclaiming:
         return victims, PERMIT
 
     def gang_victims(self, candidates: list[Task]) -> tuple[list[Task], int]:
-        """The gang actions' question: no say for the queues above, the given order."""
+        """For the gang actions: without the ancestors, in the given order."""
         left: dict[str, Resources] = {}
         victims = []
         for task in candidates:
@@ -126,8 +126,8 @@ class Reclaiming:
     ) -> bool:
         if not _is_immediate(task, account):
             return held.some_above(account.deserved, task.request)
-        # Two queues under one roof that deserve nothing of what is asked for leave each other
-        # alone.
+        # Queues with a common ancestor that deserve nothing of what is requested do not reclaim
+        # from each other.
         return not (
             self._levels > 0
             and self._share_an_ancestor(account, mine)

@@ -12,7 +12,7 @@ from pumice.core.session.session import Session
 
 _FULL = 100.0
 
-# Topology key, weight, and the pods that the term speaks of.
+# Topology key, weight, and the pods that the term matches.
 _OwnTerm = tuple[str, int, PodTally]
 
 

@@ -36,7 +36,7 @@ class SpreadPreferences:
         self._tolerated: dict[int, Mask] = {}
 
     def is_silent_about(self, class_: TaskClass) -> bool:
-        """Whether no task of the class is to be spread, by its own word or by default."""
+        """Whether no task of the class is to be spread, by its own constraints or by default."""
         return not class_.spec.spread_constraints and not self._session.cache.workload_selectors
 
     def constraints(self, task: Task) -> tuple[SpreadConstraint, ...]:

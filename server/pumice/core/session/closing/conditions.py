@@ -54,7 +54,7 @@ def tell_pod(
     if same and (not nominated or nominated == pod.nominated_node_name):
         return []
     if task.reported_condition == (reason, message, nominated):
-        # It was said and is still being written.
+        # It was reported and is still being written.
         return []
     task.reported_condition = (reason, message, nominated)
     session.events.append(

@@ -1,4 +1,4 @@
-"""The sentences that conditions and events of jobs and pods carry, in Volcano's words."""
+"""The texts of conditions and events of jobs and pods, as Volcano writes them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PIPELINED = TaskStatus.PIPELINED
 
 
 def wait_text(session: Session, job: Job) -> str:
-    """The sentence that a job's conditions and events carry."""
+    """The text of a job's conditions and events."""
     text, added = fit_text(job), reasons_text(session, job)
     return f"{text}; {added}" if added else text
 
 
 def reasons_text(session: Session, job: Job) -> str:
-    """What Volcano has no words for; mostly empty."""
+    """Reasons that Volcano has no text for; mostly empty."""
     if session.queue_fault and not job.is_ready:
         return session.queue_fault
     reasons = session.reasons.get(job.id)
@@ -32,7 +32,7 @@ def reasons_text(session: Session, job: Job) -> str:
 
 
 def fit_text(job: Job) -> str:
-    """How many tasks are in which status, and why those that wait do, in Volcano's words."""
+    """The number of tasks in each status, and why tasks wait, as Volcano writes it."""
     counts = tuple([(s, len(tasks)) for s, tasks in job.index.by_status.items() if tasks])
     text = _head(counts, job.min_available, ready=job.is_ready)
     pending = job.index.pending

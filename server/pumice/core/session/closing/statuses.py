@@ -40,7 +40,7 @@ def close(session: Session) -> list[StatusChange]:
     changes: list[StatusChange] = []
     closed = 0
     for job in session.concerned_jobs():
-        if is_unchanged(session, job) and not _has_news(session, job):
+        if is_unchanged(session, job) and not _has_changes(session, job):
             continue
         closed += 1
         changes += _close_job(session, job)
@@ -88,7 +88,7 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     assert job.group is not None
     changes: list[StatusChange] = []
     conditions = session.conditions.get(job.id, job.group.status.conditions)
-    index, held_back = job.index, _why_not_let_in(session, job)
+    index, held_back = job.index, _why_not_admitted(session, job)
     if held_back:
         condition = PodGroupCondition(
             UNSCHEDULABLE, "True", "NotEnqueued", held_back, session.id, session.now_ns
@@ -124,13 +124,13 @@ def differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
     if _counts(new) != _counts(old) or len(new.conditions) != len(old.conditions):
         return True
     for mine, other in zip(new.conditions, old.conditions, strict=True):
-        if mine is not other and _said(mine) != _said(other):
+        if mine is not other and _content(mine) != _content(other):
             return True
     return False
 
 
 _counts = attrgetter("phase", "running", "succeeded", "failed")
-_said = attrgetter("type", "status", "reason", "message")
+_content = attrgetter("type", "status", "reason", "message")
 
 
 def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str) -> None:
@@ -140,7 +140,7 @@ def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str) -> None:
     elif is_shown(job, text):
         return
     elif not len(job.index):
-        # A job that is let in has no pods until its controller creates them.
+        # An admitted job has no pods until its controller creates them.
         if phase is not _INQUEUE:
             session.tell(job, UNSCHEDULABLE, text, warning=True)
     else:
@@ -157,16 +157,16 @@ def is_shown(job: Job, text: str) -> bool:
     )
 
 
-def _has_news(session: Session, job: Job) -> bool:
+def _has_changes(session: Session, job: Job) -> bool:
     """Whether there is something new to write about a job that nothing happened to."""
     if job.id in session.conditions:
         return True
-    held_back = _why_not_let_in(session, job)
+    held_back = _why_not_admitted(session, job)
     return bool(held_back) and not is_shown(job, held_back)
 
 
-def _why_not_let_in(session: Session, job: Job) -> str:
-    """Why a job without pods is not let in: no condition of a plugin says so."""
+def _why_not_admitted(session: Session, job: Job) -> str:
+    """Why a job without pods is not admitted; plugins set no condition for that."""
     if len(job.index) or not job.is_pending:
         return ""
     if session.queue_fault:

@@ -23,7 +23,7 @@ def break_up(session: Session, broken: dict[str, int], deadline_ns: int | None) 
         bound = job.index.in_order(TaskStatus.BOUND) + job.index.in_order(TaskStatus.RUNNING)
         for task in bound:
             statement.evict(task, GANG_BROKEN)
-        # For nobody's sake, so each is applied by itself.
+        # Made for no job, so each eviction is applied by itself.
         statement.commit("")
     # No action made these.
     session.outbox.action_ended("")

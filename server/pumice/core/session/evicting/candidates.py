@@ -17,7 +17,7 @@ class EvictionNodes:
     """Nodes whose refusals an eviction could resolve.
 
     With ``remembers_errors`` a node that once refused a task of some job and role is not asked
-    again for that role: the reference does so even when evictions have changed its mind since.
+    again for that role. Volcano does so even where evictions have changed the answer since.
     """
 
     def __init__(self, session: Session, *, remembers_errors: bool) -> None:
@@ -39,7 +39,7 @@ class EvictionNodes:
         return nodes if asked is None else nodes & asked
 
     def _not_known_hopeless(self, task: Task) -> Mask | None:
-        """Nodes not yet found beyond cure when the task was tried earlier in this session."""
+        """Nodes without an unresolvable refusal when the task was tried earlier in this session."""
         errors = self._session.jobs[task.job_id].fit_errors.get(task.uid)
         if errors is None or errors.unresolvable is None:
             return None
@@ -55,7 +55,7 @@ def frees_enough(session: Session, view: ClassView, row: int, victims: Sequence[
         if free >= need:
             continue
         for victim in victims:
-            # Nobody asks for less than nothing: once there is enough there will be.
+            # Requests are never negative, so later victims cannot make it less.
             free += table.vector(victim.class_).item(column)
             if free >= need:
                 break

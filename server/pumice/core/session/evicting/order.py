@@ -1,8 +1,7 @@
 """The order in which victims are evicted, from sort keys where every plugin has one.
 
-Nearly always one victim is enough, so that only the first has to be found. Where more are needed,
-shares have shifted by then, and who comes next follows from the exact way in which the heap of all
-victims was built before.
+Nearly always one victim is enough, so only the first is computed. Where more are needed, shares have
+changed by then, and the next victim depends on how the heap of all victims was built before.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Which nodes can have enough victims, found from sums over all nodes.
 
-For a preemptor, every plugin that registered a bound says which jobs it could offer tasks of. From
-that follows, for each node, the most that evictions there could free. Nodes where even that would
-not do are passed over, and where it would do nowhere no node is looked at at all. The bounds say
-nothing else: on a node that is left, the plugins are asked as always.
+For a preemptor, every plugin with a bound says which jobs could have victims. For each node, that
+gives the most that evictions could free there. Nodes where that is not enough are passed over. On
+the other nodes the plugins are asked for victims as usual.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
 
-# After so many wrong guesses for one task all nodes are summed up again.
+# After this many rows that failed for one task, the sums of all nodes are computed again.
 _MOST_FAILED_ROWS = 4
 
 
@@ -81,7 +80,7 @@ class VictimSearch:
         self._residents: dict[int, list[tuple[Task, Job]]] = {}
         self._sync()
 
-    # What actions ask.
+    # Queries of actions.
 
     def in_queue(self, queue: str, job_id: str, *, best_effort_only: bool) -> VictimFilter:
         """Tasks of the other jobs of a queue."""
@@ -99,7 +98,7 @@ class VictimSearch:
         return wanted
 
     def in_other_queues(self, queue: str) -> VictimFilter:
-        """Running tasks of other queues that let go of them."""
+        """Running tasks of other queues that are reclaimable."""
         key = (queue, "", True, False)
         wanted = self._wanted.get(key)
         if wanted is None:
@@ -111,8 +110,8 @@ class VictimSearch:
     def residents(self, row: int) -> list[tuple[Task, Job]]:
         """Tasks on a node that may be preempted, and their jobs, in the order of candidates.
 
-        Who comes to a node while the action runs is promised a place there and is nobody's
-        victim: it is enough to look once.
+        Tasks that the action places on a node are pipelined, which no victim is. So the result
+        stays valid while the action runs.
         """
         found = self._residents.get(row)
         if found is None:
@@ -154,7 +153,7 @@ class VictimSearch:
         """A superset of the possible rows, from an earlier answer; None: there is none that holds.
 
         As long as no plugin offers more than it did, a row that was not promising has become so
-        only if something on it moved. The answer is to be looked at only.
+        only if something on it moved. The result is read-only.
         """
         known = self._known_rows.get(_key(view, wanted))
         if known is None:
@@ -178,7 +177,7 @@ class VictimSearch:
         if known is None:
             return
         self._marks.follow()
-        # For all who were guessed for, or else for those who ask for as much as this one.
+        # For all tasks that used these rows, or else for those with the limits of this one.
         for limits in (known.limits, self._marks.limits(task)):
             if not self._might_do(row, candidates, limits, view):
                 known.rows[row] = False
@@ -241,7 +240,7 @@ class VictimSearch:
         """Rows where the plugins of a tier might agree on enough victims.
 
         Each of them must offer someone. Where they might all offer the same job, and each but
-        the last keeps a job's first candidate, they agree; elsewhere the last one's word stands.
+        the last keeps a job's first candidate, they agree; elsewhere the last plugin decides.
         """
         marks = self._marks.values
         least = np.array(limits)
@@ -335,7 +334,7 @@ class CandidateRows:
         self._search = search
         self._question = (task, view, wanted)
         known = search.known_rows(*self._question)
-        # To be looked at only.
+        # Read-only.
         self.rows = search.possible_rows(*self._question) if known is None else known
         self._failed = 0 if known is not None else _MOST_FAILED_ROWS
 

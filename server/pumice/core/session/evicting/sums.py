@@ -32,8 +32,8 @@ class EvictableSums:
     def update(self, jobs: Mask, caps: Whole | None) -> None:
         """For these jobs, and of each no more tasks a node than its cap.
 
-        A capped job's tasks are taken to be all as large as its largest one there: what comes out
-        is never too little.
+        All tasks of a capped job count as its largest task on the node, so that the sum is never
+        too small.
         """
         changed = self._changed_rows(jobs, caps)
         self._jobs, self._caps = jobs, caps

@@ -32,14 +32,14 @@ class VictimTier:
         )
 
     def offers(self, by_job: dict[int, list[Task]], surplus: dict[int, list[float]]) -> list[Group]:
-        """Of candidates on one node, whom the plugins might agree on.
+        """The candidates on one node that the plugins might agree on.
 
         The surplus is how far a job's mark is above the limit, by bound.
         """
         common = [n for n in by_job if all(surplus[n][i] > 0 for i in self.bounded)]
         if common and self.orderly:
             return [(by_job[n], self._most(surplus[n], len(by_job[n]))) for n in common]
-        # Elsewhere the last one's word stands, if all of them offer someone.
+        # Elsewhere the last plugin decides, if all of them offer a victim.
         if common or all(any(surplus[n][i] > 0 for n in by_job) for i in self.bounded):
             return [(tasks, len(tasks)) for tasks in by_job.values()]
         return []

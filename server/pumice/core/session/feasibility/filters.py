@@ -272,15 +272,15 @@ class Feasibility:
     ) -> Mask | None:
         """Counts reasons as one node after the other would give them.
 
-        A node says nothing more after a reason that cannot be cured, and plugins after the first
-        one that fails are not asked about it.
+        A node gives no further reason after an unresolvable one, and plugins after the first that
+        refuses are not asked about it.
         """
         hopeless = np.zeros(len(asked), dtype=np.bool_)
         left = asked.copy()
         for refusals in self.refusals(task, view):
-            speaking = left.copy()
+            asking = left.copy()
             for refusal in refusals:
-                rows = refusal.rows & speaking
+                rows = refusal.rows & asking
                 number = int(rows.sum())
                 if not number:
                     continue
@@ -288,5 +288,5 @@ class Feasibility:
                 left &= ~rows
                 if refusal.unresolvable:
                     hopeless |= rows
-                    speaking &= ~rows
+                    asking &= ~rows
         return hopeless if hopeless.any() else None

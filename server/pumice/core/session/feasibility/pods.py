@@ -36,7 +36,7 @@ class SessionPods:
         return self._index.tally(question, self._session.moves.kube_sees)
 
     def matching_all(self, owner: str, terms: Iterable[PodAffinityTerm]) -> PodTally | None:
-        """Pods that all terms of an incoming pod speak of; None: there can be none.
+        """Pods that match all terms of an incoming pod; None where there can be none.
 
         The owner is the incoming pod's namespace.
         """
@@ -54,7 +54,7 @@ class SessionPods:
         return self.tally(namespaces, LabelSelector(requirements), alive=False)
 
     def namespaces_of(self, owner: str, term: PodAffinityTerm) -> frozenset[str] | None:
-        """The namespaces that a term of an incoming pod speaks of; None: all."""
+        """The namespaces of a term of an incoming pod; None for all."""
         selector = term.namespace_selector
         if selector is None:
             return frozenset(term.namespaces or (owner,))
@@ -64,15 +64,15 @@ class SessionPods:
         return frozenset((*term.namespaces, *selected))
 
     def objecting(self, task: Task) -> list[ExistingTerm]:
-        """Required anti-affinity of pods on nodes that speaks of the task."""
-        return self._speaking_of(self._index.required_anti, task)
+        """Required anti-affinity terms of pods on nodes that match the task."""
+        return self._matching(self._index.required_anti, task)
 
     def preferring(self, task: Task) -> list[ExistingTerm]:
-        """Preferred (anti-)affinity of pods on nodes that speaks of the task."""
-        return self._speaking_of(self._index.preferred, task)
+        """Preferred affinity and anti-affinity terms of pods on nodes that match the task."""
+        return self._matching(self._index.preferred, task)
 
-    def _speaking_of(self, book: TermIndex, task: Task) -> list[ExistingTerm]:
-        found = book.find(task)
+    def _matching(self, index: TermIndex, task: Task) -> list[ExistingTerm]:
+        found = index.find(task)
         if not found:
             return []
         namespace = task.pod.namespace

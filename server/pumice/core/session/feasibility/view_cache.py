@@ -80,7 +80,7 @@ class ClassViews:
         self._with_arrays.clear()
 
     def release(self, age: int) -> None:
-        """The session has ended: views keep nothing of it alive."""
+        """The session has ended: its plugins may be freed."""
         for used, view in reversed(self._views.values()):
             if used != age:
                 break

@@ -164,7 +164,7 @@ class Orders:
 
 
 def first_answer(functions: list[Any], *items: object) -> int:
-    """The first answer that tells the items apart; 0: there is none."""
+    """The first answer that is not zero; 0 where all plugins call the items equal."""
     for function in functions:
         answer: int = function(*items)
         if answer:

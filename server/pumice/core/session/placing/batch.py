@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
 
-# Rows are computed about so many at a time: fewer waste calls, more waste rows.
+# About this many rows are computed at a time.
 _ROWS_AT_ONCE = 32
 
 

@@ -30,14 +30,14 @@ class Moves:
         # in this session. A pod whose eviction was undone stays out of it.
         self._kube_added: dict[str, Task] = {}
         self._kube_hidden: dict[str, tuple[Task, int]] = {}
-        # Every task that was moved, in order: who keeps sums follows it.
+        # Every task that was moved, in order; sums are updated from it.
         self.log: list[Task] = []
         # Jobs with a task or phase that was changed, be it put back since.
         self.touched_jobs: set[str] = set()
         self.bound: dict[str, Task] = {}
         self.evicted: dict[str, Task] = {}
 
-    # Placing and evicting; each tells the plugins' handlers.
+    # Placing and evicting; each calls the handlers of plugins.
 
     def place(self, task: Task, node_name: str, status: TaskStatus) -> list[str]:
         """Puts a task on a node, as Allocated or Pipelined; returns what handlers object to."""
@@ -85,13 +85,13 @@ class Moves:
         self._session.jobs[task.job_id].set_status(task, _PENDING)
         self._session.table.remove_task(task)
         self.log.append(task)
-        self._tell_deallocated(task)
+        self._call_deallocated(task)
         task.node_name, task.bind_annotations = "", ()
 
     def evict(self, task: Task) -> None:
         self._remember(task)
         self._restate(task, _RELEASING)
-        self._tell_deallocated(task)
+        self._call_deallocated(task)
 
     def unevict(self, task: Task) -> None:
         # Running, even if it was only Bound: the reference forgets what it was.
@@ -104,7 +104,7 @@ class Moves:
         self._session.table.restate_task(task)
         self.log.append(task)
 
-    def _tell_deallocated(self, task: Task) -> None:
+    def _call_deallocated(self, task: Task) -> None:
         for handler in self._session.hooks.handlers:
             if handler.deallocated is not None:
                 handler.deallocated(task)
@@ -217,7 +217,7 @@ class Moves:
             if task.status is not status:
                 self._restate(task, status)
             return
-        # The two ledgers are put back each for itself: a plugin may have raised in between.
+        # Both views are restored separately: a plugin may have raised in between.
         row = table.row_of(task.node_name)
         if row is not None and task.uid in self._kube_added:
             table.kube_remove(row, task)

@@ -101,7 +101,7 @@ class Placement:
         """Places the first tasks, plain and of one class, in one go; true when it placed some.
 
         No more than the sub-job needs before it can be ready, so that nobody has to be asked in
-        between; a task that does not fit, or is not plain, is left on the list.
+        between. A task that does not fit, or is not plain, stays on the list.
         """
         session, first = self._session, tasks[0]
         most = session.votes.tasks_missing(job, sub_job)
@@ -152,7 +152,7 @@ class Placement:
         if not session.votes.is_allocatable(queue, task):
             reason = Reason(self._author, ReasonCode.QUEUE_QUOTA, task=task.name)
             if queue.state is not _OPEN:
-                # Whatever it may have, it takes nobody.
+                # A queue that is not open takes no task, whatever its quota.
                 about = (queue.name,)
                 reason = Reason(self._author, ReasonCode.QUEUE_NOT_OPEN, task.name, subjects=about)
             self._say(job, reason)

@@ -163,7 +163,7 @@ async def test_kept_answers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None
             made.append(id_)
             return ScheduleResponse(request_id=id_, config_hash="x" * 100)
 
-        await held.get("me", ScheduleRequest(request_id=id_), make)
+        await held.get("me", id_, b"content", make)
 
     for id_ in ("a", "b", "b", "c", "d", "a"):
         await ask(id_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +12,27 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from pumice.server.errors import LimitError, MalformedMessageError, ServiceError
+from pumice.server.limits import LARGE_OBJECT_BYTES, Limits
+from pumice.server.serialized import ScheduleBytes, op_sizes, read_schedule
 from pumice.server.status import grpc_status
 
-# The bytes of the message that a stream's method received last, in the task that receives.
-received_bytes: ContextVar[bytes] = ContextVar("received_bytes", default=b"")
 _STREAM = "/pumice.v1.ClusterService/Connect"
+_SCHEDULE = "/pumice.v1.SchedulingService/Schedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What the bytes of a message say."""
+
+    size: int = 0
+    # Of a batch that may have large ops.
+    op_sizes: Sequence[int] = ()
+    # Of Schedule.
+    schedule: ScheduleBytes | None = None
+
+
+# The message that the method received last, in the task that receives.
+received: ContextVar[Received] = ContextVar("received", default=Received())  # noqa: B039
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +45,12 @@ class _Unreadable:
 class RequestDecoding(grpc.aio.ServerInterceptor):
     """Wraps the methods of all services.
 
-    gRPC has one limit of sizes for all methods of a server; adapters' messages have a lower one. It is
-    checked on the bytes, because asking a message for its size costs as much as writing it.
+    gRPC has one limit of sizes for all methods of a server; most methods have a lower one. Sizes and
+    numbers of objects are checked on the bytes: a message takes up to a hundred times their memory.
     """
 
-    def __init__(self, stream_limit: int) -> None:
-        self._stream_limit = stream_limit
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
 
     async def intercept_service(
         self,
@@ -45,29 +61,49 @@ class RequestDecoding(grpc.aio.ServerInterceptor):
         if handler is None:
             return None
         method = handler_call_details.method
-        limit = self._stream_limit if method == _STREAM else None
-        reader = _Reader(handler.request_deserializer, limit, method)
-        return _wrapped(handler, reader)
+        return _wrapped(handler, _Reader(handler.request_deserializer, self._limits, method))
 
 
 class _Reader:
-    """The deserializer of one method."""
+    """The deserializer of one call."""
 
-    def __init__(self, read: Callable[[bytes], Any], limit: int | None, method: str) -> None:
-        self._read = read
-        self._limit = limit
+    def __init__(self, read: Callable[[bytes], Any], limits: Limits, method: str) -> None:
+        self._build = read
+        self._limits = limits
         self._method = method
+        self._read = {_STREAM: self._batch, _SCHEDULE: self._schedule}.get(method, self._small)
         # What was read last.
-        self.data = b""
+        self.received = Received()
 
     def __call__(self, data: bytes) -> Any:
-        self.data = data
-        if self._limit is not None and len(data) > self._limit:
-            return _Unreadable(LimitError("bytes of a message", self._limit, len(data)))
+        self.received = Received(len(data))
         try:
             return self._read(data)
+        except ServiceError as error:
+            return _Unreadable(error)
         except (DecodeError, UnicodeDecodeError):
             return _Unreadable(MalformedMessageError(f"request of {self._method}"))
+
+    def _batch(self, data: bytes) -> Any:
+        _check_size(data, self._limits.max_message_bytes)
+        if len(data) > LARGE_OBJECT_BYTES:
+            sizes = op_sizes(data, self._limits.credit)
+            self.received = Received(len(data), sizes)
+        return self._build(data)
+
+    def _schedule(self, data: bytes) -> Any:
+        parts = read_schedule(data, self._limits)
+        self.received = Received(len(data), schedule=parts)
+        return parts.header
+
+    def _small(self, data: bytes) -> Any:
+        _check_size(data, self._limits.small_request_bytes)
+        return self._build(data)
+
+
+def _check_size(data: bytes, limit: int) -> None:
+    if len(data) > limit:
+        raise LimitError("bytes of a message", limit, len(data))
 
 
 def _wrapped(handler: Any, reader: _Reader) -> Any:
@@ -96,6 +132,7 @@ def _one(behaviour: Any, reader: _Reader) -> Any:
     async def call(request: Any, context: Any) -> Any:
         if isinstance(request, _Unreadable):
             await _refuse(context, request.error)
+        received.set(reader.received)
         return await behaviour(request, context)
 
     return call
@@ -130,7 +167,7 @@ def _many(behaviour: Any, reader: _Reader) -> Any:
 
 async def _readable(requests: AsyncIterator[Any], reader: _Reader) -> AsyncIterator[Any]:
     async for request in requests:
-        received_bytes.set(reader.data)
+        received.set(reader.received)
         if isinstance(request, _Unreadable):
             raise request.error
         yield request

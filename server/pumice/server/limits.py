@@ -21,6 +21,8 @@ class Limits:
     max_message_bytes: int = 4 * 1024 * 1024
     # A request or an answer about a gang of ten thousand, with all that pods carry.
     frontend_message_bytes: int = 16 * 1024 * 1024
+    # A request of any other call: the largest has a configuration.
+    small_request_bytes: int = 2 * 1024 * 1024
     batch_bytes: int = 512 * 1024
     # Ops beyond the last acknowledged one; beyond so many bytes the stream is not read for a while.
     credit: int = 20_000
@@ -53,6 +55,8 @@ class Limits:
     trials_at_once: int = 4
     trials_waiting: int = 64
     trial_objects: int = 50_000
+    # Of one object, or of the configuration, of a request.
+    trial_object_bytes: int = 2 * 1024 * 1024
     trial_sessions: int = 1_000
     trial_timeout_ns: int = 30 * _SECOND_NS
     # Memory of a trial beyond what it shares with its cluster, resources that the nodes of a request

@@ -2,67 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pumice.server.limits import LARGE_OBJECT_BYTES
 from pumice.server.ops import NumberedOp, NumberedPods
 from pumice.v1 import object_pb2
 
 _POD = object_pb2.KIND_POD
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
-_CONTINUES = 0x80
-# ConnectRequest.delta_batch and DeltaBatch.ops have this field number.
-_FIELD = 2
 _NONE: Mapping[int, int] = {}
 
 
-def large_ops(request: bytes, first_seq: int) -> Mapping[int, int]:
-    """The sizes of the large ops in a serialized ConnectRequest, by their sequence numbers.
-
-    Reads the lengths in the bytes: a message would have to be written again to learn its size.
-    """
-    if len(request) <= LARGE_OBJECT_BYTES:
+def large_ops(sizes: Sequence[int], first_seq: int) -> Mapping[int, int]:
+    """The sizes of the large ones among the ops of a batch, by their sequence numbers."""
+    if not sizes or max(sizes) <= LARGE_OBJECT_BYTES:
         return _NONE
-    sizes = [
-        size
-        for begin, end in _fields(request, 0, len(request))
-        for size in (stop - start for start, stop in _fields(request, begin, end))
-    ]
     return {
         first_seq + number: size for number, size in enumerate(sizes) if size > LARGE_OBJECT_BYTES
     }
-
-
-def _fields(data: bytes, place: int, end: int) -> Iterable[tuple[int, int]]:
-    """Begin and end of every field 2 between two places of a valid message."""
-    while place < end:
-        tag, place = _varint(data, place)
-        kind = tag & 7
-        if kind == _LENGTH:
-            length, place = _varint(data, place)
-            if tag >> 3 == _FIELD:
-                yield place, place + length
-            place += length
-        elif kind == _VARINT:
-            _, place = _varint(data, place)
-        else:
-            place += 8 if kind == _FIXED64 else 4
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value = data[place]
-    place += 1
-    if value < _CONTINUES:
-        return value, place
-    value &= _CONTINUES - 1
-    shift = 7
-    while True:
-        byte = data[place]
-        place += 1
-        value |= (byte & (_CONTINUES - 1)) << shift
-        if byte < _CONTINUES:
-            return value, place
-        shift += 7
 
 
 class LargeObjects:

@@ -10,6 +10,8 @@ from pumice.server.limits import HIGHEST_PROTOCOL, LOWEST_PROTOCOL, Limits
 from pumice.v1 import cluster_service_pb2, delta_pb2
 
 MAX_NAME_LENGTH = 253
+# Of a marker or digest; there are about twenty kinds.
+MAX_KINDS = 256
 
 
 def check_hello(
@@ -19,6 +21,7 @@ def check_hello(
     if message.WhichOneof("message") != "hello":
         raise errors.HelloMissingError
     hello = message.hello
+    check_kinds(len(hello.digests))
     for field in ("cluster", "adapter_id", "incarnation"):
         value = getattr(hello, field)
         if not value:
@@ -39,6 +42,12 @@ def check_hello(
     if hello.epoch > latest:
         raise errors.FutureEpochError(hello.epoch, latest)
     return hello
+
+
+def check_kinds(count: int) -> None:
+    """For the kinds that a marker or digest names."""
+    if count > MAX_KINDS:
+        raise errors.LimitError("kinds of a message", MAX_KINDS, count)
 
 
 class StreamRules:
@@ -90,6 +99,7 @@ class StreamRules:
             self.pending_bytes -= self._pending.popleft()[1]
 
     def begin(self, marker: cluster_service_pb2.SnapshotBegin) -> None:
+        check_kinds(len(marker.kinds))
         if self.in_snapshot:
             raise errors.MarkerError("SnapshotBegin inside a snapshot")
         if not 1 <= marker.first_seq <= errors.LARGEST_SEQ:
@@ -104,6 +114,7 @@ class StreamRules:
         self.in_snapshot = True
 
     def end(self, marker: cluster_service_pb2.SnapshotEnd) -> None:
+        check_kinds(len(marker.digests))
         if not self.in_snapshot:
             raise errors.MarkerError("SnapshotEnd without SnapshotBegin")
         if marker.seq != self._received:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import Any
 
 from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
+from pumice.server.decoding import received
 from pumice.server.explaining.explain import Explainer
 from pumice.server.inspection import answers
 from pumice.server.limits import Limits
 from pumice.server.peers import peer_of
+from pumice.server.serialized import ScheduleBytes, read_schedule
 from pumice.server.whatif.answers import Answers
 from pumice.server.whatif.replica_pool import ReplicaPool
 from pumice.v1 import scheduling_service_pb2 as pb
@@ -21,17 +24,40 @@ _SECOND_NS = 1_000_000_000
 MAX_REQUEST_ID_LENGTH = 200
 
 
-def check_node_table(held: pb.ObjectSet, limits: Limits) -> None:
+class _NodeTable:
     """The engine keeps a cell for every node and every resource that a node offers."""
-    nodes = [*held.nodes, *(o.node for o in held.other_objects if o.HasField("node"))]
-    names = {name for node in nodes for name in node.allocatable}
-    if len(names) > limits.trial_resources:
-        raise errors.LimitError(
-            "resources of a request's nodes", limits.trial_resources, len(names)
-        )
-    cells = len(names) * len(nodes)
-    if cells > limits.trial_cells:
-        raise errors.LimitError("nodes by resources of a request", limits.trial_cells, cells)
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._nodes = 0
+        self._names: set[str] = set()
+
+    def add(self, held: pb.ObjectSet) -> None:
+        nodes = [*held.nodes, *(o.node for o in held.other_objects if o.HasField("node"))]
+        self._nodes += len(nodes)
+        limits, names = self._limits, self._names
+        for node in nodes:
+            names.update(node.allocatable)
+            if len(names) > limits.trial_resources:
+                raise errors.LimitError(
+                    "resources of a request's nodes", limits.trial_resources, len(names)
+                )
+        cells = len(names) * self._nodes
+        if cells > limits.trial_cells:
+            raise errors.LimitError("nodes by resources of a request", limits.trial_cells, cells)
+
+
+def checked_digest(request: ScheduleBytes, limits: Limits) -> bytes:
+    """Equal for requests of equal content, in whatever order their maps were written.
+
+    Builds the objects, a few at a time.
+    """
+    table, total = _NodeTable(limits), hashlib.blake2b(digest_size=16)
+    for part in request.parts():
+        if isinstance(part, pb.ObjectSet):
+            table.add(part)
+        total.update(part.SerializeToString(deterministic=True))
+    return total.digest()
 
 
 class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
@@ -45,19 +71,29 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         self._answers = Answers(env.clock)
         self._explainer = Explainer(clusters, env, self._replicas)
         self._turns = asyncio.Semaphore(env.limits.trials_at_once)
+        # The objects of one request are read at a time.
+        self._reading = asyncio.Lock()
+        self._read = 0
         self._trials = 0
 
     @answers
     async def Schedule(  # noqa: N802
         self, request: pb.ScheduleRequest, context: Any
     ) -> pb.ScheduleResponse:
+        parts = received.get().schedule
+        if parts is None:
+            parts = read_schedule(request.SerializeToString(), self._env.limits)
         self._check(request)
         cluster = None
         if request.WhichOneof("source") == "cluster":
             cluster = self._clusters.find(request.cluster.cluster)
         seconds = self._seconds(request, context)
+        content = await self._digest(parts)
         return await self._answers.get(
-            peer_of(context), request, lambda: self._trial(request, cluster, seconds)
+            peer_of(context),
+            request.request_id,
+            content,
+            lambda: self._trial(parts.data, cluster, seconds),
         )
 
     def _check(self, request: pb.ScheduleRequest) -> None:
@@ -75,14 +111,18 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
                 "max_sessions",
                 f"{request.max_sessions} is not between 0 and {limits.trial_sessions}",
             )
-        held = request.inline.objects if source == "inline" else request.cluster.hypothetical
-        count = sum(
-            len(part)
-            for part in (held.nodes, held.queues, held.pod_groups, held.pods, held.other_objects)
-        )
-        if count > limits.trial_objects:
-            raise errors.LimitError("objects of a request", limits.trial_objects, count)
-        check_node_table(held, limits)
+
+    async def _digest(self, request: ScheduleBytes) -> bytes:
+        limits = self._env.limits
+        most = limits.trials_at_once + limits.trials_waiting
+        if self._read >= most:
+            raise errors.BusyError("requests at once", most, self._read + 1)
+        self._read += 1
+        try:
+            async with self._reading:
+                return await asyncio.to_thread(checked_digest, request, limits)
+        finally:
+            self._read -= 1
 
     def _seconds(self, request: pb.ScheduleRequest, context: Any) -> float:
         """The shortest of what the request, the call and the core allow."""
@@ -95,7 +135,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         return seconds if left is None else min(seconds, max(left, 0.001))
 
     async def _trial(
-        self, request: pb.ScheduleRequest, cluster: Cluster | None, seconds: float
+        self, request: bytes, cluster: Cluster | None, seconds: float
     ) -> pb.ScheduleResponse:
         limits = self._env.limits
         most = limits.trials_at_once + limits.trials_waiting
@@ -109,9 +149,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
                 else:
                     replica = await self._replicas.of(cluster)
                 now_ns = self._env.clock.now_ns()
-                data = await replica.schedule(
-                    request.SerializeToString(), now_ns, seconds, limits.trial_memory_bytes
-                )
+                data = await replica.schedule(request, now_ns, seconds, limits.trial_memory_bytes)
         except TimeoutError:
             raise errors.TrialTimeoutError(seconds) from None
         finally:

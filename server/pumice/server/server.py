@@ -108,7 +108,7 @@ class CoreServer:
         self._serve_pages()
         limits = self._env.limits
         server = grpc.aio.server(
-            interceptors=[self._interceptor, RequestDecoding(limits.max_message_bytes)],
+            interceptors=[self._interceptor, RequestDecoding(limits)],
             options=(
                 ("grpc.max_receive_message_length", limits.frontend_message_bytes),
                 ("grpc.max_send_message_length", limits.frontend_message_bytes),

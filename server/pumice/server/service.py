@@ -14,11 +14,11 @@ import grpc
 from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
-from pumice.server.decoding import received_bytes
+from pumice.server.decoding import received
 from pumice.server.object_sizes import large_ops
 from pumice.server.peers import PeerCounts, peer_of
 from pumice.server.received_batches import ReceivedBatch
-from pumice.server.rules import StreamRules, check_hello
+from pumice.server.rules import StreamRules, check_hello, check_kinds
 from pumice.server.status import grpc_status
 from pumice.server.stream import AdapterStream
 from pumice.v1 import cluster_service_pb2, cluster_service_pb2_grpc, delta_pb2
@@ -173,7 +173,12 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
         holds_snapshot = False
         try:
             async for request in requests:
+                pending = stream.rules.pending_bytes
                 self._take(cluster, stream, stream.rules, request)
+                if stream.rules.pending_bytes == pending:
+                    # No credit limits markers, digests and duplicates: they are read one by one.
+                    with suppress(errors.NotReadyError):
+                        await cluster.owner.ask(lambda _: None)
                 await stream.until_pending_below(self._env.limits.credit_bytes)
                 if stream.rules.in_snapshot != holds_snapshot:
                     holds_snapshot = not holds_snapshot
@@ -198,9 +203,9 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
                 raise errors.HelloRepeatedError
             case "delta_batch":
                 batch = request.delta_batch
-                data = received_bytes.get()
-                large = large_ops(data, batch.first_seq)
-                first_seq, new = rules.batch(batch, len(data))
+                told = received.get()
+                large = large_ops(told.op_sizes, batch.first_seq)
+                first_seq, new = rules.batch(batch, told.size)
                 last_seq = rules.received
                 if len(new) < len(batch.ops):
                     batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=new)
@@ -215,8 +220,9 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
                 rules.end(end)
                 post(lambda: served.end(stream, end.seq, list(end.digests)))
             case "digest":
-                told = request.digest
-                post(lambda: served.compare(stream, told.seq, list(told.digests)))
+                digest = request.digest
+                check_kinds(len(digest.digests))
+                post(lambda: served.compare(stream, digest.seq, list(digest.digests)))
             case _:
                 # Newer than this core: ignored.
                 pass

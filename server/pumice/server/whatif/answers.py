@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from pumice.server import errors
 from pumice.server.clock import Clock
-from pumice.v1.scheduling_service_pb2 import ScheduleRequest, ScheduleResponse
+from pumice.v1.scheduling_service_pb2 import ScheduleResponse
 
 MAX_ANSWER_AGE_NS = 300 * 1_000_000_000
 MAX_ANSWERS = 1_000
@@ -40,21 +39,21 @@ class Answers:
     async def get(
         self,
         caller: str,
-        request: ScheduleRequest,
+        request_id: str,
+        content: bytes,
         make: Callable[[], Awaitable[ScheduleResponse]],
     ) -> ScheduleResponse:
-        """The answer to a request; it is made once for all callers that send the same request.
+        """The answer to a request; it is made once for all calls with the same id and content.
 
         When the last waiting caller is cancelled, so is the work.
         """
         self._forget_old()
-        key = (caller, request.request_id)
-        content = _digest(request)
+        key = (caller, request_id)
         entry = self._entries.get(key)
         if entry is None:
             entry = self._begin(key, content, make)
         elif entry.content != content:
-            raise errors.RequestIdReusedError(request.request_id)
+            raise errors.RequestIdReusedError(request_id)
         entry.waiting += 1
         try:
             return await asyncio.shield(entry.future)
@@ -112,8 +111,3 @@ class Answers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _digest(request: ScheduleRequest) -> bytes:
-    data = request.SerializeToString(deterministic=True)
-    return hashlib.blake2b(data, digest_size=16).digest()

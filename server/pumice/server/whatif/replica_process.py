@@ -19,6 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.errors import PumiceError
 from pumice.server.errors import LimitError
@@ -216,7 +218,8 @@ class ReplicaProcess:
             return frames.pack(frames.ANSWER, id_, response.SerializeToString())
         except PumiceError as error:
             return _refusal(id_, error)
-        except MemoryError:
+        except (MemoryError, DecodeError):
+            # The core has read the bytes before: there was no memory for the message.
             return b""
         except BaseException as error:
             text = f"{type(error).__name__}: {error}"

@@ -1,0 +1,184 @@
+"""Reads the fields of serialized messages, without building the messages.
+
+A message in memory takes up to a hundred times its bytes. What is read here may come from anyone:
+sizes and numbers of objects are checked before they are built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import DecodeError, Message
+
+from pumice.server.errors import LimitError, MalformedMessageError
+from pumice.server.limits import Limits
+from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.scheduling_service_pb2 import ClusterSource, ObjectSet, ScheduleRequest
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_CONTINUES = 0x80
+_VARINT_BITS = 70
+# ConnectRequest.delta_batch and DeltaBatch.ops have this field number.
+_OPS = 2
+# Fields of ScheduleRequest, InlineSource and ClusterSource.
+_INLINE, _CLUSTER, _CONFIGURATION = 2, 3, 4
+_OBJECTS, _HYPOTHETICAL, _REMOVED = 1, 2, 3
+# Objects that are built at once when a request is compared with an earlier one.
+_PIECE_BYTES = 256 * 1024
+# Fields of a ScheduleRequest that are no objects, known and unknown ones.
+MAX_OTHER_FIELDS = 1_000
+
+Field = tuple[int, int, int, int]
+
+
+def fields(data: bytes, place: int, end: int) -> Iterator[Field]:
+    """Number, begin, begin of the value, and end of every field between two places."""
+    try:
+        while place < end:
+            start = place
+            tag, place = _varint(data, place)
+            kind, begin = tag & 7, place
+            if kind == _LENGTH:
+                length, begin = _varint(data, place)
+                place = begin + length
+            elif kind == _VARINT:
+                _, place = _varint(data, place)
+            elif kind in (_FIXED64, _FIXED32):
+                place += 8 if kind == _FIXED64 else 4
+            else:
+                raise MalformedMessageError("message")
+            if place > end:
+                raise MalformedMessageError("message")
+            yield tag >> 3, start, begin, place
+    except IndexError:
+        raise MalformedMessageError("message") from None
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    value = data[place]
+    place += 1
+    if value < _CONTINUES:
+        return value, place
+    value &= _CONTINUES - 1
+    for shift in range(7, _VARINT_BITS, 7):
+        byte = data[place]
+        place += 1
+        value |= (byte & (_CONTINUES - 1)) << shift
+        if byte < _CONTINUES:
+            return value, place
+    raise MalformedMessageError("message")
+
+
+def op_sizes(request: bytes, most: int) -> list[int]:
+    """The sizes of the ops in a ConnectRequest; refuses more than so many."""
+    sizes: list[int] = []
+    for number, _, begin, end in fields(request, 0, len(request)):
+        if number == _OPS:
+            for inner, _, start, stop in fields(request, begin, end):
+                if inner == _OPS:
+                    sizes.append(stop - start)
+                    if len(sizes) > most:
+                        raise LimitError("credit", most, len(sizes))
+    return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleBytes:
+    """A ScheduleRequest of which the objects are not built."""
+
+    data: bytes
+    # The request without objects, removed objects and configuration.
+    header: ScheduleRequest
+    # Type, begin and end of the rest. A piece is an object or less than _PIECE_BYTES.
+    pieces: tuple[tuple[type[Message], int, int], ...]
+
+    def parts(self) -> Iterator[Message]:
+        """The header and the rest, piece by piece."""
+        yield self.header
+        for type_, begin, end in self.pieces:
+            yield _built(type_, self.data[begin:end])
+
+
+def _built(type_: type[Any], data: bytes) -> Any:
+    try:
+        return type_.FromString(data)
+    except (DecodeError, UnicodeDecodeError):
+        raise MalformedMessageError("ScheduleRequest") from None
+
+
+def read_schedule(data: bytes, limits: Limits) -> ScheduleBytes:
+    """Refuses more objects, and larger ones, than the limits allow."""
+    reader = _ScheduleReader(data, limits)
+    reader.read()
+    header: ScheduleRequest = _built(ScheduleRequest, bytes(reader.header))
+    return ScheduleBytes(data, header, tuple(reader.pieces))
+
+
+class _ScheduleReader:
+    """Separates the objects of a request from the rest."""
+
+    def __init__(self, data: bytes, limits: Limits) -> None:
+        self._data = data
+        self._limits = limits
+        self._objects = self._others = 0
+        self.header = bytearray()
+        self.pieces: list[tuple[type[Message], int, int]] = []
+
+    def read(self) -> None:
+        for number, start, begin, end in fields(self._data, 0, len(self._data)):
+            self._count_other()
+            if number in (_INLINE, _CLUSTER):
+                self._source(number, begin, end)
+            elif number == _CONFIGURATION:
+                self._check_size("bytes of the configuration of a request", end - begin)
+                self.pieces.append((Configuration, begin, end))
+            else:
+                self.header += self._data[start:end]
+
+    def _source(self, source: int, begin: int, end: int) -> None:
+        kept = bytearray()
+        objects = _OBJECTS if source == _INLINE else _HYPOTHETICAL
+        for number, start, inner, stop in fields(self._data, begin, end):
+            if number == objects:
+                self._count_other()
+                for _, *place in fields(self._data, inner, stop):
+                    self._add(ObjectSet, *place)
+            elif source == _CLUSTER and number == _REMOVED:
+                self._add(ClusterSource, start, inner, stop)
+            else:
+                self._count_other()
+                kept += self._data[start:stop]
+        self.header += bytes((source << 3 | _LENGTH,)) + _as_varint(len(kept)) + kept
+
+    def _add(self, type_: type[Message], start: int, begin: int, end: int) -> None:
+        """Adds an object to the pieces."""
+        self._objects += 1
+        if self._objects > self._limits.trial_objects:
+            raise LimitError("objects of a request", self._limits.trial_objects, self._objects)
+        self._check_size("bytes of an object of a request", end - begin)
+        if self.pieces:
+            last, first, until = self.pieces[-1]
+            if last is type_ and until == start and end - first <= _PIECE_BYTES:
+                self.pieces[-1] = (type_, first, end)
+                return
+        self.pieces.append((type_, start, end))
+
+    def _count_other(self) -> None:
+        self._others += 1
+        if self._others > MAX_OTHER_FIELDS:
+            raise LimitError("fields of a request", MAX_OTHER_FIELDS, self._others)
+
+    def _check_size(self, name: str, size: int) -> None:
+        if size > self._limits.trial_object_bytes:
+            raise LimitError(name, self._limits.trial_object_bytes, size)
+
+
+def _as_varint(number: int) -> bytes:
+    found = bytearray()
+    while number >= _CONTINUES:
+        found.append(number & (_CONTINUES - 1) | _CONTINUES)
+        number >>= 7
+    found.append(number)
+    return bytes(found)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pumice.core.model.durations import parse_duration_ns
+from pumice.core.model.durations import MAX_DURATION_LENGTH, parse_duration_ns
 
 SECOND = 10**9
 
@@ -39,3 +39,13 @@ def test_a_duration_is_read(text: str, nanoseconds: int) -> None:
 )
 def test_anything_else_is_refused(text: str) -> None:
     assert parse_duration_ns(text) is None
+
+
+def test_the_length_of_a_duration_is_limited() -> None:
+    most = MAX_DURATION_LENGTH
+    assert parse_duration_ns("0" * (most - 2) + "1h") == 3600 * 10**9
+    assert parse_duration_ns("0" * (most - 1) + "1h") is None
+    # Python reads no number of so many digits.
+    assert parse_duration_ns("0" * 5000 + "1h") is None
+    assert parse_duration_ns("1ns" * (most // 3)) == most // 3
+    assert parse_duration_ns("1ns" * most) is None

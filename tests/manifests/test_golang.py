@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.manifests.golang import parse_bool, parse_decimal, parse_duration_ns, parse_int
+from pumice.manifests.golang import (
+    MAX_DURATION_LENGTH,
+    parse_bool,
+    parse_decimal,
+    parse_duration_ns,
+    parse_int,
+)
 
 SECOND = 10**9
 MINUTE = 60 * SECOND
@@ -129,3 +135,13 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     parse_int(text)
     parse_decimal(text)
     parse_duration_ns(text)
+
+
+def test_the_length_of_a_duration_is_limited() -> None:
+    most = MAX_DURATION_LENGTH
+    assert parse_duration_ns("0" * (most - 2) + "1h") == 3600 * 10**9
+    assert parse_duration_ns("0" * (most - 1) + "1h") is None
+    # Python reads no number of so many digits.
+    assert parse_duration_ns("0" * 5000 + "1h") is None
+    assert parse_duration_ns("1ns" * (most // 3)) == most // 3
+    assert parse_duration_ns("1ns" * most) is None

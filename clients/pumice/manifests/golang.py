@@ -23,6 +23,8 @@ _UNIT_NS: Final = {
 }
 _TERM: Final = re.compile(r"([0-9]*)(?:(\.)([0-9]*))?([^0-9.]+)")
 # The magnitude of the longest negative duration; the longest positive one is 1 ns shorter.
+# Python reads no number of more than 4,300 digits, and Go reads any.
+MAX_DURATION_LENGTH = 1_000
 _LONGEST_NS: Final = 1 << 63
 # Where Go stops taking further decimals of a duration into account.
 _MAX_INT64: Final = _LONGEST_NS - 1
@@ -49,7 +51,9 @@ def parse_decimal(text: str) -> float | None:
 
 
 def parse_duration_ns(text: str) -> int | None:
-    """``time.ParseDuration``; None for text that it rejects."""
+    """``time.ParseDuration``; None for text that it rejects, and for a very long one."""
+    if len(text) > MAX_DURATION_LENGTH:
+        return None
     negative = text.startswith("-")
     rest = text[1:] if text.startswith(("-", "+")) else text
     if rest == "0":

@@ -18,10 +18,14 @@ _TERM = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]+)", re.ASCII)
 _LARGEST_NS = 2**63 - 1
 # More digits than this are beyond what any duration can hold, or show.
 _MOST_DIGITS = 19
+# Python reads no number of more than 4,300 digits, and Go reads any.
+MAX_DURATION_LENGTH = 1_000
 
 
 def parse_duration_ns(text: str) -> int | None:
     """What ``time.ParseDuration`` makes of the text, in nanoseconds; None where it refuses."""
+    if len(text) > MAX_DURATION_LENGTH:
+        return None
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0

@@ -51,6 +51,7 @@ FAMILIES = {
     "cdp": ("cdp",),
     "deviceshare": ("deviceshare",),
     "nodegroup": ("nodegroup",),
+    "numa-aware": ("numa",),
     "pdb": ("pdb",),
     "resource-strategy-fit": ("strategyfit",),
     "task-topology": ("tasktopology",),

@@ -32,6 +32,7 @@ def _message(container: ContainerResources) -> pod_pb2.ContainerResources:
     requests = _extended(container.requests, container.field)
     milli_cpu = thousandths(container.requests.get(CPU, 0))
     return pod_pb2.ContainerResources(
+        name=container.name,
         milli_cpu=fitting(CPU, milli_cpu, container.field),
         limits=limits,
         requests={name: amount for name, amount in requests.items() if name not in limits},

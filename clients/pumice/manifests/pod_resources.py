@@ -94,7 +94,9 @@ class _Reader:
         asked = default_requests(billionths(shape.requests, f"{where}.requests"), limits)
         if status is not None and status.resources:
             asked = self._resized(asked, status)
-        return ContainerResources(asked, f"{where}.requests", limits, sidecar=sidecar)
+        return ContainerResources(
+            asked, f"{where}.requests", limits, sidecar=sidecar, name=container.name
+        )
 
     def _resized(self, asked: Mapping[str, int], status: ContainerStatusShape) -> dict[str, int]:
         where = f"status.containerStatuses[{status.name}]"

@@ -30,6 +30,7 @@ class ContainerResources:
     limits: Billionths
     # An init container that runs beside the main containers.
     sidecar: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

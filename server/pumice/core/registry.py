@@ -39,6 +39,7 @@ from pumice.core.plugins.network_topology import NetworkTopologyAwarePlugin
 from pumice.core.plugins.node_shard import NodeShardPlugin
 from pumice.core.plugins.nodegroup import NodeGroupPlugin
 from pumice.core.plugins.nodeorder import NodeOrderPlugin
+from pumice.core.plugins.numa_aware import NumaAwarePlugin
 from pumice.core.plugins.overcommit import OvercommitPlugin
 from pumice.core.plugins.pdb import PdbPlugin
 from pumice.core.plugins.predicates import PredicatesPlugin
@@ -131,6 +132,7 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     NetworkTopologyAwarePlugin,
     NodeGroupPlugin,
     NodeOrderPlugin,
+    NumaAwarePlugin,
     OvercommitPlugin,
     PdbPlugin,
     PredicatesPlugin,

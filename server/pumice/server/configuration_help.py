@@ -25,6 +25,7 @@ PLUGINS: Mapping[str, str] = {
     "network-topology-aware": "keeps a job within a domain of the network, and packs domains",
     "nodegroup": "keeps the jobs of a queue on the queue's node groups",
     "nodeorder": "scores nodes as Kubernetes does",
+    "numa-aware": "keeps Guaranteed pods on nodes that can align their cpus",
     "overcommit": "lets in more than there is room for, by a factor",
     "pdb": "keeps evictions within PodDisruptionBudgets",
     "predicates": "filters nodes as Kubernetes does",
@@ -133,7 +134,7 @@ ARGUMENTS: Mapping[str, str] = {
     "tdm.evict.period": "time between evictions from nodes whose window is over",
     "tdm.revocable-zone.": "daily window in which nodes of this zone take revocable pods",
     "tdm.utc-offset": "what the windows' local time is ahead of UTC",
-    "weight": "how much the scores of network domains count beside those of others",
+    "weight": "how much the scores of this plugin count beside those of others",
 }
 
 

@@ -106,7 +106,8 @@ class ClusterCache(TaskCache):
                 self._put(self.shards, item)
                 self.shard_claims.observe(item)
             case _:
-                self._put(self._store_of(type(item)), item)
+                if self._put(self._store_of(type(item)), item) and isinstance(item, NumaTopology):
+                    self._touch_node(item.name)
 
     def _put(self, store: ObjectStore[T], item: T) -> bool:
         before = store.version
@@ -116,6 +117,12 @@ class ClusterCache(TaskCache):
             self.version += 1
             self.placement_changes += 1
         return changed
+
+    def _touch_node(self, name: str) -> None:
+        """Something beside a node has changed that plugins' states of it follow from."""
+        row = self.table.row_of(name)
+        if row is not None:
+            self.table.touch(row)
 
     def _upsert_queue(self, queue: Queue) -> None:
         check_queue(queue)
@@ -211,6 +218,8 @@ class ClusterCache(TaskCache):
                 self._drop_if_done(job)
             case PriorityClass():
                 self._reprioritise()
+            case NumaTopology():
+                self._touch_node(gone.name)
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 self.storage.gone(gone)
 

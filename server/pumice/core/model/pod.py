@@ -96,6 +96,7 @@ class ContainerResources:
     # Limits of extended resources, and requests of those that have no limit.
     limits: tuple[tuple[str, int], ...] = ()
     requests: tuple[tuple[str, int], ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

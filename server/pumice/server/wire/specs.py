@@ -114,6 +114,7 @@ def _read_container(path: str, message: pod_pb2.ContainerResources) -> Container
         amount(f"{path}.milli_cpu", message.milli_cpu, EXACT_LIMIT),
         amounts(f"{path}.limits", message.limits, EXACT_LIMIT),
         amounts(f"{path}.requests", message.requests, EXACT_LIMIT),
+        message.name,
     )
 
 
@@ -123,6 +124,7 @@ def _write_container(container: ContainerResources) -> pod_pb2.ContainerResource
         milli_cpu=container.milli_cpu,
         limits=dict(container.limits),
         requests=dict(container.requests),
+        name=container.name,
     )
 
 

@@ -1,0 +1,115 @@
+"""numa-aware: nodes whose kubelet would align the cpus of a pod, and those that need fewer NUMA nodes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.model.fit import Refusal
+from pumice.core.model.status import TaskStatus
+from pumice.core.plugins.numa_aware.layout import write_cpus
+from pumice.core.plugins.numa_aware.states import CPUS, CpuStates, Question, reader
+from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.hooks import EventHandler, Scores
+from pumice.core.session.policies import PlainRule, StateRule
+from pumice.core.session.session import Session
+
+_WEIGHT = "weight"
+_TAKES = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+_CORE = 1000
+_FULL = 100
+
+
+class NumaAwarePlugin:
+    """Gives Guaranteed pods cpus as the kubelet would, and refuses nodes where it would not."""
+
+    name: ClassVar[str] = "numa-aware"
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {_WEIGHT: ArgumentType.INT}, defaults={_WEIGHT: 1}
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        self._weight = options.arguments.integer(_WEIGHT, 1)
+        self._questions: dict[int, Question | None] = {}
+
+    def open(self, session: Session) -> None:
+        self._session = session
+        states = session.node_states(self.name, reader(session.cache.numa_topologies.get))
+        self._cpus = CpuStates(states, session.table)
+        hooks = session.hooks
+        hooks.row_predicate[self.name] = StateRule(
+            self._refusals, lambda row, _facet: self._cpus.number(row), self._concerns
+        )
+        hooks.task_batch_score[self.name] = self._scores
+        hooks.is_plain[self.name] = PlainRule(
+            lambda class_: not self._is_scored(class_), lambda _task: True
+        )
+        hooks.handlers.append(EventHandler(self._allocated, None, self._allocated_many))
+
+    # What pods ask for.
+
+    def _question(self, class_: TaskClass) -> Question | None:
+        """None: the pods of the class are not Guaranteed, and get no cpus of their own."""
+        if class_.number not in self._questions:
+            spec = class_.spec
+            containers = [c for c in spec.containers if not c.init]
+            found = Question(
+                spec.numa_policy,
+                tuple(0 if c.milli_cpu % _CORE else c.milli_cpu // _CORE for c in containers),
+                tuple(c.name for c in containers),
+            )
+            self._questions[class_.number] = found if spec.guaranteed else None
+        return self._questions[class_.number]
+
+    def _concerns(self, class_: TaskClass) -> bool:
+        return self._question(class_) is not None
+
+    def _is_scored(self, class_: TaskClass) -> bool:
+        return self._concerns(class_) and class_.spec.numa_policy not in ("", "none")
+
+    # Over nodes.
+
+    def _refusals(self, class_: TaskClass, _facet: object, rows: NodeRows) -> list[Refusal]:
+        question = self._question(class_)
+        assert question is not None
+        numbers = self._cpus.numbers(rows, question)
+        found: dict[str, NDArray[np.bool_]] = {}
+        for number in np.unique(numbers).tolist():
+            reason = self._cpus.answer(number, question).reason
+            if reason:
+                here = numbers == number
+                found[reason] = found[reason] | here if reason in found else here
+        return [Refusal(reason, mask, unresolvable=True) for reason, mask in found.items()]
+
+    def _scores(self, task: Task, rows: NDArray[np.intp]) -> Scores | None:
+        """The fewer NUMA nodes, the better; relative to the candidate that needs most."""
+        question = self._question(task.class_)
+        if question is None or not self._is_scored(task.class_):
+            return None
+        counts = self._cpus.numa_counts(rows, question)
+        most = int(counts.max()) if len(counts) else 0
+        shares = np.full(len(counts), _FULL) if not most else _FULL - _FULL * counts // most
+        return (shares * self._weight).astype(np.float64)
+
+    # Placements.
+
+    def _allocated(self, task: Task) -> str | None:
+        row = self._session.table.row_of(task.node_name)
+        question = self._question(task.class_)
+        if row is None or question is None or task.status not in _TAKES:
+            return None
+        # The state is that of the node with the task on it, which was given no cpus yet.
+        cpus = self._cpus.answer(self._cpus.number(row), question).cpus
+        if cpus:
+            self._session.annotate(task, {CPUS: write_cpus(cpus)})
+        return None
+
+    def _allocated_many(self, tasks: list[Task]) -> None:
+        if self._concerns(tasks[0].class_):
+            for task in tasks:
+                self._allocated(task)

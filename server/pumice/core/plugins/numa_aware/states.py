@@ -1,0 +1,188 @@
+"""The free cpus of nodes, and what pods would get of them, computed once for equal nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.cache.entries import NodeEntry
+from pumice.core.cache.node_states import NodeStates
+from pumice.core.cache.nodes import NodeTable
+from pumice.core.model.topology import NumaTopology
+from pumice.core.plugins.numa_aware.alignment import align
+from pumice.core.plugins.numa_aware.layout import Layout, bits, layout_of, numbers_in, read_cpus
+from pumice.core.session.feasibility.rows import NodeRows
+
+CPUS = "pumice.io/numa-cpus"
+NO_INFORMATION = "numa info is empty"
+NOT_STATIC = "cpu manager policy isn't static"
+NOTHING_FREE = "cpu allocatable map is empty"
+UNUSABLE = "numa info cannot be used"
+_ALIGNED = ("best-effort", "restricted", "single-numa-node")
+
+# The layout and the free cpus of a node; None: nothing is known of it.
+State = tuple[Layout | None, int] | None
+
+
+class Question(NamedTuple):
+    """What a pod asks for: its own policy, and whole cpus by container with their names."""
+
+    policy: str
+    counts: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+class Answer(NamedTuple):
+    """The cpus of a pod on a node, or why it gets none."""
+
+    reason: str
+    # No assignment was looked for: the pod goes there as everywhere else.
+    evaluated: bool
+    cpus: int
+    numa_count: int
+
+
+class CpuStates:
+    """The states of all nodes in one session, by number, and the answers about them."""
+
+    def __init__(
+        self,
+        states: NodeStates[State],
+        table: NodeTable,
+    ) -> None:
+        self._states = states
+        self._table = table
+        self._numbers: dict[State, int] = {}
+        self._values: list[State] = []
+        self._answers: dict[tuple[int, Question], Answer] = {}
+        self._of_rows: NDArray[np.intp] = np.zeros(len(table), dtype=np.intp)
+        self._position = -1
+
+    def number(self, row: int) -> int:
+        return self._number_of(self._states.of(row))
+
+    def _number_of(self, state: State) -> int:
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._numbers[state] = len(self._values)
+            self._values.append(state)
+        return number
+
+    def _follow(self) -> NDArray[np.intp]:
+        if self._position != self._table.changes:
+            for row in self._table.touched_since(self._position).tolist():
+                self._of_rows[row] = self.number(row)
+            self._position = self._table.changes
+        return self._of_rows
+
+    def answer(self, number: int, question: Question) -> Answer:
+        key = (number, question)
+        known = self._answers.get(key)
+        if known is None:
+            known = self._answers[key] = _answer(self._values[number], question)
+        return known
+
+    def numbers(self, rows: NodeRows, question: Question) -> NDArray[np.intp]:
+        """The states of rows, with the pods that are imagined there."""
+        found = self._follow()
+        if rows.index is not None:
+            found = found[rows.index]
+        if rows.ahead is None:
+            return found
+        ahead = rows.ahead.astype(np.intp).tolist()
+        after = [
+            self._after(number, question, count)
+            for number, count in zip(found.tolist(), ahead, strict=True)
+        ]
+        return np.array(after, dtype=np.intp)
+
+    def _after(self, number: int, question: Question, count: int) -> int:
+        for _ in range(count):
+            answer, state = self.answer(number, question), self._values[number]
+            if not answer.cpus or state is None:
+                return number
+            number = self._number_of((state[0], state[1] & ~answer.cpus))
+        return number
+
+    def numa_counts(self, rows: NDArray[np.intp], question: Question) -> NDArray[np.int64]:
+        """By row, the NUMA nodes that the pod's cpus touch."""
+        numbers = self._follow()[rows]
+        distinct, which = np.unique(numbers, return_inverse=True)
+        counts = [self.answer(number, question).numa_count for number in distinct.tolist()]
+        return np.array(counts, dtype=np.int64)[which]
+
+
+def _answer(state: State, question: Question) -> Answer:
+    wants = question.policy in _ALIGNED
+    reason = _why_not(state, question.policy) if wants else ""
+    if reason:
+        return Answer(reason, False, 0, 0)
+    layout = None if state is None else state[0]
+    if state is None or (not wants and not _is_aligned(layout)):
+        return Answer("", False, 0, 0)
+    if layout is None:
+        return Answer(UNUSABLE, False, 0, 0)
+    found = align(layout, state[1], question.counts)
+    if found.refused >= 0:
+        name = question.names[found.refused]
+        return Answer(f"container {name} cannot be assigned by numa", True, 0, 0)
+    return Answer("", True, found.cpus, layout.numa_count(found.cpus))
+
+
+def _is_aligned(layout: Layout | None) -> bool:
+    """Whether the kubelet aligns pods that say nothing about it; so it may if nothing is known."""
+    return layout is None or (layout.static and layout.policy in _ALIGNED)
+
+
+def _why_not(state: State, policy: str) -> str:
+    """Why a pod with a policy of its own cannot use a node."""
+    if state is None:
+        return NO_INFORMATION
+    layout, free = state
+    if layout is None:
+        return UNUSABLE
+    if not layout.static:
+        return NOT_STATIC
+    if layout.policy != policy:
+        return f"task topology policy[{policy}] is different with node[{layout.policy}]"
+    return "" if free else NOTHING_FREE
+
+
+def reader(topologies: Callable[[str], NumaTopology | None]) -> Callable[[NodeEntry], State]:
+    """Makes the state of a node from its topology and the cpus that its pods were given."""
+
+    def read(entry: NodeEntry) -> State:
+        topology = topologies(entry.name)
+        if topology is None:
+            return None
+        layout = layout_of(topology)
+        free = read_cpus(topology.resources.get("cpu", ("", 0))[0])
+        if layout is None or free is None:
+            return (None, 0)
+        planned = 0
+        for task in entry.tasks.values():
+            text = task.annotations.get(CPUS)
+            # Once the kubelet has given it cpus, the topology shows them as taken.
+            if text and task.uid not in topology.pod_allocations:
+                planned |= read_cpus(text) or 0
+        return (layout, _without(layout, free, planned))
+
+    return read
+
+
+def _without(layout: Layout, free: int, planned: int) -> int:
+    """The free cpus without those that pods will get.
+
+    The kubelet may have given planned cpus to other pods; the pods they were meant for will get as
+    many others.
+    """
+    left, short = free & ~planned, 0
+    for mask in layout.by_numa.values():
+        missing = (planned & mask & ~free).bit_count()
+        here = list(numbers_in(left & mask))[:missing]
+        left &= ~bits(here)
+        short += missing - len(here)
+    return left & ~bits(list(numbers_in(left))[:short])

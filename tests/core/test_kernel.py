@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pumice.core import kernel
@@ -16,12 +17,22 @@ from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.configuration import Arguments, Configuration, PluginOptions
 from pumice.core.engine import Engine
+from pumice.core.model.group import Workload
 from pumice.core.model.node import Node
-from pumice.core.model.pod import PodSpec
+from pumice.core.model.pod import PodSpec, SpreadConstraint, WeightedNodeTerm
+from pumice.core.model.selectors import (
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
+    Requirement,
+    Taint,
+    TaintEffect,
+)
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.placing.batch import best_rows
 from pumice.core.session.session import Session
-from tests.core.builders import GIB, NOW_NS, fill, job, queue
+from tests.core.builders import GIB, NOW_NS, fill, job, pod, pod_group, queue
+from tests.world import make_engine
 
 pytestmark = pytest.mark.skipif(
     kernel.rows is None, reason="the kernel is not compiled here: no C compiler"
@@ -30,39 +41,51 @@ pytestmark = pytest.mark.skipif(
 ARRAYS = ("fits_idle", "fits_future", "open", "order", "batch", "total")
 PACKING = {"binpack.weight": 3, "binpack.cpu": 5, "binpack.memory": 2}
 
-AMOUNTS = st.tuples(st.integers(1, 64_000), st.integers(1, 2**40))
+WEIGHTS = {"leastrequested.weight": 2, "mostrequested.weight": 3, "balancedresource.weight": 0}
+GPU = "nvidia.com/gpu"
+
+# A node that has just registered offers nothing, and some are huge.
+CPU = st.one_of(st.just(0), st.integers(1, 64_000), st.just(2**50))
+AMOUNTS = st.tuples(CPU, st.one_of(st.just(0), st.integers(1, 2**40)), st.integers(0, 8))
 # What a node offers, how much of it is taken in 256ths, and how many pods it takes.
 NODES = st.lists(
     st.tuples(AMOUNTS, st.integers(0, 280), st.integers(0, 280), st.integers(0, 4)),
     min_size=1,
     max_size=150,
 )
-ASKED = st.tuples(st.integers(0, 9_000), st.integers(0, 2**36))
+ASKED = st.tuples(st.integers(0, 9_000), st.integers(0, 2**36), st.integers(0, 2))
 
 
 def engine_of(nodes: list[Any], arguments: dict[str, Any]) -> Engine:
-    names = ("predicates", "nodeorder", *(("binpack",) if arguments else ()))
+    names = ("predicates", "nodeorder", *(("binpack",) if arguments is PACKING else ()))
+    with_arguments = "nodeorder" if arguments is WEIGHTS else "binpack"
     plugins = tuple(
-        PluginOptions(name, arguments=Arguments(arguments if name == "binpack" else {}))
+        PluginOptions(name, arguments=Arguments(arguments if name == with_arguments else {}))
         for name in names
     )
     engine = Engine(Configuration(("allocate",), (plugins,)))
-    for number, ((cpu, memory), _, _, pods) in enumerate(nodes):
-        offered = (("cpu", cpu), ("memory", memory), ("pods", pods))
-        fill(engine, Node(f"n{number}", f"n{number:03}", allocatable=offered))
+    for number, ((cpu, memory, cards), _, _, pods) in enumerate(nodes):
+        offered = (("cpu", cpu), ("memory", memory), ("pods", pods), (GPU, 1000 * cards))
+        usable = tuple((name, amount) for name, amount in offered if amount)
+        fill(engine, Node(f"n{number}", f"n{number:03}", allocatable=usable))
     fill(engine, queue())
     return engine
 
 
 def use_up(table: NodeTable, nodes: list[Any]) -> None:
-    for row, ((cpu, memory), idle_part, kube_part, _) in enumerate(nodes):
-        for column, amount in ((0, cpu), (1, memory)):
+    column_of_cards = table.column_of(GPU)
+    for row, ((cpu, memory, cards), idle_part, kube_part, _) in enumerate(nodes):
+        columns = [(0, cpu), (1, memory)]
+        if column_of_cards is not None:
+            columns.append((column_of_cards, 1000 * cards))
+        for column, amount in columns:
             taken, counted = amount * idle_part // 256, amount * kube_part // 256
             table.idle[column, row] -= taken
             table.used[column, row] += taken
             table.future[column, row] -= taken // 2
             table.kube_requested[column, row] += counted
-            table.kube_non_zero[column, row] += counted + counted // 3
+            if column < 2:
+                table.kube_non_zero[column, row] += counted + counted // 3
         table.kube_pods[row] = row % 3
 
 
@@ -72,8 +95,9 @@ def view_of(session: Session, class_: TaskClass) -> ClassView:
     return view
 
 
-def class_of(asked: tuple[int, int]) -> TaskClass:
-    amounts = (("cpu", asked[0]), ("memory", asked[1]), ("pods", 1))
+def class_of(asked: tuple[int, int, int]) -> TaskClass:
+    amounts = (("cpu", asked[0]), ("memory", asked[1]), ("pods", 1), (GPU, 1000 * asked[2]))
+    amounts = amounts if asked[2] else amounts[:3]
     spec = PodSpec(
         amounts,
         non_zero_milli_cpu=asked[0] or 100,
@@ -82,10 +106,12 @@ def class_of(asked: tuple[int, int]) -> TaskClass:
     return TaskClass(1, spec, amounts)
 
 
-@pytest.mark.parametrize("arguments", [{}, PACKING], ids=["spreading", "packing"])
+@pytest.mark.parametrize(
+    "arguments", [{}, PACKING, WEIGHTS], ids=["spreading", "packing", "weights"]
+)
 @given(nodes=NODES, asked=ASKED, count=st.integers(1, 40))
 def test_the_kernel_and_numpy_agree_bit_for_bit(
-    arguments: dict[str, Any], nodes: list[Any], asked: tuple[int, int], count: int
+    arguments: dict[str, Any], nodes: list[Any], asked: tuple[int, int, int], count: int
 ) -> None:
     def compare(session: Session) -> None:
         use_up(session.table, nodes)
@@ -107,9 +133,11 @@ def test_the_kernel_and_numpy_agree_bit_for_bit(
 
 def test_the_usual_class_is_left_to_the_kernel() -> None:
     """Or else the test above would compare NumPy with itself."""
-    engine = engine_of([((4000, 2**34), 0, 0, 9)], PACKING)
-    asked = engine.look(lambda s: view_of(s, class_of((100, GIB))).best_rows(None, 1), NOW_NS)
-    assert asked == [0]
+    nodes = [((4000, 2**34, 8), 0, 0, 9), ((0, 0, 0), 0, 0, 0)]
+    for arguments, cards in ((PACKING, 0), ({}, 1), (WEIGHTS, 0)):
+        asked = class_of((100, GIB, cards))
+        views = engine_of(nodes, arguments).look(lambda s, c=asked: view_of(s, c), NOW_NS)
+        assert views.has_program
 
 
 @given(rows=st.lists(st.integers(0, 6), max_size=20))
@@ -140,8 +168,8 @@ def parts(rows: int = 4) -> list[Any]:
         np.zeros((8, rows)),
         np.ones(rows, dtype=np.bool_),
         np.zeros(rows),
-        np.array([0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0], dtype=np.int64),
-        np.zeros(6),
+        np.array([0, -1, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0], dtype=np.int64),
+        np.zeros(10),
         np.zeros(23),
     ]
 
@@ -158,7 +186,7 @@ def opened(program: list[Any]) -> Any:
 
 def test_without_needs_or_scores_the_first_row_is_the_best() -> None:
     assert kernel.rows is not None
-    assert kernel.rows.choose(opened(parts()), None, 2) == ([0, 0], 1)
+    assert kernel.rows.choose(opened(parts()), None, 2, ()) == ([0, 0], 1)
 
 
 def test_the_nodes_and_numbers_of_a_choice_are_checked() -> None:
@@ -166,7 +194,7 @@ def test_the_nodes_and_numbers_of_a_choice_are_checked() -> None:
     program = opened(parts())
     for within, count in ((np.ones(3, dtype=np.bool_), 1), (np.ones(4), 1), (None, -1)):
         with pytest.raises((TypeError, ValueError)):
-            kernel.rows.choose(program, within, count)
+            kernel.rows.choose(program, within, count, ())
 
 
 @pytest.mark.parametrize("instead", [(), None, 7])
@@ -175,7 +203,7 @@ def test_what_was_not_opened_is_no_program(instead: object) -> None:
     with pytest.raises(ValueError, match="Capsule"):
         kernel.rows.evaluate(instead, -1)
     with pytest.raises(ValueError, match="Capsule"):
-        kernel.rows.choose(instead, None, 1)
+        kernel.rows.choose(instead, None, 1, ())
 
 
 def test_arrays_live_as_long_as_a_program_that_writes_to_them() -> None:
@@ -198,10 +226,12 @@ def test_arrays_live_as_long_as_a_program_that_writes_to_them() -> None:
         (2, np.ones(0, dtype=np.bool_)),
         (3, np.zeros(5)),
         (4, np.zeros(3, dtype=np.int64)),
-        (4, np.array([1, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 99, 0], dtype=np.int64)),
-        (4, np.array([0, 77, 0, 0, 0, 0, 0, 0, 0, 0, 0], dtype=np.int64)),
-        (4, np.array([0, -1, 0, 1, 90, 0, 0, 0, 0, 0, 0], dtype=np.int64)),
-        (5, np.zeros(7)),
+        (4, np.array([1, -1, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 99, 0], dtype=np.int64)),
+        (4, np.array([0, 77, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0], dtype=np.int64)),
+        (4, np.array([0, -1, 0, 1, 90, 0, 0, 0, 0, 0, -1, -1, 0], dtype=np.int64)),
+        (4, np.array([0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0], dtype=np.int64)),
+        (4, np.array([0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 23, 0], dtype=np.int64)),
+        (5, np.zeros(11)),
         (6, np.zeros(2)),
         (6, [1.0, 2.0]),
     ],
@@ -234,9 +264,141 @@ def test_stamps_and_outputs_are_checked_before_anything_is_written() -> None:
 
 def test_a_gang_goes_the_same_way_with_and_without() -> None:
     def decided() -> object:
-        engine = engine_of([((8000, 64 * GIB), 0, 0, 110)] * 9, {})
+        engine = engine_of([((8000, 64 * GIB, 0), 0, 0, 110)] * 9, {})
         return fill(engine, job("g", 20)).schedule(NOW_NS).decisions
 
     fast = decided()
     with patch.object(kernel, "rows", None):
         assert decided() == fast
+
+
+# Scores that depend on the candidates.
+
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+FAST = NodeSelectorTerm((Requirement("disk", Operator.IN, ("fast",)),))
+SLOW = NodeSelectorTerm((Requirement("disk", Operator.IN, ("slow",)),))
+OF_WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+OF_NONE = LabelSelector((Requirement("app", Operator.IN, ("none",)),))
+SPREADS = (
+    (),
+    (SpreadConstraint(ZONE, 1, required=False, selector=OF_WEB),),
+    (
+        SpreadConstraint(HOSTNAME, 2, required=False, selector=OF_WEB, honor_node_taints=True),
+        SpreadConstraint("rack", 3, required=False, selector=OF_NONE),
+    ),
+)
+LABELS = st.fixed_dictionaries(
+    {},
+    optional={
+        "disk": st.sampled_from(("fast", "slow")),
+        ZONE: st.sampled_from(("a", "b", "")),
+        "rack": st.sampled_from(("r1", "r2", "r3")),
+    },
+)
+DISCOURAGING = Taint("old", "", TaintEffect.PREFER_NO_SCHEDULE)
+# Labels, discouraging taints, cores and GPUs; no cores: the node has just registered.
+PLACES = st.lists(
+    st.tuples(LABELS, st.integers(0, 2), st.integers(0, 4), st.integers(0, 2)),
+    min_size=1,
+    max_size=12,
+)
+# Pods, cores in quarters, GPUs, whether a Service selects it, the spread, and preferred terms.
+GANGS = st.lists(
+    st.tuples(
+        st.integers(1, 6),
+        st.integers(0, 6),
+        st.integers(0, 1),
+        st.booleans(),
+        st.sampled_from(SPREADS),
+        st.sampled_from(((), (FAST,), (FAST, SLOW))),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def cluster_of(places: list[Any], gangs: list[Any], *, packing: bool) -> Engine:
+    names = ["gang", "predicates", "nodeorder", *(["binpack"] if packing else [])]
+    engine = make_engine("allocate, backfill", [names])
+    fill(engine, queue(), Workload("uid-s", "Service", "ns", "web", OF_WEB))
+    for number, (labels, taints, cpu, cards) in enumerate(places):
+        name = f"n{number:02}"
+        offered = (("cpu", 1000 * cpu), ("memory", 8 * GIB), ("pods", 20), (GPU, 1000 * cards))
+        fill(
+            engine,
+            Node(
+                f"uid-{name}",
+                name,
+                labels={HOSTNAME: name, **labels},
+                taints=(DISCOURAGING,) * taints,
+                allocatable=offered if cpu else (),
+            ),
+        )
+    for number, (size, quarters, cards, is_web, spread, terms) in enumerate(gangs):
+        asked = (("cpu", 250 * quarters), ("memory", GIB), ("pods", 1), (GPU, 1000 * cards))
+        spec = PodSpec(
+            asked if cards else asked[:3],
+            non_zero_milli_cpu=250 * quarters or 100,
+            non_zero_memory_bytes=GIB,
+            scheduler_name="volcano",
+            spread_constraints=spread,
+            preferred_node_terms=tuple(WeightedNodeTerm(3, term) for term in terms),
+        )
+        labels = {"app": "web"} if is_web else {}
+        pods = [pod(f"g{number}-{i}", f"g{number}", labels=labels) for i in range(size)]
+        group = pod_group(f"g{number}", max(1, size - 1))
+        fill(engine, group, [replace(each, spec=spec) for each in pods])
+    return engine
+
+
+@settings(max_examples=150)
+@given(places=PLACES, gangs=GANGS, packing=st.booleans())
+def test_preferences_and_spread_go_the_same_way_with_and_without(
+    places: list[Any], gangs: list[Any], packing: bool
+) -> None:
+    fast = cluster_of(places, gangs, packing=packing).schedule(NOW_NS)
+    with patch.object(kernel, "rows", None):
+        slow = cluster_of(places, gangs, packing=packing).schedule(NOW_NS)
+    assert (fast.decisions, fast.waits) == (slow.decisions, slow.waits)
+
+
+def test_preferences_and_spread_are_left_to_the_kernel() -> None:
+    places = [({"disk": "fast", ZONE: "a"}, 1, 4, 1), ({ZONE: "b"}, 0, 4, 1)]
+    gangs = [(4, 1, 0, True, spread, (FAST,)) for spread in SPREADS]
+    engine = cluster_of(places, gangs, packing=False)
+    result = engine.schedule(NOW_NS)
+    assert len(result.decisions) == 12
+    # Three gangs in three steps, and what is left of each after it is ready.
+    assert result.work["candidates_scored"] == 6 * len(places)
+    assert "classes_by_numpy" not in result.work
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        7,
+        (),
+        (9, 1.0, np.zeros(4, dtype=np.int64)),
+        (0, 1.0, np.zeros(3, dtype=np.int64)),
+        (0, 1.0, np.zeros(4, dtype=np.int32)),
+        (0, "much", np.zeros(4, dtype=np.int64)),
+        (2, 1.0, np.ones(4, dtype=np.bool_), np.zeros(5), ()),
+        (2, 1.0, np.ones(4, dtype=np.bool_), np.zeros(6), [()]),
+        (2, 1.0, np.ones(4, dtype=np.bool_), np.zeros(6), ((),)),
+        (2, 1.0, np.ones(4, dtype=np.bool_), np.zeros(6), ((),) * 9),
+    ],
+)
+def test_terms_that_do_not_belong_to_the_rows_are_refused(term: object) -> None:
+    assert kernel.rows is not None
+    with pytest.raises((TypeError, ValueError)):
+        kernel.rows.choose(opened(parts()), None, 1, (term,))
+
+
+@pytest.mark.parametrize(("code", "place", "size"), [(2, 0, 2), (0, 3, 2), (0, -1, 2), (0, 0, 5)])
+def test_a_place_out_of_range_is_refused(code: int, place: int, size: int) -> None:
+    assert kernel.rows is not None
+    codes, places = (np.full(4, value, dtype=np.int32) for value in (code, place))
+    flags, pods = np.ones(4, dtype=np.bool_), np.zeros(4, dtype=np.int64)
+    constraint = (False, True, 0.0, size, codes, places, flags, pods)
+    with pytest.raises(ValueError, match="out of range"):
+        kernel.rows.choose(opened(parts()), None, 1, ((2, 1.0, flags, np.zeros(6), (constraint,)),))

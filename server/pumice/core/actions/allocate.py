@@ -242,7 +242,7 @@ class _AllocateRun:
         session, votes, first = self._session, self._session.votes, standing.tasks[0]
         if not standing.needs_all or standing is not job.standing:
             return False
-        if first.gated or not session.plain.goes_by_class(first):
+        if first.gated or not session.plain.is_filtered_by_class(first):
             return False
         view = session.view(first)
         if view.has_feasible_row:

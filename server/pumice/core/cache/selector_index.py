@@ -38,6 +38,9 @@ class SelectorIndex(Generic[T]):
             self._by_pair.setdefault((demand.key, value), []).append(entry)
 
     def find(self, labels: Mapping[str, str]) -> list[T]:
+        if not self._others and self._by_pair.keys().isdisjoint(labels.items()):
+            # Most pods are selected by none.
+            return []
         found = [item for rest, item in self._others if rest is None or rest.matches(labels)]
         if self._by_pair:
             for pair in labels.items():

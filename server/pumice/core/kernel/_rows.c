@@ -14,15 +14,17 @@
 #include <string.h>
 
 /* Grows with every change of what the functions take or give: an old build is not used. */
-#define VERSION 2
+#define VERSION 3
 #define BLOCK 64
 
 /* Positions in the plan, which program.py writes. */
 enum { NEEDS, PODS_LIMIT, PODS, SCORES, CAP_CPU, CAP_MEMORY, NON_ZERO_CPU, NON_ZERO_MEMORY,
-       USED_CPU, USED_MEMORY, PACKED, PLAN_HEAD };
+       USED_CPU, USED_MEMORY, CAP_CARDS, USED_CARDS, PACKED, PLAN_HEAD };
 /* Positions in the numbers. */
-enum { ASKS_NON_ZERO_CPU, ASKS_NON_ZERO_MEMORY, ASKS_CPU, ASKS_MEMORY, PACK_DIVISOR, PACK_FACTOR,
-       NUMBERS_HEAD };
+enum { ASKS_NON_ZERO_CPU, ASKS_NON_ZERO_MEMORY, ASKS_CPU, ASKS_MEMORY, ASKS_CARDS, LEAST, MOST,
+       BALANCED, PACK_DIVISOR, PACK_FACTOR, NUMBERS_HEAD };
+/* Up to here a hundredfold is a whole number in floats, and the floor of a quotient is exact. */
+#define EXACT_BELOW 70368744177664.0
 
 typedef struct {
     const double *amounts, *offered, *static_order, *numbers, *weights;
@@ -99,6 +101,10 @@ static int check(Program *p, const Py_buffer *views)
         && !(in_range(plan + CAP_CPU, 2, p->offered_rows)
              && in_range(plan + NON_ZERO_CPU, 4, p->amount_rows)))
         return 0;
+    if (plan[CAP_CARDS] >= 0
+        && !(in_range(plan + CAP_CARDS, 1, p->offered_rows)
+             && in_range(plan + USED_CARDS, 1, p->amount_rows)))
+        return 0;
     return in_range(p->need_idle, 2 * needs, p->amount_rows)
            && in_range(p->pack_used, packed, p->amount_rows)
            && in_range(p->pack_offered, packed, p->offered_rows);
@@ -150,34 +156,90 @@ static inline double whole(double value)
     return (double)(int64_t)value;
 }
 
-static inline double evenness(double cpu, double memory)
+/* What percentage of a capacity an amount is, cut off; 0 where there is no capacity. */
+static inline double percentage(double amount, double capacity)
 {
-    double apart = fabs((cpu < 1.0 ? cpu : 1.0) - (memory < 1.0 ? memory : 1.0)) * 0.5;
-    return whole((1.0 - apart) * 100.0);
+    if (!(capacity > 0.0))
+        return 0.0;
+    if (capacity < EXACT_BELOW)
+        return whole(amount * 100.0 / capacity);
+    return (double)((int64_t)amount * 100 / (int64_t)capacity);
 }
 
-static inline double free_part(double capacity, double used, double asks)
+/* The mean of the percentages of cpu and memory, cut off; a node counts what it has. */
+static inline double mean(double cpu, double cpu_capacity, double memory, double memory_capacity)
 {
-    double left = (capacity - used) - asks;
-    return whole((left > 0.0 ? left : 0.0) * 100.0 / capacity);
+    double sum = percentage(cpu, cpu_capacity) + percentage(memory, memory_capacity);
+    return cpu_capacity > 0.0 && memory_capacity > 0.0 ? whole(sum * 0.5) : sum;
 }
 
-/* Least and balanced allocation with weight 1 over cpu and memory, which every row has. */
-static double least_and_balanced(const Program *p, Py_ssize_t row, double ahead)
+static inline double fraction(double used, double capacity)
+{
+    double part = used / capacity;
+    return part < 1.0 ? part : 1.0;
+}
+
+static inline double evenness_of_two(double one, double other)
+{
+    return whole((1.0 - fabs(one - other) * 0.5) * 100.0);
+}
+
+/* How evenly cpu, memory and cards are used; a node counts what it has. */
+static double evenness(const double *used, const double *capacity, int count)
+{
+    double parts[3] = {0.0, 0.0, 0.0}, total, average, squares = 0.0;
+    int known = 0;
+    for (int i = 0; i < count; i++)
+        if (capacity[i] > 0.0)
+            parts[known++] = fraction(used[i], capacity[i]);
+    if (known < 2)
+        return 100.0;
+    if (known == 2)
+        return evenness_of_two(parts[0], parts[1]);
+    total = parts[0] + parts[1] + parts[2];
+    average = total / 3.0;
+    for (int i = 0; i < 3; i++)
+        squares = squares + (parts[i] - average) * (parts[i] - average);
+    return whole((1.0 - sqrt(squares / 3.0)) * 100.0);
+}
+
+/* Least, most and balanced allocation, with their weights. */
+static double amount_score(const Program *p, Py_ssize_t row, double ahead)
 {
     const int64_t *plan = p->plan;
     const double *n = p->numbers;
     double cpu = offer(p, plan[CAP_CPU], row), memory = offer(p, plan[CAP_MEMORY], row);
-    double free_cpu = free_part(cpu, amount(p, plan[NON_ZERO_CPU], row, ahead),
-                                n[ASKS_NON_ZERO_CPU]);
-    double free_memory = free_part(memory, amount(p, plan[NON_ZERO_MEMORY], row, ahead),
-                                   n[ASKS_NON_ZERO_MEMORY]);
-    double used_cpu = amount(p, plan[USED_CPU], row, ahead);
-    double used_memory = amount(p, plan[USED_MEMORY], row, ahead);
-    double before = evenness(used_cpu / cpu, used_memory / memory);
-    double after = evenness((used_cpu + n[ASKS_CPU]) / cpu,
-                            (used_memory + n[ASKS_MEMORY]) / memory);
-    return whole((after - before + 150.0) * 0.5) + whole((free_cpu + free_memory) * 0.5);
+    double total = 0.0;
+    if (n[LEAST] != 0.0 || n[MOST] != 0.0) {
+        double free_cpu = cpu - amount(p, plan[NON_ZERO_CPU], row, ahead) - n[ASKS_NON_ZERO_CPU];
+        double free_memory =
+            memory - amount(p, plan[NON_ZERO_MEMORY], row, ahead) - n[ASKS_NON_ZERO_MEMORY];
+        if (n[LEAST] != 0.0)
+            total += n[LEAST] * mean(free_cpu > 0.0 ? free_cpu : 0.0, cpu,
+                                     free_memory > 0.0 ? free_memory : 0.0, memory);
+        if (n[MOST] != 0.0) {
+            double used_cpu = cpu - free_cpu, used_memory = memory - free_memory;
+            total += n[MOST] * mean(used_cpu < cpu ? used_cpu : cpu, cpu,
+                                    used_memory < memory ? used_memory : memory, memory);
+        }
+    }
+    if (n[BALANCED] != 0.0) {
+        int count = plan[CAP_CARDS] >= 0 ? 3 : 2;
+        double capacity[3] = {cpu, memory, 0.0}, used[3], then[3];
+        used[0] = amount(p, plan[USED_CPU], row, ahead);
+        used[1] = amount(p, plan[USED_MEMORY], row, ahead);
+        used[2] = 0.0;
+        if (count == 3) {
+            capacity[2] = offer(p, plan[CAP_CARDS], row);
+            used[2] = amount(p, plan[USED_CARDS], row, ahead);
+        }
+        then[0] = used[0] + n[ASKS_CPU];
+        then[1] = used[1] + n[ASKS_MEMORY];
+        then[2] = used[2] + n[ASKS_CARDS];
+        total += n[BALANCED] * (50.0 + whole((50.0 + evenness(then, capacity, count)
+                                              - evenness(used, capacity, count)) / 2.0));
+    }
+    return total;
 }
 
 /* How full the row would be, resource by resource with their weights; 0 where it does not fit. */
@@ -218,7 +280,7 @@ static void judge(const Program *p, Py_ssize_t row, double ahead, Verdict *v)
     v->order = p->static_order[row];
     if (p->numbers[PACK_FACTOR] != 0.0)
         v->order = v->order + fullness(p, row, ahead);
-    v->batch = plan[SCORES] ? least_and_balanced(p, row, ahead) : 0.0;
+    v->batch = plan[SCORES] ? amount_score(p, row, ahead) : 0.0;
     v->total = v->open && v->fits_future && v->fits_idle ? v->order + v->batch : -INFINITY;
 }
 
@@ -415,16 +477,376 @@ static PyObject *as_list(const int64_t *values, Py_ssize_t count)
     return list;
 }
 
-/* choose(program, within or None, count) -> (rows, verdicts made) */
+/* Scores of candidates that depend on who else is a candidate, and on placements elsewhere. */
+enum { SCALED_UP, SCALED_DOWN, SPREAD, TERM_KINDS };
+#define MOST_TERMS 4
+#define MOST_CONSTRAINTS 8
+#define VIEWS_PER_CONSTRAINT 4
+#define MOST_VIEWS (MOST_TERMS * (2 + MOST_CONSTRAINTS * VIEWS_PER_CONSTRAINT))
+
+typedef struct {
+    int by_row, counts_itself;
+    double more;
+    Py_ssize_t size, domains;
+    const int32_t *codes, *places;
+    const uint8_t *counting;
+    /* Own copies, which placements change: matching pods by row, and by place. */
+    int64_t *pods, *sums;
+} Constraint;
+
+typedef struct {
+    int kind, constraint_count;
+    double weight;
+    const int64_t *raw;
+    int64_t highest;
+    const uint8_t *keyed;
+    const double *logarithms;
+    Py_ssize_t logarithm_count;
+    Constraint constraints[MOST_CONSTRAINTS];
+} Term;
+
+typedef struct {
+    Py_ssize_t rows;
+    int count, view_count, has_spread, is_outdated;
+    Term terms[MOST_TERMS];
+    Py_buffer views[MOST_VIEWS];
+    /* By row: what the terms add, a raw number, and the places that were seen. */
+    double *extra;
+    int64_t *raw;
+} Terms;
+
+static void close_terms(Terms *t)
+{
+    release(t->views, t->view_count);
+    for (int i = 0; i < t->count; i++)
+        for (int j = 0; j < t->terms[i].constraint_count; j++) {
+            free(t->terms[i].constraints[j].pods);
+            free(t->terms[i].constraints[j].sums);
+        }
+    free(t->extra);
+    free(t->raw);
+    free(t);
+}
+
+/* Opens an array with an element for each row, or with at least so many elements. */
+static const void *array_of(Terms *t, PyObject *object, Py_ssize_t itemsize, Py_ssize_t least)
+{
+    Py_buffer *view = &t->views[t->view_count];
+    if (get(object, view, itemsize, 0) < 0)
+        return NULL;
+    t->view_count++;
+    if (least < 0 ? view->len / itemsize != t->rows : view->len / itemsize < least) {
+        PyErr_SetString(PyExc_ValueError, "the arrays of a term do not belong to the rows");
+        return NULL;
+    }
+    return view->buf;
+}
+
+static int places_in_range(const Constraint *c, Py_ssize_t rows)
+{
+    for (Py_ssize_t i = 0; i < rows; i++)
+        if (c->places[i] < 0 || c->places[i] > c->size || c->codes[i] >= c->size)
+            return 0;
+    return 1;
+}
+
+static int open_constraint(Terms *t, PyObject *parts, Constraint *c)
+{
+    PyObject *codes, *places, *counting, *pods;
+    const int64_t *counts;
+    memset(c, 0, sizeof *c);
+    if (!PyTuple_Check(parts)
+        || !PyArg_ParseTuple(parts, "ppdnOOOO", &c->by_row, &c->counts_itself, &c->more, &c->size,
+                             &codes, &places, &counting, &pods))
+        return -1;
+    if (!(c->codes = array_of(t, codes, 4, -1)) || !(c->places = array_of(t, places, 4, -1))
+        || !(c->counting = array_of(t, counting, 1, -1)) || !(counts = array_of(t, pods, 8, -1)))
+        return -1;
+    if (c->size < 0 || c->size > t->rows || !places_in_range(c, t->rows)) {
+        PyErr_SetString(PyExc_ValueError, "a place of a term is out of range");
+        return -1;
+    }
+    c->pods = malloc(sizeof(int64_t) * (size_t)t->rows);
+    c->sums = calloc((size_t)c->size + 1, sizeof(int64_t));
+    if (!c->pods || !c->sums) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(c->pods, counts, sizeof(int64_t) * (size_t)t->rows);
+    for (Py_ssize_t i = 0; i < t->rows; i++)
+        if (c->counting[i])
+            c->sums[c->places[i]] += counts[i];
+    return 0;
+}
+
+static int open_spread(Terms *t, PyObject *parts, Term *term)
+{
+    PyObject *keyed, *logarithms, *constraints;
+    int kind;
+    if (!PyArg_ParseTuple(parts, "idOOO!", &kind, &term->weight, &keyed, &logarithms,
+                          &PyTuple_Type, &constraints))
+        return -1;
+    if (PyTuple_Size(constraints) > MOST_CONSTRAINTS) {
+        PyErr_SetString(PyExc_ValueError, "a term has too many constraints");
+        return -1;
+    }
+    if (!(term->keyed = array_of(t, keyed, 1, -1))
+        || !(term->logarithms = array_of(t, logarithms, 8, t->rows + 2)))
+        return -1;
+    t->has_spread = 1;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(constraints); i++) {
+        term->constraint_count++;
+        if (open_constraint(t, PyTuple_GetItem(constraints, i), &term->constraints[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int open_term(Terms *t, PyObject *parts, Term *term)
+{
+    long kind = -1;
+    if (PyTuple_Check(parts) && PyTuple_Size(parts) > 0)
+        kind = PyLong_AsLong(PyTuple_GetItem(parts, 0));
+    if (kind < 0 || kind >= TERM_KINDS) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "no such kind of term");
+        return -1;
+    }
+    term->kind = (int)kind;
+    if (kind == SPREAD)
+        return open_spread(t, parts, term);
+    {
+        PyObject *raw;
+        int ignored;
+        if (!PyArg_ParseTuple(parts, "idO", &ignored, &term->weight, &raw))
+            return -1;
+        return (term->raw = array_of(t, raw, 8, -1)) ? 0 : -1;
+    }
+}
+
+static Terms *open_terms(PyObject *given, Py_ssize_t rows)
+{
+    Terms *t;
+    if (!PyTuple_Check(given) || PyTuple_Size(given) > MOST_TERMS) {
+        PyErr_SetString(PyExc_TypeError, "terms are a short tuple");
+        return NULL;
+    }
+    t = calloc(1, sizeof *t);
+    if (!t) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    t->rows = rows;
+    t->is_outdated = 1;
+    t->extra = malloc(sizeof(double) * (size_t)rows);
+    t->raw = malloc(sizeof(int64_t) * (size_t)rows);
+    if (!t->extra || !t->raw)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; !PyErr_Occurred() && i < PyTuple_Size(given); i++) {
+        t->count++;
+        open_term(t, PyTuple_GetItem(given, i), &t->terms[i]);
+    }
+    if (PyErr_Occurred()) {
+        close_terms(t);
+        return NULL;
+    }
+    return t;
+}
+
+/* Adds a raw number on the scale that the highest one among the candidates makes. */
+static void add_scaled(Terms *t, Term *term, const double *totals)
+{
+    int64_t highest = 0;
+    for (Py_ssize_t i = 0; i < t->rows; i++)
+        if (totals[i] != -INFINITY && term->raw[i] > highest)
+            highest = term->raw[i];
+    term->highest = highest;
+    if (!highest)
+        return;
+    for (Py_ssize_t i = 0; i < t->rows; i++) {
+        int64_t part = term->raw[i] * 100 / highest;
+        t->extra[i] += term->weight * (double)(term->kind == SCALED_UP ? part : 100 - part);
+    }
+}
+
+/* How many places there are among the candidates that are scored. */
+static int count_domains(const Terms *t, const Term *term, Constraint *c, const double *totals)
+{
+    uint8_t *seen = c->by_row ? NULL : calloc((size_t)c->size + 1, 1);
+    if (!c->by_row && !seen)
+        return -1;
+    c->domains = 0;
+    for (Py_ssize_t i = 0; i < t->rows; i++) {
+        if (totals[i] == -INFINITY || !term->keyed[i])
+            continue;
+        if (c->by_row)
+            c->domains++;
+        else if (!seen[c->places[i]]) {
+            seen[c->places[i]] = 1;
+            c->domains++;
+        }
+    }
+    free(seen);
+    return 0;
+}
+
+static inline int64_t raw_spread(const Term *term, Py_ssize_t row)
+{
+    double raw = 0.0, cut;
+    for (int j = 0; j < term->constraint_count; j++) {
+        const Constraint *c = &term->constraints[j];
+        double part = 0.0;
+        if (c->codes[row] >= 0) {
+            int64_t pods = c->by_row ? c->pods[row] : c->sums[c->codes[row]];
+            part = (double)pods * term->logarithms[c->domains] + c->more;
+        }
+        raw = raw + part;
+    }
+    cut = whole(raw);
+    return (int64_t)cut + (raw - cut >= 0.5);
+}
+
+static int add_spread(Terms *t, Term *term, const double *totals)
+{
+    int64_t lowest = INT64_MAX, highest = INT64_MIN;
+    if (t->is_outdated)
+        for (int j = 0; j < term->constraint_count; j++)
+            if (count_domains(t, term, &term->constraints[j], totals) < 0)
+                return -1;
+    for (Py_ssize_t i = 0; i < t->rows; i++) {
+        if (totals[i] == -INFINITY || !term->keyed[i])
+            continue;
+        t->raw[i] = raw_spread(term, i);
+        lowest = t->raw[i] < lowest ? t->raw[i] : lowest;
+        highest = t->raw[i] > highest ? t->raw[i] : highest;
+    }
+    for (Py_ssize_t i = 0; i < t->rows; i++) {
+        if (totals[i] == -INFINITY || !term->keyed[i])
+            continue;
+        t->extra[i] += term->weight * (highest <= 0
+            ? 100.0 : (double)(100 * (highest + lowest - t->raw[i]) / highest));
+    }
+    return 0;
+}
+
+/* Computes what the terms add; anew only where the candidates or the counts have changed. */
+static int add_terms(Terms *t, const double *totals)
+{
+    if (!t->is_outdated && !t->has_spread)
+        return 0;
+    memset(t->extra, 0, sizeof(double) * (size_t)t->rows);
+    for (int i = 0; i < t->count; i++) {
+        if (t->terms[i].kind != SPREAD)
+            add_scaled(t, &t->terms[i], totals);
+        else if (add_spread(t, &t->terms[i], totals) < 0)
+            return -1;
+    }
+    t->is_outdated = 0;
+    return 0;
+}
+
+/* A task was placed on a row. */
+static void count_placed(Terms *t, Py_ssize_t row)
+{
+    for (int i = 0; i < t->count; i++)
+        for (int j = 0; j < t->terms[i].constraint_count; j++) {
+            Constraint *c = &t->terms[i].constraints[j];
+            if (!c->counts_itself)
+                continue;
+            c->pods[row]++;
+            if (c->counting[row])
+                c->sums[c->places[row]]++;
+        }
+}
+
+typedef struct {
+    double *totals, *placed, *order, *batch;
+    int64_t *chosen;
+} Choice;
+
+/* As take, with scores that change on other rows too. */
+static Py_ssize_t take_with_terms(const Program *p, Choice *c, Terms *t, Py_ssize_t count,
+                                  Py_ssize_t *judged)
+{
+    Py_ssize_t taken = 0;
+    while (taken < count) {
+        Verdict v;
+        Py_ssize_t row = -1;
+        double most = 0.0;
+        if (add_terms(t, c->totals) < 0)
+            return -1;
+        for (Py_ssize_t i = 0; i < p->rows; i++) {
+            double value;
+            if (c->totals[i] == -INFINITY)
+                continue;
+            value = c->order[i] + (c->batch[i] + t->extra[i]);
+            if (row < 0 || value > most) {
+                row = i;
+                most = value;
+            }
+        }
+        if (row < 0)
+            break;
+        c->chosen[taken++] = row;
+        c->placed[row] += 1.0;
+        judge(p, row, c->placed[row], &v);
+        ++*judged;
+        c->totals[row] = v.total;
+        c->order[row] = v.order;
+        c->batch[row] = v.batch;
+        t->is_outdated = v.total == -INFINITY;
+        count_placed(t, row);
+    }
+    return taken;
+}
+
+static double *copied(const double *values, Py_ssize_t count)
+{
+    double *copy = malloc(sizeof(double) * (size_t)count);
+    if (copy)
+        memcpy(copy, values, sizeof(double) * (size_t)count);
+    return copy;
+}
+
+static PyObject *choose_rows(const Opened *o, const uint8_t *mask, Py_ssize_t count, Terms *t)
+{
+    Py_ssize_t rows = o->program.rows, blocks = (rows + BLOCK - 1) / BLOCK, taken = -1, judged = 0;
+    PyObject *list = NULL;
+    Py_ssize_t *best = malloc(sizeof(Py_ssize_t) * (size_t)blocks);
+    Choice c = {copied(o->total, rows), calloc((size_t)rows, sizeof(double)),
+                t ? copied(o->order, rows) : NULL, t ? copied(o->batch, rows) : NULL,
+                malloc(sizeof(int64_t) * (size_t)(count ? count : 1))};
+    if (c.totals && c.placed && best && c.chosen && (!t || (c.order && c.batch))) {
+        for (Py_ssize_t i = 0; mask && i < rows; i++)
+            if (!mask[i])
+                c.totals[i] = -INFINITY;
+        taken = t ? take_with_terms(&o->program, &c, t, count, &judged)
+                  : take(&o->program, c.totals, c.placed, best, count, c.chosen, &judged);
+    }
+    if (taken >= 0)
+        list = as_list(c.chosen, taken);
+    else
+        PyErr_NoMemory();
+    free(c.totals);
+    free(c.placed);
+    free(c.order);
+    free(c.batch);
+    free(c.chosen);
+    free(best);
+    return list ? Py_BuildValue("(Nn)", list, judged) : NULL;
+}
+
+/* choose(program, within or None, count, terms) -> (rows, verdicts made) */
 static PyObject *choose(PyObject *self, PyObject *args)
 {
-    PyObject *capsule, *within, *list = NULL, *result = NULL;
+    PyObject *capsule, *within, *given, *result = NULL;
     Py_buffer mask;
-    Py_ssize_t count, judged = 0;
+    Py_ssize_t count;
     const Opened *o;
+    Terms *t = NULL;
     int masked = 0;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOn", &capsule, &within, &count))
+    if (!PyArg_ParseTuple(args, "OOnO!", &capsule, &within, &count, &PyTuple_Type, &given))
         return NULL;
     o = opened(capsule);
     if (!o)
@@ -434,33 +856,12 @@ static PyObject *choose(PyObject *self, PyObject *args)
             return NULL;
         masked = 1;
     }
-    if (count < 0 || (masked && mask.len != o->program.rows)) {
+    if (count < 0 || (masked && mask.len != o->program.rows))
         PyErr_SetString(PyExc_ValueError, "nodes and rows do not belong together");
-        goto out;
-    }
-    {
-        Py_ssize_t rows = o->program.rows, blocks = (rows + BLOCK - 1) / BLOCK, taken;
-        double *values = malloc(sizeof(double) * (size_t)rows);
-        double *placed = calloc((size_t)rows, sizeof(double));
-        Py_ssize_t *best = malloc(sizeof(Py_ssize_t) * (size_t)blocks);
-        int64_t *chosen = malloc(sizeof(int64_t) * (size_t)(count ? count : 1));
-        if (values && placed && best && chosen) {
-            memcpy(values, o->total, sizeof(double) * (size_t)rows);
-            for (Py_ssize_t i = 0; masked && i < rows; i++)
-                if (!((const uint8_t *)mask.buf)[i])
-                    values[i] = -INFINITY;
-            taken = take(&o->program, values, placed, best, count, chosen, &judged);
-            list = as_list(chosen, taken);
-        } else
-            PyErr_NoMemory();
-        free(values);
-        free(placed);
-        free(best);
-        free(chosen);
-        if (list)
-            result = Py_BuildValue("(Nn)", list, judged);
-    }
-out:
+    else if (!PyTuple_Size(given) || (t = open_terms(given, o->program.rows)))
+        result = choose_rows(o, masked ? mask.buf : NULL, count, t);
+    if (t)
+        close_terms(t);
     if (masked)
         PyBuffer_Release(&mask);
     return result;

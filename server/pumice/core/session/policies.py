@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.nodes import Floats
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.group import Queue
+from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.rows import NodeRows
 
 T = TypeVar("T")
@@ -208,12 +210,32 @@ class PlainRule:
 
     ``of_class`` answers for the whole session: True, no task of the class concerns the plugin's
     task hooks, and each passes its pre-predicate; False, each concerns them; None, ``of_task`` is
-    asked about every task.
+    asked about every task. ``prepare`` does what ``of_task`` and the pre-predicate do: it returns
+    True where the task concerns no task hook and passes.
     """
 
     of_class: Callable[[TaskClass], bool | None]
     of_task: Callable[[Task], bool]
+    prepare: Callable[[Task], bool] | None = None
 
     def __call__(self, task: Task) -> bool:
         answer = self.of_class(task.class_)
         return self.of_task(task) if answer is None else answer
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateTerms:
+    """``task_batch_score`` as terms: tasks that get the same term objects are scored alike.
+
+    Several of them are placed at once where the kernel knows all terms of the task.
+    """
+
+    terms: Callable[[Task], tuple[CandidateTerm, ...]]
+
+    def __call__(self, task: Task, rows: NDArray[np.intp]) -> Floats | None:
+        total: Floats | None = None
+        for term in self.terms(task):
+            scores = term.evaluate(rows)
+            if scores is not None:
+                total = scores if total is None else total + scores
+        return total

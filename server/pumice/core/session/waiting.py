@@ -144,11 +144,12 @@ class WaitingJobs:
 
     def _are_plain(self, group: WaitingGroup) -> bool:
         session, first = self._session, group.first
-        if session.plain.is_class_plain(first.class_) and not session.facet_rules(first.class_):
+        if session.plain.is_class_filtered(first.class_) and not session.facet_rules(first.class_):
             return True
         facets = session.facets(first)
         tasks = [job.standing.tasks[0] for _, job in group.in_order() if job.standing]
-        return all(session.plain.goes_by_class(t) and session.facets(t) == facets for t in tasks)
+        goes_by_class = session.plain.is_filtered_by_class
+        return all(goes_by_class(t) and session.facets(t) == facets for t in tasks)
 
     def _still_waits(self, queue: Queue, group: WaitingGroup) -> bool:
         session, first = self._session, group.first

@@ -8,11 +8,12 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
 from pumice.core.plugins.nodeorder.amounts import AmountScores
 from pumice.core.plugins.nodeorder.images import ImageLocality
-from pumice.core.plugins.nodeorder.interpod import InterPodPreferences
+from pumice.core.plugins.nodeorder.interpod import InterPodPreferences, PodPreference
 from pumice.core.plugins.nodeorder.preferences import NodePreferences
 from pumice.core.plugins.nodeorder.spread import SpreadPreferences
-from pumice.core.session.hooks import Rows, Scores
-from pumice.core.session.policies import ClassRule, PlainRule, RowTerms
+from pumice.core.session.feasibility.candidate_terms import CandidateTerm
+from pumice.core.session.hooks import Scores
+from pumice.core.session.policies import CandidateTerms, ClassRule, PlainRule, RowTerms
 from pumice.core.session.session import Session
 
 _LEAST = "leastrequested.weight"
@@ -58,7 +59,7 @@ class NodeOrderPlugin:
     def open(self, session: Session) -> None:
         weight, hooks = self._weight, session.hooks
         if weight[_LEAST] or weight[_MOST] or weight[_BALANCED]:
-            amounts = AmountScores(session, weight[_LEAST], weight[_MOST], weight[_BALANCED])
+            amounts = AmountScores(weight[_LEAST], weight[_MOST], weight[_BALANCED])
             hooks.row_batch_score[self.name] = RowTerms(amounts.term)
         if weight[_IMAGES]:
             self._images = ImageLocality(session)
@@ -67,35 +68,25 @@ class NodeOrderPlugin:
             )
         self._nodes = NodePreferences(session, weight[_NODE_AFFINITY], weight[_TAINTS])
         self._pods = InterPodPreferences(session) if weight[_POD_AFFINITY] else None
-        self._spread = SpreadPreferences(session) if weight[_SPREAD] else None
-        hooks.task_batch_score[self.name] = self._by_candidates
-        hooks.is_plain[self.name] = PlainRule(self._is_plain_class, self._is_plain)
+        self._spread = SpreadPreferences(session, weight[_SPREAD]) if weight[_SPREAD] else None
+        hooks.task_batch_score[self.name] = CandidateTerms(self._terms)
+        hooks.is_plain[self.name] = PlainRule(
+            self._is_plain_class, lambda task: not self._terms(task)
+        )
 
     def _by_images(self, class_: TaskClass, _facet: object) -> Scores:
         return self._weight[_IMAGES] * self._images.score(class_)
 
-    def _is_plain(self, task: Task) -> bool:
-        if self._pods is not None and self._pods.concerns(task):
-            return False
-        return self._spread is None or not self._spread.constraints(task)
-
     def _is_plain_class(self, class_: TaskClass) -> bool | None:
-        if self._nodes.concerns(class_):
+        if self._nodes.terms(class_):
             return False
         if self._pods is not None and not self._pods.is_silent_about(class_):
             return None
         return True if self._spread is None or self._spread.is_silent_about(class_) else None
 
-    def _by_candidates(self, task: Task, rows: Rows) -> Scores | None:
-        total = self._nodes.score(task.class_, rows)
+    def _terms(self, task: Task) -> tuple[CandidateTerm, ...]:
+        terms: tuple[CandidateTerm, ...] = self._nodes.terms(task.class_)
         if self._pods is not None and self._pods.concerns(task):
-            total = _plus(total, self._weight[_POD_AFFINITY], self._pods.score(task, rows))
-        if self._spread is not None:
-            total = _plus(total, self._weight[_SPREAD], self._spread.score(task, rows))
-        return total
-
-
-def _plus(total: Scores | None, weight: int, scores: Scores | None) -> Scores | None:
-    if scores is None:
-        return total
-    return weight * scores if total is None else total + weight * scores
+            terms = (*terms, PodPreference(self._pods, self._weight[_POD_AFFINITY], task))
+        spread = self._spread.term(task) if self._spread is not None else None
+        return terms if spread is None else (*terms, spread)

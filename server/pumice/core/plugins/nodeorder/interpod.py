@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pumice.core.cache.pods import Counts, ExistingTerm, PodTally
@@ -18,6 +20,23 @@ _OwnTerm = tuple[str, int, PodTally]
 
 def has_preferred_terms(spec: PodSpec) -> bool:
     return bool(spec.preferred_affinity or spec.preferred_anti_affinity)
+
+
+@dataclass(slots=True, eq=False)
+class PodPreference:
+    """The term of a task that is, or has, a preference of pods; the kernel does not know it."""
+
+    preferences: InterPodPreferences
+    weight: int
+    task: Task
+
+    def evaluate(self, rows: Rows) -> Scores | None:
+        scores = self.preferences.score(self.task, rows)
+        return None if scores is None else self.weight * scores
+
+    @property
+    def kernel_parts(self) -> None:
+        return None
 
 
 class InterPodPreferences:

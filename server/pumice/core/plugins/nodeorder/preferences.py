@@ -7,60 +7,36 @@ import numpy as np
 from pumice.core.cache.pods import Counts
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.selectors import TaintEffect
-from pumice.core.session.hooks import Rows, Scores
+from pumice.core.session.feasibility.candidate_terms import ScaledPreference
 from pumice.core.session.session import Session
-
-_FULL = 100
 
 
 class NodePreferences:
-    """Raw numbers by class and node, kept for the session; None where they are all zero."""
+    """The terms of each class, kept for the session; none where all nodes are the same to it."""
 
     def __init__(self, session: Session, affinity_weight: int, taint_weight: int) -> None:
         self._session = session
         self._affinity_weight = affinity_weight
         self._taint_weight = taint_weight
-        self._raw: dict[int, tuple[Counts | None, Counts | None]] = {}
-        # By class and highest raw number among the candidates: all nodes on the scale it makes.
-        self._scaled: dict[tuple[int, int], Scores] = {}
-        self._scaled_down: dict[tuple[int, int], Scores] = {}
+        self._terms: dict[int, tuple[ScaledPreference, ...]] = {}
 
-    def of(self, class_: TaskClass) -> tuple[Counts | None, Counts | None]:
-        known = self._raw.get(class_.number)
+    def terms(self, class_: TaskClass) -> tuple[ScaledPreference, ...]:
+        known = self._terms.get(class_.number)
         if known is None:
-            affinity = self._wanted(class_) if self._affinity_weight else None
+            found = []
+            wanted = self._wanted(class_) if self._affinity_weight else None
+            if wanted is not None:
+                found.append(ScaledPreference(self._affinity_weight, wanted))
             taints = self._discouraging(class_) if self._taint_weight else None
-            known = self._raw[class_.number] = (affinity, taints)
+            if taints is not None:
+                found.append(ScaledPreference(self._taint_weight, taints, is_discouraging=True))
+            known = self._terms[class_.number] = tuple(found)
         return known
-
-    def concerns(self, class_: TaskClass) -> bool:
-        wanted, discouraging = self.of(class_)
-        return wanted is not None or discouraging is not None
-
-    def score(self, class_: TaskClass, rows: Rows) -> Scores | None:
-        wanted, discouraging = self.of(class_)
-        total: Scores | None = None
-        if wanted is not None:
-            highest = int(wanted[rows].max(initial=0))
-            if highest:
-                scale = self._scaled.get((class_.number, highest))
-                if scale is None:
-                    scale = (self._affinity_weight * (wanted * _FULL // highest)).astype(float)
-                    self._scaled[class_.number, highest] = scale
-                total = scale[rows]
-        if discouraging is not None:
-            highest = int(discouraging[rows].max(initial=0))
-            if highest:
-                scale = self._scaled_down.get((class_.number, highest))
-                if scale is None:
-                    less = _FULL - discouraging * _FULL // highest
-                    scale = (self._taint_weight * less).astype(float)
-                    self._scaled_down[class_.number, highest] = scale
-                total = scale[rows] if total is None else total + scale[rows]
-        return total
 
     def _wanted(self, class_: TaskClass) -> Counts | None:
         """The weights of all preferred terms that match, added up."""
+        if not class_.spec.preferred_node_terms:
+            return None
         raw = np.zeros(len(self._session.table), dtype=np.int64)
         for preferred in class_.spec.preferred_node_terms:
             if preferred.weight:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
-from numpy.typing import NDArray
 
 from pumice.core.cache.pods import Counts
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
-from pumice.core.model.logarithm import natural_log
 from pumice.core.model.pod import SpreadConstraint
 from pumice.core.model.selectors import LabelSelector
-from pumice.core.session.hooks import Rows, Scores
+from pumice.core.session.feasibility.candidate_terms import EvenSpread, SpreadPart
 from pumice.core.session.session import Session
 
-_FULL = 100
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 
@@ -27,11 +26,14 @@ def default_constraints(selector: LabelSelector) -> tuple[SpreadConstraint, ...]
 
 
 class SpreadPreferences:
-    """Prefers nodes with fewer matching pods in their topology domains."""
+    """The spread of each task: by its own constraints, or by those of its Services and controller."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, weight: int) -> None:
         self._session = session
+        self._weight = weight
         self._soft: dict[int, tuple[SpreadConstraint, ...]] = {}
+        # By class, namespace, constraints, and which of them count the task itself.
+        self._terms: dict[tuple[object, ...], EvenSpread] = {}
         self._admitted: dict[int, Mask] = {}
         self._tolerated: dict[int, Mask] = {}
 
@@ -47,72 +49,49 @@ class SpreadPreferences:
                 known = tuple(c for c in spec.spread_constraints if not c.required)
                 self._soft[task.class_.number] = known
             return known
-        defaults = self._session.cache.workload_selectors
-        if not defaults:
-            return ()
-        selector = defaults.selector_for(task.pod)
+        selector = self._session.cache.workload_selectors.selector_for(task.pod)
         return () if selector is None else default_constraints(selector)
 
-    def score(self, task: Task, rows: Rows) -> Scores | None:
+    def term(self, task: Task) -> EvenSpread | None:
+        """The same object for tasks that are spread in the same way; None: it is not spread."""
         constraints = self.constraints(task)
         if not constraints:
             return None
+        pod = task.pod
+        counted = tuple(_counts(constraint, pod.labels) for constraint in constraints)
+        key = (task.class_.number, pod.namespace, constraints, counted)
+        known = self._terms.get(key)
+        if known is None:
+            known = self._terms[key] = self._make(task, constraints, counted)
+        return known
+
+    def _make(
+        self, task: Task, constraints: tuple[SpreadConstraint, ...], counted: tuple[bool, ...]
+    ) -> EvenSpread:
         column = self._session.labels.column
         keyed: Mask = np.ones(len(self._session.table), dtype=np.bool_)
         # Nodes without all the keys are left out, except by the defaults.
         if task.class_.spec.spread_constraints:
             for constraint in constraints:
                 keyed &= column(constraint.topology_key).present
-        scored = keyed[rows]
-        raw: Scores = np.zeros(len(rows))
-        for constraint in constraints:
-            raw = raw + self._part(task, constraint, keyed, rows, scored)
-        whole = np.floor(raw)
-        whole += raw - whole >= 0.5
-        return _scaled(whole.astype(np.int64), scored)
+        parts = tuple(
+            SpreadPart(
+                column(constraint.topology_key),
+                constraint.topology_key == HOSTNAME,
+                constraint.max_skew,
+                self._pods(task, constraint),
+                keyed & self._included(task.class_, constraint),
+                itself,
+            )
+            for constraint, itself in zip(constraints, counted, strict=True)
+        )
+        return EvenSpread(self._weight, keyed, parts)
 
-    def _part(
-        self, task: Task, constraint: SpreadConstraint, keyed: Mask, rows: Rows, scored: Mask
-    ) -> Scores:
-        """One constraint's share; 0 for nodes without its key."""
-        codes = self._session.labels.column(constraint.topology_key).codes[rows]
-        pods = self._pods(task, constraint)
-        if constraint.topology_key == HOSTNAME:
-            domains = int(scored.sum())
-            counts = np.zeros(len(rows), dtype=np.int64) if pods is None else pods[rows]
-        else:
-            domains, counts = self._by_domain(task, constraint, keyed, rows[scored], codes, pods)
-        weight = natural_log(domains + 2)
-        part = counts * weight + float(constraint.max_skew - 1)
-        return np.where(codes >= 0, part, 0.0)
-
-    def _by_domain(
-        self,
-        task: Task,
-        constraint: SpreadConstraint,
-        keyed: Mask,
-        scored_rows: Rows,
-        codes: NDArray[np.int32],
-        pods: Counts | None,
-    ) -> tuple[int, Counts]:
-        """The number of domains of the candidates, and the pods in the domain of each."""
-        column = self._session.labels.column(constraint.topology_key)
-        size = len(column.values)
-        # A node without the label counts as one with an empty value.
-        empty = column.values.get("", size)
-        places = np.where(column.codes < 0, empty, column.codes)
-        domains = len(np.unique(places[scored_rows]))
-        if pods is None:
-            return domains, np.zeros(len(codes), dtype=np.int64)
-        counting = keyed & self._included(task.class_, constraint)
-        sums = np.bincount(places[counting], weights=pods[counting], minlength=size + 1)
-        return domains, sums[codes].astype(np.int64)
-
-    def _pods(self, task: Task, constraint: SpreadConstraint) -> Counts | None:
+    def _pods(self, task: Task, constraint: SpreadConstraint) -> Counts:
         """Matching pods by row; a selector without requirements counts nobody."""
         selector = constraint.selector
         if selector is None or not selector.requirements:
-            return None
+            return np.zeros(len(self._session.table), dtype=np.int64)
         namespaces = frozenset((task.pod.namespace,))
         return self._session.pods.tally(namespaces, selector, alive=True).counts
 
@@ -131,10 +110,9 @@ class SpreadPreferences:
         return mask
 
 
-def _scaled(raw: Counts, scored: Mask) -> Scores | None:
-    if not scored.any():
-        return None
-    lowest, highest = int(raw[scored].min()), int(raw[scored].max())
-    if highest <= 0:
-        return np.where(scored, float(_FULL), 0.0)
-    return np.where(scored, _FULL * (highest + lowest - raw) // highest, 0).astype(np.float64)
+def _counts(constraint: SpreadConstraint, labels: Mapping[str, str]) -> bool:
+    """Whether a constraint counts pods with these labels."""
+    selector = constraint.selector
+    if selector is None or not selector.requirements:
+        return False
+    return selector.matches(labels)

@@ -116,7 +116,7 @@ class PredicatesPlugin:
         )
         hooks.task_predicate[self.name] = self._of_task
         hooks.is_plain[self.name] = PlainRule(
-            self._is_plain_class, lambda task: not self._meets_objections(task)
+            self._is_plain_class, lambda task: not self._meets_objections(task), self._prepare
         )
         hooks.simulation[self.name] = lambda _task, row: AffinitySimulation(
             session, self._pods, row
@@ -142,9 +142,20 @@ class PredicatesPlugin:
     def _is_plain_class(self, class_: TaskClass) -> bool | None:
         if self._cache is not None or self._concerns_of(class_).any:
             return False
+        if self._node_filters.why_not_anywhere(class_.spec) is not None:
+            return False
         if self._pods is not None and self._session.pods.had_anti_affinity is not None:
             return None
-        return True if self._node_filters.why_not_anywhere(class_.spec) is None else None
+        return True
+
+    def _prepare(self, task: Task) -> bool:
+        """Prepares a task of a class that nothing concerns but anti-affinity of pods on nodes."""
+        if self._pods is None or self._session.pods.had_anti_affinity is None:
+            return True
+        if not self._pods.skips(task):
+            return False
+        self._frozen.pop(task.uid, None)
+        return True
 
     def _meets_objections(self, task: Task) -> bool:
         """Whether anti-affinity of pods on nodes may concern a task without terms of its own."""

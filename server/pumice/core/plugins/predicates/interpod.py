@@ -40,6 +40,15 @@ class InterPodAffinity:
         ):
             self._skipped.add(task.uid)
 
+    def skips(self, task: Task) -> bool:
+        """Marks a task without required terms if nothing is to be checked; false: something is."""
+        if task.uid in self._skipped:
+            return True
+        if self._objections(task):
+            return False
+        self._skipped.add(task.uid)
+        return True
+
     def concerns(self, task: Task) -> bool:
         """Whether this filter concerns the task."""
         if task.uid in self._skipped:

@@ -1,4 +1,8 @@
-"""Which tasks are plain: nothing but their class and the rows of nodes decides where they go."""
+"""Which tasks go by their class: nothing but the class and the rows of nodes decides.
+
+A task is *filtered by class* where no task predicate concerns it, and *scored by class* where no
+task score does; a plain task is both.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.session.feasibility.candidate_terms import MOST_TERMS, CandidateTerm
 from pumice.core.session.feasibility.filters import why_not_bindable
-from pumice.core.session.policies import PlainRule
+from pumice.core.session.policies import CandidateTerms, PlainRule
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
+
+_Tests = tuple[Callable[[Task], bool], ...]
+_SCORES = ("task_score", "task_batch_score")
+_NO_TERMS: tuple[CandidateTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _OfClass:
     """What has to be asked about the tasks of one class in this session."""
 
-    # What every task must pass to be plain; None: no task of the class is plain.
-    tests: tuple[Callable[[Task], bool], ...] | None
+    # What every task must pass to be filtered by class; None: no task of the class is.
+    filter_tests: _Tests | None
+    # The same for scores.
+    score_tests: _Tests | None
     # All tasks pass the pre-predicates.
     passes: bool
+    # What a task must pass to be filtered by class, prepared by the pre-predicates where possible;
+    # and whether that says that it passes all of them.
+    prepared_tests: _Tests
+    is_prepared: bool
 
 
 class PlainTasks:
@@ -31,26 +46,66 @@ class PlainTasks:
         self._session = session
         self._classes: dict[int, _OfClass] = {}
         self._plain: dict[int, bool] = {}
+        self._term_rules: tuple[list[CandidateTerms] | None] | None = None
 
     def is_class_plain(self, class_: TaskClass) -> bool:
         """Whether all tasks of the class are plain and pass the pre-predicates."""
         plain = self._plain.get(class_.number)
         if plain is None:
             known = self._of(class_)
-            plain = self._plain[class_.number] = known.passes and known.tests == ()
+            plain = known.passes and known.filter_tests == () and known.score_tests == ()
+            self._plain[class_.number] = plain
         return plain
+
+    def is_class_filtered(self, class_: TaskClass) -> bool:
+        """Whether all tasks of the class are filtered by class and pass the pre-predicates."""
+        known = self._of(class_)
+        return known.passes and known.filter_tests == ()
 
     def is_plain(self, task: Task) -> bool:
         if task.pod.nominated_node_name:
             return False
-        tests = self._of(task.class_).tests
-        return tests is not None and all(test(task) for test in tests)
+        known = self._of(task.class_)
+        if known.filter_tests is None or known.score_tests is None:
+            return False
+        return all(test(task) for test in (*known.filter_tests, *known.score_tests))
 
-    def goes_by_class(self, task: Task) -> bool:
-        """Whether the task is plain and passes the pre-predicates: its class's view says it all."""
-        if self.is_class_plain(task.class_):
+    def is_filtered_by_class(self, task: Task) -> bool:
+        """Whether its class's view says where the task can go, and the pre-predicates pass."""
+        known = self._of(task.class_)
+        if known.passes and known.filter_tests == ():
             return True
-        return self.is_plain(task) and self._session.feasibility.why_not_anywhere(task) is None
+        if task.pod.nominated_node_name or known.filter_tests is None:
+            return False
+        for test in known.prepared_tests:
+            if not test(task):
+                return False
+        return known.is_prepared or self._session.feasibility.why_not_anywhere(task) is None
+
+    def terms_of(self, task: Task) -> tuple[CandidateTerm, ...] | None:
+        """What is added to the scores of the class: terms that the kernel knows; None: others."""
+        known = self._of(task.class_)
+        if known.score_tests == ():
+            return _NO_TERMS
+        rules = self._rules()
+        if rules is None:
+            tests = known.score_tests
+            return _NO_TERMS if tests is not None and all(test(task) for test in tests) else None
+        terms = rules[0].terms(task)
+        for rule in rules[1:]:
+            terms += rule.terms(task)
+        if len(terms) > MOST_TERMS or any(term.kernel_parts is None for term in terms):
+            return None
+        return terms
+
+    def _rules(self) -> list[CandidateTerms] | None:
+        """The scores of candidates, where all of them are terms."""
+        if self._term_rules is None:
+            chains = self._session.chains
+            others = any(chains.flat(p) for p in ("task_score", "node_score", "best_node"))
+            rules = None if others else chains.all_of("task_batch_score", CandidateTerms)
+            self._term_rules = (rules or None,)
+        return self._term_rules[0]
 
     def _of(self, class_: TaskClass) -> _OfClass:
         known = self._classes.get(class_.number)
@@ -60,19 +115,41 @@ class PlainTasks:
 
     def _ask(self, class_: TaskClass) -> _OfClass:
         chains, rules = self._session.chains, self._session.hooks.is_plain
-        if any(chains.flat(point) for point in ("node_predicate", "node_score", "best_node")):
-            return _OfClass(None, passes=False)
         answers: dict[str, bool | None] = {
             name: rule.of_class(class_) if isinstance(rule, PlainRule) else None
             for name, rule in rules.items()
         }
-        passes = why_not_bindable(class_.spec) is None and all(
-            answers.get(name) for name, _ in chains.named("pre_predicate")
+        filters = self._tests(answers, ("task_predicate",))
+        scores = self._tests(answers, _SCORES)
+        names = [name for name, _ in chains.named("pre_predicate")]
+        bindable = why_not_bindable(class_.spec) is None
+        prepared = {
+            name: rule.prepare
+            for name, rule in rules.items()
+            if isinstance(rule, PlainRule) and rule.prepare is not None and answers[name] is None
+        }
+        return _OfClass(
+            None if chains.flat("node_predicate") else _plainly(filters),
+            None if chains.flat("node_score") or chains.flat("best_node") else _plainly(scores),
+            bindable and all(answers.get(name) for name in names),
+            tuple(prepared.get(name, test) for name, test in (filters or {}).items()),
+            bindable and all(answers.get(name) or name in prepared for name in names),
         )
-        points = ("task_predicate", "task_score", "task_batch_score")
+
+    def _tests(
+        self, answers: dict[str, bool | None], points: tuple[str, ...]
+    ) -> dict[str, Callable[[Task], bool]] | None:
+        """By plugin of the points, what to ask about each task; None: one concerns all tasks."""
+        chains, rules = self._session.chains, self._session.hooks.is_plain
         names = dict.fromkeys(name for point in points for name, _ in chains.named(point))
         if any(name not in answers or answers[name] is False for name in names):
-            return _OfClass(None, passes)
-        asked = [rules[name] for name in names if answers[name] is None]
-        tests = [rule.of_task if isinstance(rule, PlainRule) else rule for rule in asked]
-        return _OfClass(tuple(tests), passes)
+            return None
+        asked = {name: rules[name] for name in names if answers[name] is None}
+        return {
+            name: rule.of_task if isinstance(rule, PlainRule) else rule
+            for name, rule in asked.items()
+        }
+
+
+def _plainly(tests: dict[str, Callable[[Task], bool]] | None) -> _Tests | None:
+    return None if tests is None else tuple(tests.values())

@@ -10,12 +10,13 @@ from pumice.core import kernel
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
+from pumice.core.session.feasibility.amounts import AmountScore
+from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.class_answers import ClassAnswers
 from pumice.core.session.feasibility.terms import (
     KERNEL_TERMS,
     Fullness,
     KernelTerm,
-    LeastAndBalanced,
     PodLimit,
 )
 from pumice.core.session.hooks import Chains
@@ -89,10 +90,13 @@ class RowProgram:
         count: int = kernel.rows.evaluate(self._program, since)
         return count
 
-    def choose(self, within: Mask | None, count: int) -> tuple[list[int], int]:
+    def choose(
+        self, within: Mask | None, count: int, terms: tuple[CandidateTerm, ...]
+    ) -> tuple[list[int], int]:
         """The best rows for so many tasks one after the other, and how many rows were judged."""
         assert kernel.rows is not None
-        chosen: tuple[list[int], int] = kernel.rows.choose(self._program, within, count)
+        parts = tuple([term.kernel_parts for term in terms])
+        chosen: tuple[list[int], int] = kernel.rows.choose(self._program, within, count, parts)
         return chosen
 
 
@@ -112,22 +116,22 @@ def _write(
         len(needs),
         PODS_COLUMN if isinstance(pods, PodLimit) else _NONE,
         _KUBE_COUNTED * width + 2,
-        int(isinstance(scores, LeastAndBalanced)),
+        int(isinstance(scores, AmountScore)),
         _KUBE_ALLOCATABLE * width + CPU_COLUMN,
         _KUBE_ALLOCATABLE * width + MEMORY_COLUMN,
         _KUBE_COUNTED * width,
         _KUBE_COUNTED * width + 1,
         _KUBE_USED * width + CPU_COLUMN,
         _KUBE_USED * width + MEMORY_COLUMN,
+        *_card_parts(table, scores),
         len(parts),
         *(_IDLE * width + column for column, _ in needs),
         *(_FUTURE * width + column for column, _ in needs),
         *(used for used, _, _, _ in parts),
         *(_ALLOCATABLE * width + offered for _, offered, _, _ in parts),
     ]
-    asked = scores.numbers if isinstance(scores, LeastAndBalanced) else (0.0,) * 4
     numbers = [
-        *asked,
+        *_score_numbers(scores),
         pack.divisor if isinstance(pack, Fullness) else 0.0,
         pack.factor if isinstance(pack, Fullness) else 0.0,
         *(need for _, need in needs),
@@ -135,3 +139,22 @@ def _write(
         *(weight for _, _, _, weight in parts),
     ]
     return plan, numbers
+
+
+def _card_parts(table: NodeTable, scores: KernelTerm | None) -> tuple[int, int]:
+    """Where a third resource that counts for balance is offered and used; none: below zero."""
+    column = None
+    if isinstance(scores, AmountScore) and scores.card:
+        column = table.column_of(scores.card)
+    if column is None:
+        return (_NONE, _NONE)
+    width = len(table.columns)
+    return (_KUBE_ALLOCATABLE * width + column, _KUBE_USED * width + column)
+
+
+def _score_numbers(scores: KernelTerm | None) -> tuple[float, ...]:
+    if not isinstance(scores, AmountScore):
+        return (0.0,) * 8
+    asked = (scores.non_zero_milli_cpu, scores.non_zero_memory, scores.milli_cpu, scores.memory)
+    balanced = scores.balanced if scores.has_balance else 0.0
+    return (*asked, scores.cards, scores.least, scores.most, balanced)

@@ -11,9 +11,8 @@ import numpy as np
 
 from pumice.core.cache.nodes import PODS_COLUMN, Floats
 from pumice.core.model.fit import Refusal
+from pumice.core.session.feasibility.amounts import AmountScore
 from pumice.core.session.feasibility.rows import NodeRows
-
-FULL = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,58 +57,10 @@ class Fullness:
         return np.where(fits, total * self.factor, 0.0)
 
 
-class LeastAndBalanced:
-    """A batch row score: least and balanced allocation of cpu and memory, with weight 1 each.
-
-    Only for nodes that all have cpu and memory, in amounts whose hundredfold is exact.
-    """
-
-    __slots__ = ("_non_zero", "_request", "numbers")
-
-    def __init__(
-        self, non_zero_milli_cpu: float, non_zero_memory: float, milli_cpu: float, memory: float
-    ) -> None:
-        # What the class asks for, by the defaults for scores and as it is.
-        self.numbers = (non_zero_milli_cpu, non_zero_memory, milli_cpu, memory)
-        self._non_zero = np.array([[non_zero_milli_cpu], [non_zero_memory]], dtype=float)
-        self._request = np.array([[milli_cpu], [memory]], dtype=float)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LeastAndBalanced) and other.numbers == self.numbers
-
-    def __hash__(self) -> int:
-        return hash(self.numbers)
-
-    def evaluate(self, rows: NodeRows) -> Floats:
-        capacity = rows.kube_allocatable[:2]
-        parts = np.empty((3, 2, len(rows)))
-        free, used, used_then = parts[0], parts[1], parts[2]
-        np.subtract(capacity, rows.kube_non_zero, out=free)
-        free -= self._non_zero
-        np.maximum(free, 0.0, out=free)
-        free *= FULL
-        used[:] = rows.kube_requested[:2]
-        np.add(used, self._request, out=used_then)
-        parts /= capacity
-        np.floor(free, out=free)
-        # Fractions of two dimensions deviate from their mean by half their difference.
-        fractions = np.minimum(parts[1:], 1.0, out=parts[1:])
-        evenness = np.abs(fractions[:, 0] - fractions[:, 1])
-        evenness *= 0.5
-        np.subtract(1.0, evenness, out=evenness)
-        evenness *= FULL
-        np.floor(evenness, out=evenness)
-        least = np.floor((free[0] + free[1]) * 0.5)
-        # 50 + (50 + with - without) / 2, where halves are cut off.
-        total: Floats = np.floor((evenness[1] - evenness[0] + 150.0) * 0.5)
-        total += least
-        return total
-
-
-KernelTerm = PodLimit | Fullness | LeastAndBalanced
+KernelTerm = PodLimit | Fullness | AmountScore
 # Where each may stand, and so how the kernel adds it up.
 KERNEL_TERMS: dict[str, type[KernelTerm]] = {
     "row_predicate": PodLimit,
     "row_score": Fullness,
-    "row_batch_score": LeastAndBalanced,
+    "row_batch_score": AmountScore,
 }

@@ -18,6 +18,7 @@ from pumice.core.cache.nodes import ABSENT_COLUMN, Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.resources import CPU, MEMORY, PODS
+from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.class_answers import ClassAnswers, Facets
 from pumice.core.session.feasibility.program import RowProgram, terms_of
 from pumice.core.session.feasibility.rows import NodeRows
@@ -201,6 +202,8 @@ class ClassView:
         self._is_checked = True
         if self.fits_nowhere:
             return
+        if kernel.rows is not None and self._program is None:
+            self._count("classes_by_numpy")
         before = self.answers.asked
         self.static, passes, scores = self.answers.combined(self._chains)
         if (
@@ -259,6 +262,7 @@ class ClassView:
             return None
         terms = self._terms = terms_of(self.class_, self._chains, self.answers)
         if terms is None:
+            self._count("classes_by_numpy")
             return None
         static = (self.static_ok, self.static_order)
         fits = (self.fits_idle, self.fits_future)
@@ -324,16 +328,26 @@ class ClassView:
         ]
 
     def _count_rows(self, number: int) -> None:
-        self._work["rows_computed"] = self._work.get("rows_computed", 0) + number
+        self._count("rows_computed", number)
 
-    def best_rows(self, within: Mask | None, count: int) -> list[int] | None:
+    def _count(self, what: str, number: int = 1) -> None:
+        self._work[what] = self._work.get(what, 0) + number
+
+    @property
+    def has_program(self) -> bool:
+        """Whether the kernel computes the rows."""
+        return self._program is not None
+
+    def best_rows(
+        self, within: Mask | None, count: int, terms: tuple[CandidateTerm, ...] = ()
+    ) -> list[int] | None:
         """The best rows for so many tasks placed one after the other; None: there is no program."""
         if self._program is None:
             return None
-        if count == 1 and within is None:
+        if count == 1 and within is None and not terms:
             best = int(self.total.argmax())
             return [best] if self.total[best] != NEVER else []
-        rows, judged = self._program.choose(within, count)
+        rows, judged = self._program.choose(within, count, terms)
         self._count_rows(judged)
         return rows
 

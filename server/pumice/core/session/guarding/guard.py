@@ -159,6 +159,10 @@ class HookGuard:
             parts["score"] = _asked(
                 plugin, f"{point}.score", function.score, lambda q, a: scores_of(len(q[1]), a)
             )
+        if isinstance(function, PlainRule) and function.prepare is not None:
+            parts["prepare"] = _asked(
+                plugin, f"{point}.prepare", function.prepare, _checking(truth)
+            )
         if isinstance(function, RowTerms):
             return self._row_terms(plugin, point, function, parts)
         return replace(function, **parts)

@@ -19,6 +19,7 @@ from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.feasibility.views import NEVER
 
 if TYPE_CHECKING:
+    from pumice.core.session.feasibility.candidate_terms import CandidateTerm
     from pumice.core.session.feasibility.views import ClassView
     from pumice.core.session.session import Session
 
@@ -26,13 +27,19 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 32
 
 
-def best_rows(session: Session, view: ClassView, within: Mask | None, count: int) -> list[int]:
+def best_rows(
+    session: Session,
+    view: ClassView,
+    within: Mask | None,
+    count: int,
+    terms: tuple[CandidateTerm, ...] = (),
+) -> list[int]:
     """The best row with idle room for each of so many tasks of one class, placed in turn.
 
-    Fewer where idle room ends.
+    Fewer where idle room ends. Terms are only for views with a program.
     """
     session.count("candidates_scored", len(session.table))
-    rows = view.best_rows(within, count)
+    rows = view.best_rows(within, count, terms)
     if rows is None:
         rows = _Levels(session, view, within, count).take(count)
     return rows

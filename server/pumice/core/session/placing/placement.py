@@ -14,6 +14,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.group import QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 
@@ -106,14 +107,16 @@ class Placement:
         session, first = self._session, tasks[0]
         most = session.votes.tasks_missing(job, sub_job)
         uniform = uniform and not job.fit_errors and not session.facet_rules(first.class_)
+        terms: tuple[CandidateTerm, ...] | None = ()
         if uniform and session.plain.is_class_plain(first.class_):
             alike = list(islice(tasks, most))
         else:
-            alike = self._alike(job, sub_job, tasks, most)
-        if not alike:
+            terms = self._terms(first)
+            alike = [] if terms is None else self._alike(job, sub_job, tasks, most, terms)
+        if not alike or terms is None:
             return False
         count = session.votes.allocatable_count(session.queue_of(job), first, len(alike))
-        placed = statement.place_class(alike[:count], within) if count else 0
+        placed = statement.place_class(alike[:count], within, terms) if count else 0
         if not placed:
             return False
         for _ in range(placed):
@@ -128,8 +131,20 @@ class Placement:
             if row is not None:
                 self._session.topology.follow(row)
 
-    def _alike(self, job: Job, sub_job: SubJob, tasks: deque[Task], most: int) -> list[Task]:
-        """The first tasks that are plain, of one class, and not kept from all nodes."""
+    def _terms(self, task: Task) -> tuple[CandidateTerm, ...] | None:
+        """What is added to the scores of the task's class; None: it has to be asked node by node."""
+        terms = self._session.plain.terms_of(task)
+        return None if terms and not self._session.view(task).has_program else terms
+
+    def _alike(
+        self,
+        job: Job,
+        sub_job: SubJob,
+        tasks: deque[Task],
+        most: int,
+        terms: tuple[CandidateTerm, ...],
+    ) -> list[Task]:
+        """The first tasks of one class that go by it, with the same terms for their scores."""
         session, class_ = self._session, tasks[0].class_
         plain, all_plain = session.plain, session.plain.is_class_plain(class_)
         failed_roles = job.failed_roles(sub_job) if job.fit_errors else ()
@@ -142,7 +157,9 @@ class Placement:
                 break
             if task.pod.nominated_node_name or (task.role and task.role in failed_roles):
                 break
-            if not all_plain and not plain.goes_by_class(task):
+            if not all_plain and not plain.is_filtered_by_class(task):
+                break
+            if together and not all_plain and plain.terms_of(task) != terms:
                 break
             together.append(task)
         return together

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pumice.core.cache.tasks import Task, Transaction
 from pumice.core.model.fit import Mask
 from pumice.core.model.status import TaskStatus
+from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.placing.batch import best_rows
 
 if TYPE_CHECKING:
@@ -53,15 +54,20 @@ class Statement:
     def has_evictions(self) -> bool:
         return any(kind is _Kind.EVICT for kind, _, _ in self._operations)
 
-    def place_class(self, tasks: list[Task], within: Mask | None = None) -> int:
+    def place_class(
+        self,
+        tasks: list[Task],
+        within: Mask | None = None,
+        terms: tuple[CandidateTerm, ...] = (),
+    ) -> int:
         """Allocates tasks of one class and sub-job, each on the best node with idle resources.
 
-        The result is that of placing one after the other. It is for tasks that are plain and that
-        their queue may take. Returns how many of the first ones were placed: fewer where idle
-        resources run out or a plugin objects.
+        The result is that of placing one after the other. It is for tasks that go by their class,
+        with the same terms added to their scores, and that their queue may take. Returns how many
+        of the first ones were placed: fewer where idle resources run out or a plugin objects.
         """
         session = self._session
-        rows = self._best_rows(tasks, within)
+        rows = self._best_rows(tasks, within, terms)
         if not rows:
             return 0
         if not session.moves.can_place(tasks, rows):
@@ -71,10 +77,12 @@ class Statement:
         self._operations.append((_Kind.ALLOCATE, placed, ""))
         return len(rows)
 
-    def _best_rows(self, tasks: list[Task], within: Mask | None) -> list[int]:
+    def _best_rows(
+        self, tasks: list[Task], within: Mask | None, terms: tuple[CandidateTerm, ...]
+    ) -> list[int]:
         session, view = self._session, self._session.view(tasks[0])
         for group in session.shard.groups_within(within):
-            rows = best_rows(session, view, group, len(tasks))
+            rows = best_rows(session, view, group, len(tasks), terms)
             if rows:
                 return rows
         return []

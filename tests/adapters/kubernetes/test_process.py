@@ -70,9 +70,11 @@ async def test_an_adapter_that_cannot_list_is_alive_but_not_ready(
     adapters: Adapters, unused_tcp_port: int
 ) -> None:
     address = f"127.0.0.1:{unused_tcp_port}"
-    adapters.api.trouble.append(Trouble("GET", "/nodes", times=10**9, status=503))
+    trouble = Trouble("GET", "/nodes", times=10**9, status=503, message="the store is away")
+    adapters.api.trouble.append(trouble)
     adapters.start("a", address)
-    await until(lambda: adapters.api.made("GET", "/nodes"))
+    # With the second list the first has failed.
+    await until(lambda: len(adapters.api.made("GET", "/nodes")) > 1)
     async with aiohttp.ClientSession() as client:
         for probe, status in (("livez", 200), ("readyz", 503), ("healthz", 503)):
             async with client.get(f"http://{address}/{probe}") as page:
@@ -80,4 +82,4 @@ async def test_an_adapter_that_cannot_list_is_alive_but_not_ready(
         async with client.get(f"http://{address}/readyz") as page:
             text = await page.text()
     assert "[-]watches failed: " in text
-    assert "nodes: not listed yet" in text
+    assert "nodes: not listed yet (the store is away)" in text

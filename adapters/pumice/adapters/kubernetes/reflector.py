@@ -9,6 +9,8 @@ objects mean; what is specific to a resource is in the `Source` and the `Store`.
 import asyncio
 import logging
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 import aiohttp
@@ -27,6 +29,7 @@ from pumice.adapters.kubernetes.errors import (
 from pumice.adapters.kubernetes.object_head import HEAD, UNREADABLE, Head
 from pumice.adapters.kubernetes.refusals import failure
 from pumice.adapters.kubernetes.resources import Resource
+from pumice.adapters.kubernetes.responses import ERROR_OBJECT, PAGE, WATCH_EVENT, Page, WatchEvent
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.kubernetes.session import (
@@ -58,31 +61,7 @@ _SHORT_SECONDS: Final = 1.0
 _FRUITLESS_WATCHES: Final = 3
 # A resource without an open watch for so long is stale.
 _STALE_SECONDS: Final = 60.0
-
-
-class _Listing(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str | None = msgspec.field(default="", name="continue")
-
-
-class _Page(msgspec.Struct):
-    kind: str = ""
-    metadata: _Listing = msgspec.field(default_factory=_Listing)
-    items: list[msgspec.Raw] | None = None
-
-
-class _WatchEvent(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class _ErrorObject(msgspec.Struct):
-    code: int = 500
-
-
-_PAGE: Final = msgspec.json.Decoder(_Page)
-_WATCH_EVENT: Final = msgspec.json.Decoder(_WatchEvent)
-_ERROR_OBJECT: Final = msgspec.json.Decoder(_ErrorObject)
+_LONGEST_PROBLEM: Final = 200
 
 
 class Store(Protocol):
@@ -152,6 +131,8 @@ class Reflector:
         self._label = source.resource.full_name
         self._is_watching = False
         self._fruitless = 0
+        # Why the last list or watch failed; "" after one that did not.
+        self._problem = ""
         # When the store was last known to follow the server.
         self._followed_at = clock.now()
 
@@ -161,12 +142,13 @@ class Reflector:
 
     def why_stale(self) -> str:
         """Why the store may be out of date; "" when it follows the server."""
+        because = f" ({self._problem})" if self._problem else ""
         if not self.listed.is_set():
-            return "not listed yet"
+            return f"not listed yet{because}"
         if self._is_watching or not self.found.is_set():
             return ""
         seconds = self._clock.now() - self._followed_at
-        return f"not watched for {seconds:.0f} s" if seconds > _STALE_SECONDS else ""
+        return f"not watched for {seconds:.0f} s{because}" if seconds > _STALE_SECONDS else ""
 
     async def run(self) -> None:
         """Lists and watches until it is cancelled."""
@@ -237,21 +219,21 @@ class Reflector:
             "list_duration_seconds", self._followed_at - began, resource=self._label
         )
 
-    async def _page(self, size: int, token: str) -> _Page:
+    async def _page(self, size: int, token: str) -> Page:
         query = self._query()
         if size:
             query["limit"] = str(size)
         if token:
             query["continue"] = token
         async for attempt in self._retries.retrying(f"list of {self._source.shown}"):
-            with attempt:
+            with attempt, self._noting_problem():
                 return await self._page_once(query)
         raise AssertionError("retries end with a result or an error")
 
-    async def _page_once(self, query: dict[str, str]) -> _Page:
+    async def _page_once(self, query: dict[str, str]) -> Page:
         try:
             body = await self._api.page(self._path, query, self._list_accept)
-            page = _PAGE.decode(body)
+            page = PAGE.decode(body)
         except MissingRightsError as error:
             # The server checks rights first, so it refuses resources that it does not have.
             if self._discovery.is_absent(self._source):
@@ -274,6 +256,16 @@ class Reflector:
         self._store.upsert(head, raw)
         return head
 
+    @contextmanager
+    def _noting_problem(self) -> Iterator[None]:
+        """Notes why a list or watch fails, for those who ask for the health of this reflector."""
+        try:
+            yield
+        except KubernetesError as error:
+            self._problem = one_line(error)[:_LONGEST_PROBLEM]
+            raise
+        self._problem = ""
+
     def _query(self) -> dict[str, str]:
         selectors = {
             "fieldSelector": self._source.field_selector,
@@ -290,7 +282,7 @@ class Reflector:
             began = self._clock.now()
             try:
                 async for attempt in self._retries.retrying(f"watch of {self._source.shown}"):
-                    with attempt:
+                    with attempt, self._noting_problem():
                         await self._watch_once()
             except (KubernetesError, _RelistNeeded) as error:
                 log.info("watch of %s: %s; listing again", self._source.shown, one_line(error))
@@ -361,7 +353,7 @@ class Reflector:
 
     def _take(self, line: bytes) -> None:
         try:
-            event = _WATCH_EVENT.decode(line)
+            event = WATCH_EVENT.decode(line)
             head = self._apply(event)
         except UNREADABLE as error:
             # The next watch would begin with the same line.
@@ -370,7 +362,7 @@ class Reflector:
         if head is not None and head.metadata.resource_version:
             self._version = head.metadata.resource_version
 
-    def _apply(self, event: _WatchEvent) -> Head | None:
+    def _apply(self, event: WatchEvent) -> Head | None:
         match event.type:
             case "ADDED" | "MODIFIED":
                 return self._upsert(event.object)
@@ -382,7 +374,7 @@ class Reflector:
                 self._metrics.count("bookmarks", resource=self._label)
                 return HEAD.decode(event.object)
             case "ERROR":
-                error = failure(_ERROR_OBJECT.decode(event.object).code, bytes(event.object))
+                error = failure(ERROR_OBJECT.decode(event.object).code, bytes(event.object))
                 self._metrics.count("watch_failures", resource=self._label, code=str(error.status))
                 raise _RelistNeeded(one_line(error))
             case _:

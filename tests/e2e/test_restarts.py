@@ -51,6 +51,11 @@ class Replica:
         self._since = len(self.proxy.calls)
         self.adapter = self._start_adapter()
 
+    def shown(self) -> str:
+        """What its present processes said last."""
+        parts = [child.said[-3000:] for child in (self.core, self.adapter)]
+        return "\n".join([f"-- replica {self._name}", *parts])
+
     def assert_gangs_whole(self) -> None:
         """Of each gang that this adapter began to bind, it bound every member."""
         calls = self.proxy.calls[self._since :]
@@ -82,15 +87,23 @@ class Restarts:
 
     async def restart(self, count: int, *, kill: bool) -> None:
         for _ in range(count):
-            replica = self._rng.choice(self.replicas)
-            restart = self._rng.choice((replica.restart_core, replica.restart_adapter))
-            await restart(kill=kill)
-            # Some restarts come before the last one is over, others later.
-            if self._rng.random() < 0.5:
-                await self._probe.until_scheduled(1)
-            await asyncio.sleep(self._rng.uniform(0, 0.5))
-            surprises = [s for one in self.replicas for s in one.scheduler.surprises()]
-            assert not surprises, surprises
+            try:
+                await self._restart_one(kill=kill)
+            except AssertionError as error:
+                for replica in self.replicas:
+                    error.add_note(replica.shown())
+                raise
+
+    async def _restart_one(self, *, kill: bool) -> None:
+        replica = self._rng.choice(self.replicas)
+        restart = self._rng.choice((replica.restart_core, replica.restart_adapter))
+        await restart(kill=kill)
+        # Some restarts come before the last one is over, others later.
+        if self._rng.random() < 0.5:
+            await self._probe.until_scheduled(1)
+        await asyncio.sleep(self._rng.uniform(0, 0.5))
+        surprises = [s for one in self.replicas for s in one.scheduler.surprises()]
+        assert not surprises, surprises
 
     async def assert_all_bound_once(self) -> None:
         gangs = await self._probe.stop_creating()

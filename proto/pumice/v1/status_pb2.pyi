@@ -189,6 +189,37 @@ class NodeShardStatusChange(_message.Message):
 Global___NodeShardStatusChange: _TypeAlias = NodeShardStatusChange  # noqa: Y015
 
 @_typing.final
+class PodGateLift(_message.Message):
+    """A scheduling gate that a pod no longer needs, because its queue has room for it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    GATE_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    name: _builtins.str
+    uid: _builtins.str
+    gate: _builtins.str
+    """The name of the gate to remove from the pod's spec."""
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        gate: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gate", b"gate", "name", b"name", "namespace", b"namespace", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodGateLift: _TypeAlias = PodGateLift  # noqa: Y015
+
+@_typing.final
 class StatusChange(_message.Message):
     """One status to write."""
 
@@ -198,6 +229,7 @@ class StatusChange(_message.Message):
     QUEUE_FIELD_NUMBER: _builtins.int
     POD_FIELD_NUMBER: _builtins.int
     NODE_SHARD_FIELD_NUMBER: _builtins.int
+    POD_GATE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pod_group(self) -> Global___PodGroupStatusChange: ...
     @_builtins.property
@@ -206,6 +238,8 @@ class StatusChange(_message.Message):
     def pod(self) -> Global___PodConditionChange: ...
     @_builtins.property
     def node_shard(self) -> Global___NodeShardStatusChange: ...
+    @_builtins.property
+    def pod_gate(self) -> Global___PodGateLift: ...
     def __init__(
         self,
         *,
@@ -213,12 +247,13 @@ class StatusChange(_message.Message):
         queue: Global___QueueStatusChange | None = ...,
         pod: Global___PodConditionChange | None = ...,
         node_shard: Global___NodeShardStatusChange | None = ...,
+        pod_gate: Global___PodGateLift | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "node_shard", b"node_shard", "pod", b"pod", "pod_group", b"pod_group", "queue", b"queue"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "node_shard", b"node_shard", "pod", b"pod", "pod_gate", b"pod_gate", "pod_group", b"pod_group", "queue", b"queue"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "node_shard", b"node_shard", "pod", b"pod", "pod_group", b"pod_group", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "node_shard", b"node_shard", "pod", b"pod", "pod_gate", b"pod_gate", "pod_group", b"pod_group", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["pod_group", "queue", "pod", "node_shard"]  # noqa: Y015
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["pod_group", "queue", "pod", "node_shard", "pod_gate"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
 

@@ -115,8 +115,22 @@ class PodConditionChanged:
     nominated_node_name: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PodGateLifted:
+    """A scheduling gate that the pod no longer needs: its queue has room for it."""
+
+    namespace: str
+    name: str
+    uid: str
+    gate: str
+
+
 StatusChange = (
-    PodGroupStatusChanged | QueueStatusChanged | PodConditionChanged | NodeShardStatusChanged
+    PodGroupStatusChanged
+    | QueueStatusChanged
+    | PodConditionChanged
+    | NodeShardStatusChanged
+    | PodGateLifted
 )
 
 

@@ -10,10 +10,10 @@ from google.protobuf.duration_pb2 import Duration
 
 from pumice.core.cache.settings import LATE_DEVICES, CacheSettings
 from pumice.core.cache.shards import ShardingMode
+from pumice.core.cache.tasks import QUEUE_ADMISSION
 from pumice.core.configuration import Configuration as SchedulerConfiguration
 from pumice.core.errors import ConfigurationError, Problem
 from pumice.core.kubebatch import BACKOFF, KUBE_BATCH, NAMESPACE_AS_QUEUE
-from pumice.core.plugins.capacity.gates import FEATURE_GATE
 from pumice.core.registry import Registry
 from pumice.server.plain_yaml import YamlText, YamlTextError, parse
 from pumice.server.wire.times import duration
@@ -33,7 +33,7 @@ COMPAT_SWITCHES = (KUBE_BATCH, NAMESPACE_AS_QUEUE, BACKOFF, LATE_DEVICES)
 
 
 # Volcano's feature gates that change what is decided.
-_FEATURE_GATES = (FEATURE_GATE,)
+_FEATURE_GATES = (QUEUE_ADMISSION,)
 
 _SHARDING_MODES = {
     configuration_pb2.SHARDING_MODE_UNSPECIFIED: ShardingMode.NONE,

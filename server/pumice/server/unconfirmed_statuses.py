@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pumice.core.decisions import (
     NodeShardStatusChanged,
     PodConditionChanged,
+    PodGateLifted,
     PodGroupStatusChanged,
     QueueStatusChanged,
     StatusChange,
@@ -18,6 +19,7 @@ _KINDS: dict[type[StatusChange], int] = {
     QueueStatusChanged: object_pb2.KIND_QUEUE,
     PodConditionChanged: object_pb2.KIND_POD,
     NodeShardStatusChanged: object_pb2.KIND_NODE_SHARD,
+    PodGateLifted: object_pb2.KIND_POD,
 }
 
 

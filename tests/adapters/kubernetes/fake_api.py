@@ -344,6 +344,9 @@ def _merge(held: Object, patch: Object, *, strategic: bool) -> None:
             types = {condition["type"] for condition in value}
             kept = [c for c in held.get(name, []) if c["type"] not in types]
             held[name] = [*kept, *value]
+        elif strategic and name == "schedulingGates":
+            gone = {gate["name"] for gate in value if gate.get("$patch") == "delete"}
+            held[name] = [g for g in held.get(name, []) if g["name"] not in gone]
         else:
             held[name] = value
 

@@ -11,13 +11,13 @@ from click.testing import CliRunner
 from pumice.adapters.kubernetes.commands import kubernetes_command
 from pumice.adapters.kubernetes.flags import (
     GATES,
-    REFUSED_GATES,
     UNUSED_VARIABLES,
     WITHOUT_EFFECT,
     adapter_flags,
 )
 from pumice.adapters.kubernetes.settings import AdapterSettings, settings_from
 from pumice.adapters.kubernetes.supervision import PROGRAM
+from pumice.v1.configuration_pb2 import SHARDING_MODE_HARD
 from pumice.v1.object_pb2 import KIND_NODE_SHARD, KIND_PRIORITY_CLASS, KIND_REPLICA_SET
 
 
@@ -98,7 +98,7 @@ def test_gates_and_variables_without_effect_say_so() -> None:
 
 def test_the_page_about_compatibility_lists_flags_without_effect() -> None:
     page = (Path(__file__).parents[3] / "docs/compatibility.md").read_text()
-    names = [*WITHOUT_EFFECT, *GATES, *REFUSED_GATES, *UNUSED_VARIABLES]
+    names = [*WITHOUT_EFFECT, *GATES, *UNUSED_VARIABLES]
     assert [name for name in names if name not in page] == []
 
 
@@ -111,11 +111,34 @@ def test_every_visible_flag_has_a_help_text() -> None:
     assert not bare
 
 
+@pytest.mark.parametrize(("gates", "on"), [("AllAlpha=true", True), ("AllAlpha=false", False)])
+def test_all_gates_at_once(gates: str, on: bool) -> None:
+    made = settings(f"--feature-gates={gates}")
+    assert dict(made.world.configuration.feature_gates) == {"SchedulingGatesQueueAdmission": on}
+    assert (KIND_PRIORITY_CLASS in made.world.unwatched) is not on
+    named = settings(f"--feature-gates={gates},SchedulingGatesQueueAdmission=false")
+    assert not named.world.configuration.feature_gates["SchedulingGatesQueueAdmission"]
+
+
+def test_a_scheduler_with_a_node_shard_has_a_lease_and_a_cluster_of_its_own() -> None:
+    made = settings("--scheduler-sharding-mode=hard", "--scheduler-sharding-name=gpu")
+    assert made.runtime.cluster == "kubernetes-gpu"
+    assert made.lease is not None
+    assert made.lease.name == "volcano-gpu"
+    assert made.kept_configuration == ("volcano-system", "volcano-gpu")
+    assert made.world.configuration.sharding_mode == SHARDING_MODE_HARD
+    assert made.world.configuration.sharding_name == "gpu"
+    assert KIND_NODE_SHARD not in made.world.unwatched
+    assert KIND_NODE_SHARD in settings().world.unwatched
+
+
 def test_one_of_several_schedulers_is_a_cluster_of_its_own() -> None:
     made = settings(
         MULTI_SCHEDULER_ENABLE="true", SCHEDULER_POD_NAME="volcano-1", SCHEDULER_NUM="3"
     )
     assert made.runtime.cluster == "kubernetes-volcano-1"
+    assert made.lease is not None
+    assert made.lease.name == "volcano-volcano-1"
     assert made.world.selection.shard is not None
 
 
@@ -129,8 +152,6 @@ def test_one_of_several_schedulers_is_a_cluster_of_its_own() -> None:
         (["--leader-elect-lease-duration", "1s"], "longer"),
         (["--scheduler-configmap", "x"], "namespace/name"),
         (["--core", "example.com:1"], "another machine"),
-        (["--feature-gates=SchedulingGatesQueueAdmission=true"], "is refused"),
-        (["--feature-gates=AllAlpha=true"], "is refused"),
     ],
 )
 def test_bad_flags_are_named(arguments: list[str], said: str) -> None:

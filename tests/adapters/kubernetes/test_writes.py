@@ -322,3 +322,38 @@ async def test_a_pod_that_waits_is_told_why_and_where(fake_api: FakeApi, watched
     status = fake_api.get("pods", "ns", "p")["status"]
     assert status["nominatedNodeName"] == "n3"
     assert status["conditions"][0]["message"] == "0/1 nodes"
+
+
+async def test_a_gate_is_lifted_and_others_stay(fake_api: FakeApi, watched: Watched) -> None:
+    body = pod("p")
+    gate = "scheduling.volcano.sh/queue-allocation-gate"
+    body["spec"]["schedulingGates"] = [{"name": gate}, {"name": "example.com/other"}]
+    uid = fake_api.put("pods", body)["metadata"]["uid"]
+    updater = watched().world.status_updater
+    lift = status_pb2.PodGateLift(namespace="ns", name="p", uid=uid, gate=gate)
+    change = status_pb2.StatusChange(pod_gate=lift)
+    assert (await updater.write_status(change)).code is ApplyCode.DONE
+    assert fake_api.get("pods", "ns", "p")["spec"]["schedulingGates"] == [
+        {"name": "example.com/other"}
+    ]
+    change.pod_gate.uid = "other"
+    assert (await updater.write_status(change)).code is ApplyCode.OTHER_UID
+
+
+async def test_the_nodes_of_a_shard_are_written(fake_api: FakeApi, watched: Watched) -> None:
+    shards = "nodeshards.shard.volcano.sh"
+    fake_api.with_status.add(shards)
+    body = {"metadata": {"name": "gpu"}, "spec": {"nodesDesired": ["n1", "n2"]}}
+    uid = fake_api.put(shards, body)["metadata"]["uid"]
+    status = status_pb2.NodeShardStatusChange(
+        name="gpu", uid=uid, nodes_in_use=["n1", "n3"], nodes_to_add=["n2"], nodes_to_remove=["n3"]
+    )
+    change = status_pb2.StatusChange(node_shard=status)
+    assert (await watched().world.status_updater.write_status(change)).code is ApplyCode.DONE
+    written = fake_api.get(shards, "", "gpu")["status"]
+    assert written.pop("lastUpdateTime")
+    assert written == {
+        "nodesInUse": ["n1", "n3"],
+        "nodesToAdd": ["n2"],
+        "nodesToRemove": ["n3"],
+    }

@@ -105,14 +105,12 @@ GATES: Final = (
     "WorkLoadSupport",
     "PodDisruptionBudgetsSupport",
     "ResourceTopology",
+    "SchedulingGatesQueueAdmission",
 )
-# Feature gates that take effect in Volcano and not here, and the harm of ignoring them.
-REFUSED_GATES: Final[dict[str, str]] = {
-    "SchedulingGatesQueueAdmission": "queue admission by scheduling gates is not implemented,"
-    " so pods with the gate scheduling.volcano.sh/queue-allocation-gate would wait for ever",
-    "AllAlpha": "it includes SchedulingGatesQueueAdmission, which is not implemented;"
-    " name the gates that you need",
-}
+# Those that change what the core decides.
+CORE_GATES: Final = ("SchedulingGatesQueueAdmission",)
+# Sets every gate that is not named: all gates of Volcano are alpha.
+ALL_ALPHA: Final = "AllAlpha"
 # Environment variables of Volcano without an effect here.
 UNUSED_VARIABLES: Final = ("BATCH_BIND_NUM", "PANIC_ON_ERROR", "DEBUG_SOCKET_DIR")
 

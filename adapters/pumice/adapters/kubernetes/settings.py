@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pumice.adapters.kubernetes.flags import (
+    ALL_ALPHA,
+    CORE_GATES,
     GATES,
-    REFUSED_GATES,
     UNUSED_VARIABLES,
     WITHOUT_EFFECT,
 )
@@ -64,9 +65,9 @@ def settings_from(
     environment = os.environ if environment is None else environment
     shard = shard_from(environment)
     gates = parse_gates(values["feature_gates"])
-    _refuse_unimplemented(values, gates)
     shadow = _shadow(values)
-    lease = lease_from(values) if shadow is None else None
+    shard_name = _shard_name(values, shard)
+    lease = lease_from(values, shard_name) if shadow is None else None
     apply_seconds = values["apply_timeout"]
     world = KubernetesOptions(
         selection=Selection(
@@ -74,7 +75,7 @@ def settings_from(
             node_labels=parse_node_labels(values["node_selector"]),
             shard=shard,
         ),
-        configuration=_configuration(values),
+        configuration=_configuration(values, gates),
         scheduler_conf=values["scheduler_conf"],
         config_map=_config_map(values),
         default_queue=values["default_queue"],
@@ -97,7 +98,7 @@ def settings_from(
         burst=values["kube_api_burst"],
         world=world,
         runtime=RuntimeOptions(
-            cluster=_cluster(values["cluster"], shard, shadow),
+            cluster=_cluster(values["cluster"], shard_name, shadow),
             adapter_id=values["adapter_id"] or socket.gethostname(),
             calls_in_flight=_CONNECTIONS,
             apply_timeout_seconds=apply_seconds,
@@ -110,7 +111,7 @@ def settings_from(
         metrics_address=values["listen_address"] if values["enable_metrics"] else "",
         health_address=values["healthz_address"] if values["enable_healthz"] else "",
         remarks=_remarks(values, gates, environment),
-        kept_configuration=None if shadow is not None else lease_key(values),
+        kept_configuration=None if shadow is not None else lease_key(values, shard_name),
         core_timeout_seconds=values["core_timeout"],
         shadow=shadow,
     )
@@ -134,12 +135,21 @@ def _shadow(values: Mapping[str, Any]) -> ShadowOptions | None:
     )
 
 
-def _cluster(name: str, shard: Shard | None, shadow: ShadowOptions | None) -> str:
+def _shard_name(values: Mapping[str, Any], shard: Shard | None) -> str:
+    """The name of this scheduler among several that share the cluster; empty: it is alone."""
+    if shard is not None:
+        return shard.name
+    if values["scheduler_sharding_mode"] == "none":
+        return ""
+    return str(values["scheduler_sharding_name"])
+
+
+def _cluster(name: str, shard: str, shadow: ShadowOptions | None) -> str:
     if shadow is not None:
         # A core that also serves the cluster must not take the shadow for a new leader.
         name = f"{name}-shadow"
     # For a shared core each of several schedulers is a cluster of its own.
-    return name if shard is None else f"{name}-{shard.name}"
+    return f"{name}-{shard}" if shard else name
 
 
 def _config_map(values: Mapping[str, Any]) -> ConfigMapKey | None:
@@ -151,15 +161,17 @@ def _config_map(values: Mapping[str, Any]) -> ConfigMapKey | None:
     return ConfigMapKey.parse(text)
 
 
-def lease_key(values: Mapping[str, Any]) -> tuple[str, str]:
+def lease_key(values: Mapping[str, Any], shard_name: str = "") -> tuple[str, str]:
     namespace = values["lock_object_namespace"] or values["leader_elect_resource_namespace"]
-    return namespace, values["leader_elect_resource_name"]
+    name = values["leader_elect_resource_name"]
+    # Schedulers that share a cluster lead at the same time, each with a lease of its own.
+    return namespace, f"{name}-{shard_name}" if shard_name else name
 
 
-def lease_from(values: Mapping[str, Any]) -> LeaseOptions | None:
+def lease_from(values: Mapping[str, Any], shard_name: str = "") -> LeaseOptions | None:
     if not values["leader_elect"]:
         return None
-    namespace, name = lease_key(values)
+    namespace, name = lease_key(values, shard_name)
     return LeaseOptions(
         identity=f"{socket.gethostname()}_{uuid.uuid4()}",
         namespace=namespace,
@@ -170,7 +182,9 @@ def lease_from(values: Mapping[str, Any]) -> LeaseOptions | None:
     )
 
 
-def _configuration(values: Mapping[str, Any]) -> configuration_pb2.Configuration:
+def _configuration(
+    values: Mapping[str, Any], gates: Mapping[str, bool]
+) -> configuration_pb2.Configuration:
     configuration = configuration_pb2.Configuration(
         default_queue=values["default_queue"],
         scheduler_names=values["scheduler_name"],
@@ -181,6 +195,8 @@ def _configuration(values: Mapping[str, Any]) -> configuration_pb2.Configuration
             f"SHARDING_MODE_{values['scheduler_sharding_mode'].upper()}"
         ),
         sharding_name=values["scheduler_sharding_name"],
+        # The others decide what the adapter watches.
+        feature_gates={name: on for name, on in gates.items() if name in CORE_GATES},
     )
     configuration.schedule_period.FromNanoseconds(round(values["schedule_period"] * 1e9))
     configuration.apply_timeout.FromNanoseconds(round(values["apply_timeout"] * 1e9))
@@ -188,13 +204,6 @@ def _configuration(values: Mapping[str, Any]) -> configuration_pb2.Configuration
         nanoseconds = round(values["gang_bind_deadline"] * 1e9)
         configuration.gang_bind_deadline.FromNanoseconds(nanoseconds)
     return configuration
-
-
-def _refuse_unimplemented(values: Mapping[str, Any], gates: Mapping[str, bool]) -> None:
-    """Raises ValueError for flags of Volcano that would be ignored to the harm of users."""
-    for gate, why in REFUSED_GATES.items():
-        if gates.get(gate):
-            raise ValueError(f"--feature-gates: {gate}=true is refused: {why}")
 
 
 def _remarks(
@@ -208,7 +217,7 @@ def _remarks(
     unused_gates = (
         f"--feature-gates: {gate} has no effect in this scheduler"
         for gate in gates
-        if gate not in GATES and gate not in REFUSED_GATES
+        if gate not in GATES
     )
     variables = (
         f"the environment variable {name} has no effect"
@@ -240,4 +249,6 @@ def parse_gates(texts: Sequence[str]) -> dict[str, bool]:
         if not name or not equals or value is None:
             raise ValueError(f"--feature-gates: {part!r} is not of the form Name=true")
         gates[name] = value
+    if ALL_ALPHA in gates:
+        gates = dict.fromkeys(GATES, gates.pop(ALL_ALPHA)) | gates
     return gates

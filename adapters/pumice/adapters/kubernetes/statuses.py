@@ -37,6 +37,7 @@ from pumice.v1.status_pb2 import (
     Event,
     NodeShardStatusChange,
     PodConditionChange,
+    PodGateLift,
     PodGroupStatusChange,
     QueueStatusChange,
     StatusChange,
@@ -116,6 +117,10 @@ class KubernetesStatusUpdater:
                 shard = change.node_shard
                 path = NODE_SHARDS.path(name=shard.name)
                 return await self._written(self._write_shard(shard), path, shard.uid)
+            case "pod_gate":
+                gate = change.pod_gate
+                path = PODS.path(gate.namespace, gate.name)
+                return await self._written(self._lift_gate(gate, path), path, gate.uid)
         return ApplyResult(ApplyCode.INVALID, "the change is about no known kind of object")
 
     async def _written(
@@ -229,6 +234,12 @@ class KubernetesStatusUpdater:
             status["nominatedNodeName"] = change.nominated_node_name
         patch = {"metadata": {"uid": change.uid}, "status": status}
         path = PODS.path(change.namespace, change.name, "status")
+        await self._patch(path, patch, STRATEGIC, METADATA_ONLY)
+        return DONE
+
+    async def _lift_gate(self, change: PodGateLift, path: str) -> ApplyResult:
+        gates = [{"name": change.gate, "$patch": "delete"}]
+        patch = {"metadata": {"uid": change.uid}, "spec": {"schedulingGates": gates}}
         await self._patch(path, patch, STRATEGIC, METADATA_ONLY)
         return DONE
 

@@ -23,6 +23,8 @@ def subject(change: StatusChange) -> ObjectKey | None:
             return (KIND_POD, change.pod.uid)
         case "node_shard":
             return (KIND_NODE_SHARD, change.node_shard.uid)
+        case "pod_gate":
+            return (KIND_POD, change.pod_gate.uid)
         case _:
             return None
 
@@ -41,6 +43,8 @@ def is_written(change: StatusChange, buffer: ResumeBuffer) -> bool:
             return dict(message.queue.allocated) == dict(change.queue.allocated)
         case "node_shard":
             return _shard_nodes(message.node_shard) == _shard_nodes(change.node_shard)
+        case "pod_gate":
+            return change.pod_gate.gate not in message.pod.spec.scheduling_gates
         case _:
             return _has_condition(message.pod, change.pod)
 

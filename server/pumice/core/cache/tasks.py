@@ -21,6 +21,8 @@ _PENDING, _RELEASING, _PIPELINED = (
 )
 
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+# The feature gate of the cluster that has Volcano's scheduling gate lifted.
+QUEUE_ADMISSION = "SchedulingGatesQueueAdmission"
 
 
 class ClassWeights:
@@ -173,6 +175,11 @@ class Task:
     @property
     def only_volcano_gate(self) -> bool:
         return self.class_.spec.scheduling_gates == (QUEUE_ALLOCATION_GATE,)
+
+    @property
+    def wants_queue_admission(self) -> bool:
+        """Whether the pod is to stay behind Volcano's gate until its queue has room."""
+        return self.pod.annotations.get(QUEUE_ALLOCATION_GATE) == "true"
 
 
 _INDEXED_NAME_PARTS = 3

@@ -16,7 +16,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.node_states import NodeStates
 from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.subjobs import SubJob
-from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.cache.tasks import QUEUE_ADMISSION, Task, TaskClass
 from pumice.core.configuration import Configuration
 from pumice.core.decisions import Event
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
@@ -134,6 +134,23 @@ class Session:
         row = self.table.row_of(task.node_name)
         if row is not None:
             self.table.touch(row)
+
+    def lift_gate(self, task: Task) -> None:
+        """Lifts Volcano's gate of a task that its queue may take, where that is switched on.
+
+        The queue's decision holds whatever becomes of the gang, as in Volcano.
+        """
+        if (
+            QUEUE_ADMISSION in self.cache.settings.feature_gates
+            and task.only_volcano_gate
+            and task.wants_queue_admission
+        ):
+            self.lifted_gates[task.uid] = task
+
+    @cached_property
+    def lifted_gates(self) -> dict[str, Task]:
+        """By uid: tasks whose scheduling gate is lifted."""
+        return {}
 
     def node_states(self, plugin: str, make: Callable[[NodeEntry], S]) -> NodeStates[S]:
         """What a plugin keeps about each node; ``make`` computes it from a node and its tasks."""

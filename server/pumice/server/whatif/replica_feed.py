@@ -11,6 +11,7 @@ from typing import Any
 from pumice.core.decisions import (
     Bind,
     PodConditionChanged,
+    PodGateLifted,
     SessionResult,
 )
 from pumice.core.deltas import ClusterObject
@@ -100,7 +101,9 @@ class ReplicaFeed:
             for d in result.decisions
         ]
         statuses = [
-            change for change in result.statuses if not isinstance(change, PodConditionChanged)
+            change
+            for change in result.statuses
+            if not isinstance(change, PodConditionChanged | PodGateLifted)
         ]
         volumes = any(isinstance(d, Bind) and d.volumes for d in result.decisions)
         ledger = state.engine.cache.storage.ledger.memory() if volumes else None

@@ -9,6 +9,7 @@ from pumice.core.decisions import (
     NodeShardStatusChanged,
     PluginFault,
     PodConditionChanged,
+    PodGateLifted,
     PodGroupStatusChanged,
     QueueStatusChanged,
     SessionResult,
@@ -63,6 +64,11 @@ def write_status(change: StatusChange) -> status_pb2.StatusChange:
                 nodes_to_remove=change.nodes_to_remove,
             )
             return status_pb2.StatusChange(node_shard=shard)
+        case PodGateLifted():
+            gate = status_pb2.PodGateLift(
+                namespace=change.namespace, name=change.name, uid=change.uid, gate=change.gate
+            )
+            return status_pb2.StatusChange(pod_gate=gate)
 
 
 def write_event(event: Event) -> status_pb2.Event:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import QUEUE_ADMISSION, Task
 from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
 from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
@@ -21,7 +21,7 @@ from pumice.core.plugins.capacity.accounts import (
     compare_shares,
     flat_accounts,
 )
-from pumice.core.plugins.capacity.gates import FEATURE_GATE, GateReservations, is_marked
+from pumice.core.plugins.capacity.gates import GateReservations
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
 from pumice.core.plugins.capacity.tree import tree_accounts, tree_fault
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
@@ -63,7 +63,7 @@ class CapacityPlugin:
 
     def open(self, session: Session) -> None:
         self._session = session
-        if FEATURE_GATE in session.cache.settings.feature_gates:
+        if QUEUE_ADMISSION in session.cache.settings.feature_gates:
             self._gates = GateReservations.of(session)
         accounts = tree_accounts(session) if self._is_tree else flat_accounts(session)
         self._accounts = accounts
@@ -146,7 +146,7 @@ class CapacityPlugin:
     def _allocatable(self, queue: Queue, task: Task) -> bool:
         if queue.state is not QueueState.OPEN or not self._has_room(queue, task, _ALLOCATED):
             return False
-        if self._gates is not None and is_marked(task):
+        if self._gates is not None and task.wants_queue_admission:
             self._gates.add(queue.name, task)
         return True
 
@@ -232,7 +232,7 @@ class CapacityPlugin:
         if account is None:
             return
         account.give_back_with_ancestors(task.request)
-        if self._gates is not None and is_marked(task):
+        if self._gates is not None and task.wants_queue_admission:
             self._gates.add(account.name, task)
 
 

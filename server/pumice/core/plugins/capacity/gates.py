@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE, Task
+from pumice.core.cache.tasks import Task
 from pumice.core.model.resources import Resources
 from pumice.core.session.session import Session
-
-# The cluster setting that switches this on.
-FEATURE_GATE = "SchedulingGatesQueueAdmission"
-
-
-def is_marked(task: Task) -> bool:
-    """The task asked to be held by the gate of its queue."""
-    return task.pod.annotations.get(QUEUE_ALLOCATION_GATE) == "true"
 
 
 class GateReservations:
@@ -28,7 +20,7 @@ class GateReservations:
         reservations = cls()
         for job in session.jobs.values():
             for task in job.index.pending.values():
-                if not task.gated and is_marked(task):
+                if not task.gated and task.wants_queue_admission:
                     reservations.add(job.queue, task)
         return reservations
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from operator import attrgetter
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.tasks import Task
-from pumice.core.decisions import PodGroupStatusChanged, StatusChange
+from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE, Task
+from pumice.core.decisions import PodGateLifted, PodGroupStatusChanged, StatusChange
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, PodGroupStatus
 from pumice.core.model.sentences import job_text
 from pumice.core.model.status import TaskStatus
@@ -49,6 +49,10 @@ def close(session: Session) -> list[StatusChange]:
     changes += _without_queue(session)
     changes += queue_statuses(session)
     changes += session.shard.status_changes()
+    changes += [
+        PodGateLifted(task.pod.namespace, task.name, task.uid, QUEUE_ALLOCATION_GATE)
+        for _, task in sorted(session.lifted_gates.items())
+    ]
     return changes
 
 

@@ -175,6 +175,7 @@ class Placement:
             self._say(job, reason)
             return False
         if task.gated:
+            session.lift_gate(task)
             self._say(job, Reason(self._author, ReasonCode.GATED, task=task.name))
             return False
         if task.role and job.fit_errors and task.role in job.failed_roles(sub_job):

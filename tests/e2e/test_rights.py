@@ -8,6 +8,7 @@ from tests.controlplane.credentials import NOBODY
 from tests.controlplane.manifests import DEPLOY, documents
 from tests.e2e.cluster import GROUPS, LEASE, Cluster
 from tests.e2e.objects import pod_body, pod_group_body
+from tests.e2e.test_sharing import SHARDS, gated_pod_body, shard_body
 from tests.e2e.test_volumes import DRIVER, add_class, add_drivers, claim_body, uses, volume_body
 
 CONF = """
@@ -53,6 +54,7 @@ async def test_each_right_to_change_something_is_used_and_none_is_missing(
         await _use_everything(cluster)
     finally:
         await cluster.client.merge(CONFIG_MAP, {"data": shipped["data"]})
+        await cluster.client.delete(f"{SHARDS}/volcano")
 
 
 async def _use_everything(cluster: Cluster) -> None:
@@ -64,6 +66,7 @@ async def _use_everything(cluster: Cluster) -> None:
     await add_class(cluster, "made", DRIVER)
     await add_class(cluster, "local", "kubernetes.io/no-provisioner")
     await client.create(volume_body("disk", "local", nodes[0]))
+    await client.create(shard_body("volcano", nodes))
     await client.delete(f"{GROUPS}/queues/default")
     await client.delete(LEASE)
     proxy = await cluster.add_proxy()
@@ -71,6 +74,8 @@ async def _use_everything(cluster: Cluster) -> None:
     cluster.start_adapter(
         "--scheduler-configmap=volcano-system/volcano-scheduler-configmap",
         "--ignored-provisioners=kubernetes.io/no-provisioner",
+        "--scheduler-sharding-mode=soft",
+        "--feature-gates=SchedulingGatesQueueAdmission=true",
         server=proxy.url,
     )
     await client.create(pod_group_body("etl", 2, priority="low"))
@@ -78,8 +83,11 @@ async def _use_everything(cluster: Cluster) -> None:
         await client.create(claim_body(name, name))
         await client.create(pod_body("etl", number, "1", "low", **uses(name)))
     await cluster.until_placed({"etl": 2})
-    await cluster.add_gang("idle", 6, minimum=1, priority="low")
-    await cluster.until_placed({"idle": 6})
+    await client.create(pod_group_body("gated", 1))
+    await client.create(gated_pod_body("gated", "1"))
+    await cluster.until_placed({"gated": 1})
+    await cluster.add_gang("idle", 5, minimum=1, priority="low")
+    await cluster.until_placed({"idle": 5})
     await cluster.add_gang("urgent", 2, priority="high")
     await cluster.until_placed({"urgent": 2})
     await cluster.add_gang("large", 99)

@@ -18,6 +18,21 @@ GATE = "scheduling.volcano.sh/queue-allocation-gate"
 NAMES = ("red", "green", "blue")
 
 
+def shard_body(name: str, nodes: list[str]) -> Object:
+    return {
+        "apiVersion": "shard.volcano.sh/v1alpha1",
+        "kind": "NodeShard",
+        "metadata": {"name": name},
+        "spec": {"nodesDesired": nodes},
+    }
+
+
+def gated_pod_body(job: str, cpu: str) -> Object:
+    body = pod_body(job, 0, cpu, schedulingGates=[{"name": GATE}])
+    body["metadata"]["annotations"][GATE] = "true"
+    return body
+
+
 async def desire(cluster: Cluster, name: str, nodes: list[str]) -> None:
     patch = {"spec": {"nodesDesired": nodes}}
     await cluster.client.merge(f"{SHARDS}/{name}", patch)
@@ -43,13 +58,7 @@ async def test_nodes_move_between_shards_and_a_scheduler_dies(cluster: Cluster) 
     nodes = await cluster.add_nodes(6, cpu="12")
     parts = dict(zip(NAMES, (nodes[:2], nodes[2:4], nodes[4:]), strict=True))
     for name, part in parts.items():
-        shard: Object = {
-            "apiVersion": "shard.volcano.sh/v1alpha1",
-            "kind": "NodeShard",
-            "metadata": {"name": name},
-            "spec": {"nodesDesired": part},
-        }
-        await cluster.client.create(shard)
+        await cluster.client.create(shard_body(name, part))
     try:
         cluster.scheduler.start_core()
         running = {name: start_shard(cluster, name) for name in NAMES}
@@ -132,9 +141,7 @@ async def test_gates_are_lifted_when_the_queue_has_room(cluster: Cluster) -> Non
     await cluster.add_queue("small", capability={"cpu": "2"})
     for name in ("first", "second"):
         await cluster.client.create(pod_group_body(name, 1, "small"))
-        body = pod_body(name, 0, "2", schedulingGates=[{"name": GATE}])
-        body["metadata"]["annotations"][GATE] = "true"
-        await cluster.client.create(body)
+        await cluster.client.create(gated_pod_body(name, "2"))
     cluster.run_scheduler(
         cluster.configuration(CAPACITY), "--feature-gates=SchedulingGatesQueueAdmission=true"
     )

@@ -35,6 +35,7 @@ class FakeApi:
             "nodes", "pods", "podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh",
             "namespaces", "persistentvolumes", "persistentvolumeclaims", "events", "configmaps",
             "leases.coordination.k8s.io", "customresourcedefinitions.apiextensions.k8s.io",
+            "nodeshards.shard.volcano.sh",
         }  # fmt: skip
         self.with_status = {"queues.scheduling.volcano.sh"}
         # Namespaces in which nothing can be created, and namespaces that are not there.

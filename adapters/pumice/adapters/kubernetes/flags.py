@@ -99,6 +99,9 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     **LOG_FLAGS,
 }
 
+# The NodeShard of a scheduler that names none.
+DEFAULT_SHARD: Final = "volcano"
+
 # Feature gates of Volcano that take effect here.
 GATES: Final = (
     "PriorityClass",
@@ -195,7 +198,7 @@ def _scheduling_flags() -> list[Callable[[F], F]]:
         ),
         click.option(
             "--scheduler-sharding-name",
-            default="volcano",
+            default=DEFAULT_SHARD,
             show_default=True,
             help="Name of this scheduler's NodeShard.",
         ),

@@ -10,6 +10,7 @@ from typing import Any
 from pumice.adapters.kubernetes.flags import (
     ALL_ALPHA,
     CORE_GATES,
+    DEFAULT_SHARD,
     GATES,
     UNUSED_VARIABLES,
     WITHOUT_EFFECT,
@@ -136,12 +137,12 @@ def _shadow(values: Mapping[str, Any]) -> ShadowOptions | None:
 
 
 def _shard_name(values: Mapping[str, Any], shard: Shard | None) -> str:
-    """The name of this scheduler among several that share the cluster; empty: it is alone."""
+    """What tells this scheduler from others that share the cluster; empty for the default one."""
     if shard is not None:
         return shard.name
-    if values["scheduler_sharding_mode"] == "none":
-        return ""
-    return str(values["scheduler_sharding_name"])
+    name = str(values["scheduler_sharding_name"])
+    is_default = name == DEFAULT_SHARD or values["scheduler_sharding_mode"] == "none"
+    return "" if is_default else name
 
 
 def _cluster(name: str, shard: str, shadow: ShadowOptions | None) -> str:

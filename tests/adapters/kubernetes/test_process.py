@@ -70,7 +70,7 @@ async def test_an_adapter_that_cannot_list_is_alive_but_not_ready(
     adapters: Adapters, unused_tcp_port: int
 ) -> None:
     address = f"127.0.0.1:{unused_tcp_port}"
-    trouble = Trouble("GET", "/nodes", times=10**9, status=503, message="the store is away")
+    trouble = Trouble("GET", "/nodes", times=10**9, status=503, message="the store is away " * 50)
     adapters.api.trouble.append(trouble)
     adapters.start("a", address)
     # With the second list the first has failed.
@@ -82,4 +82,5 @@ async def test_an_adapter_that_cannot_list_is_alive_but_not_ready(
         async with client.get(f"http://{address}/readyz") as page:
             text = await page.text()
     assert "[-]watches failed: " in text
-    assert "nodes: not listed yet (the store is away)" in text
+    assert "nodes: not listed yet (the store is away the store" in text
+    assert max(map(len, text.split(";"))) < 400

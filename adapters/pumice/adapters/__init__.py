@@ -1,1 +1,1 @@
-"""Adapters: what stands between a cluster and the core."""
+"""Adapters: they connect clusters to the core."""

@@ -76,7 +76,7 @@ def _channel_factory(
     insecure: bool,
 ) -> "ChannelFactory":
     """Raises ValueError, which names the option."""
-    # Only here: whoever just declares a command need not wait for what takes a second to be loaded.
+    # Imported here, because it takes a second, which other commands need not wait for.
     from pumice.adapters.runtime.connect import TlsFiles, channel_factory  # noqa: PLC0415
     from pumice.client.settings import ClientSettings  # noqa: PLC0415
 
@@ -88,6 +88,6 @@ def _channel_factory(
     token = ClientSettings(
         token=os.environ.get(_TOKEN, ""), token_file=str(token_file) if token_file else ""
     )
-    # Read once now, so that a bad one is named at once.
+    # Read once now, so that an invalid one is reported at once.
     bearer = token.bearer if token.bearer() else None
     return channel_factory(address, tls, bearer=bearer, insecure=insecure)

@@ -45,7 +45,7 @@ controllers_option = click.option(
 
 
 class _AccessProblem(click.ClickException):
-    """A kubeconfig that cannot be used; a restart does not help."""
+    """An invalid kubeconfig; a restart does not help."""
 
     exit_code = BAD_INPUT
 

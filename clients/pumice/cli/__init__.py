@@ -1,1 +1,1 @@
-"""The `pumice` command: the composition root of every room."""
+"""The `pumice` command, which puts the packages together."""

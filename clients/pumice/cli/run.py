@@ -45,7 +45,7 @@ _listen_option = click.option(
 @controllers_option
 @keeping_options
 def _core_part(**_: Any) -> None:
-    """Never called: it tells the core's arguments from the adapter's."""
+    """Never called: it separates the core's arguments from the adapter's."""
 
 
 class _Parted(click.Command):
@@ -81,7 +81,7 @@ def _again(part: click.Context) -> Iterator[str]:
 def run_command(ctx: click.Context, /, listen: str, controllers: str | None, **values: Any) -> None:
     """Schedules a Kubernetes cluster: a core and its adapter with one command.
 
-    They are two processes that speak over a Unix socket; either is started again when it ends. With
+    They are two processes with a Unix socket between them; either is restarted when it ends. With
     --controllers a third process runs the controllers. Takes the flags of Volcano's scheduler, and
     those of 'pumice core' about what it keeps.
     """

@@ -10,7 +10,7 @@ from pumice.client.values import Value
 
 @dataclass(frozen=True, slots=True)
 class RejectedObject(Value):
-    """An object of a request that cannot be used."""
+    """An invalid object of a request."""
 
     kind: str
     # ``namespace/name``, or the name alone.
@@ -64,7 +64,7 @@ class ClientError(Exception):
 
 
 class SettingsError(ClientError, ValueError):
-    """A setting that cannot be used. The message names it, its source and what is allowed."""
+    """An invalid setting. The message names it, its source and what is allowed."""
 
     default_advice = "correct the setting"
 
@@ -116,7 +116,7 @@ class InvalidRequestError(CallError):
 
     @property
     def rejected(self) -> tuple[RejectedObject, ...]:
-        """The objects that cannot be used."""
+        """The invalid objects."""
         return self.details.rejected
 
     @property

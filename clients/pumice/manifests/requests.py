@@ -17,7 +17,7 @@ from pumice.manifests.amounts import (
 )
 from pumice.manifests.quantities import nanos, thousandths, whole
 
-# What the scoring plugins of Kubernetes assume of a container that does not say.
+# What the scoring plugins of Kubernetes assume for a container without requests.
 _DEFAULTS: Final[Billionths] = {CPU: nanos("100m"), MEMORY: nanos("200Mi")}
 
 
@@ -39,7 +39,7 @@ class PodResources:
 
     containers: tuple[ContainerResources, ...]
     init_containers: tuple[ContainerResources, ...] = ()
-    # Both None when the pod as a whole says nothing.
+    # Both None when the pod has no pod-level resources.
     pod_requests: Billionths | None = None
     pod_limits: Billionths | None = None
     overhead: Billionths | None = None

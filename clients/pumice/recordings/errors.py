@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RecordingError(Exception):
-    """A file that cannot be used as a recording."""
+    """A file that is not a valid recording."""
 
     def __init__(self, source: str, problem: str) -> None:
         super().__init__(f"{source}: {problem}")

@@ -1,1 +1,1 @@
-"""The service around the engine: gRPC, clock, recording, metrics and auth."""
+"""The service around the engine: gRPC, clock, recording, metrics and access control."""

@@ -23,7 +23,7 @@ _HASH_LENGTH = 64
 
 
 class AccessFileError(InputError):
-    """A file of roles that cannot be used."""
+    """An invalid access file."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}")

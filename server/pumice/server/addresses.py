@@ -12,7 +12,7 @@ DEFAULT_ADDRESS = "127.0.0.1:7461"
 
 
 class AddressError(InputError):
-    """An address that cannot be used."""
+    """An invalid address."""
 
     def __init__(self, address: str, problem: str) -> None:
         super().__init__(f"{address}: {problem}")

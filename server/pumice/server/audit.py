@@ -13,7 +13,7 @@ from pumice.server.metrics import Metrics
 log = logging.getLogger("pumice.audit")
 _SECOND_NS = 1_000_000_000
 MAX_LINES_PER_SECOND = 20
-# What an operator should look into; other refusals are everyday business.
+# Refusals that an operator should look into; the others are usual.
 _DENIED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 

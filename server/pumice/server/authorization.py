@@ -17,7 +17,7 @@ from pumice.server.peers import certificate_of, peer_of
 from pumice.server.service import abort, first_message
 
 _BEARER = "bearer "
-# Who makes the call that is being served; None: nobody asked.
+# The caller of the call that is being served; None: without an access policy.
 current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
 
 

@@ -139,10 +139,10 @@ class ClusterCollector(Collector):
         }
         clusters = self._clusters()
         for cluster in clusters:
-            # Two jobs of one name in two namespaces: Volcano's label has the name alone.
+            # Jobs of equal names in different namespaces share a series, because Volcano's label has the name alone.
             seen: set[tuple[str, tuple[str, ...]]] = set()
             if _has_no_adapter(cluster):
-                # Another core may have the cluster by now; figures of the past would contradict it.
+                # Another core may serve the cluster by now, with other figures.
                 continue
             for name, labels, value in self._ask(cluster):
                 if (name, labels) not in seen:
@@ -158,7 +158,7 @@ class ClusterCollector(Collector):
             try:
                 self._last[cluster.name] = figures_of(cluster.served)
             except Exception:
-                # A page of figures must not cost a cluster its state.
+                # An error here must not drop the state of a cluster.
                 log.exception("%s: no figures", cluster.name)
             answered.set()
 

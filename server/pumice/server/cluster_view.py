@@ -1,7 +1,7 @@
 """Views of a cluster between two sessions, for readers that must not wait for a session.
 
 The owner makes a view when a reader asks, and before every session. Only jobs that changed are
-read again, so a view of a quiet cluster costs next to nothing. While a session runs, readers get
+read again, so a view of a quiet cluster costs little. While a session runs, readers get
 the view that was made before it.
 """
 

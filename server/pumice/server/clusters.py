@@ -115,11 +115,11 @@ class Clusters:
         self._env = env
         self._by_name: dict[str, Cluster] = {}
         self._dropping: set[asyncio.Task[None]] = set()
-        # Told on the loop when a cluster is gone.
+        # Called on the loop when a cluster is gone.
         self.on_forgotten: Callable[[Cluster], None] | None = None
-        # Told on the loop of every session that ended.
+        # Called on the loop after every session.
         self.on_session: Callable[[Cluster], None] | None = None
-        # Told on the loop when a cluster begins or ceases to be scheduled.
+        # Called on the loop when a cluster begins or ceases to be scheduled.
         self.on_pause: Callable[[Cluster], None] | None = None
 
     def _session_ended(self, cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""The configuration of a cluster: from the wire to what the engine and its owner go by."""
+"""Reads the configuration of a cluster from its message, and fills in defaults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_APPLY_TIMEOUT_NS = 60 * _SECOND_NS
 # Shorter periods would leave no time for anything but sessions.
 _LEAST_NS = 1_000_000
 _MOST_NS = 24 * 3600 * _SECOND_NS
-# Problems that are told about one configuration, and characters of one of them.
+# Problems that are reported about one configuration, and characters of one of them.
 MAX_PROBLEMS = 100
 MAX_PROBLEM_LENGTH = 1000
 # Switches of the compatibility page; the second and third are about kube-batch's older versions.
@@ -44,7 +44,7 @@ _SHARDING_MODES = {
 
 
 class ConfigurationRefusedError(ConfigurationError):
-    """A configuration that cannot be used, with its problems as the wire tells them."""
+    """An invalid configuration, with its problems as messages of the protocol."""
 
     def __init__(self, told: tuple[configuration_pb2.ConfigurationProblem, ...]) -> None:
         super().__init__(tuple(Problem((p.path,), p.problem) for p in told))
@@ -62,7 +62,7 @@ class Effective:
     apply_timeout_ns: int
     # None: a broken gang is never evicted.
     gang_bind_deadline_ns: int | None
-    # As it would be sent by someone who spells everything out.
+    # The configuration with all defaults filled in.
     message: configuration_pb2.Configuration
     warnings: tuple[configuration_pb2.ConfigurationProblem, ...]
     hash: str
@@ -71,7 +71,7 @@ class Effective:
 def read(message: configuration_pb2.Configuration, registry: Registry) -> Effective:
     """Raises ConfigurationRefusedError with every problem there is, and nothing else.
 
-    An error that nobody expected is a problem like any other: it must not cost a cluster its state.
+    An unexpected error is reported as a problem, too, so that it does not drop the state of a cluster.
     """
     reader = _Reader(registry)
     try:
@@ -90,7 +90,7 @@ def read(message: configuration_pb2.Configuration, registry: Registry) -> Effect
 def _first_problems(
     problems: list[configuration_pb2.ConfigurationProblem],
 ) -> tuple[configuration_pb2.ConfigurationProblem, ...]:
-    """As many as anybody reads; errors come before warnings when some are left out."""
+    """Limits the number of problems; errors come before warnings when some are left out."""
     if len(problems) <= MAX_PROBLEMS:
         return tuple(problems)
     kept = sorted(problems, key=lambda problem: problem.warning)[:MAX_PROBLEMS]
@@ -198,7 +198,7 @@ class _Reader:
 
 
 def _base_settings(compat: Collection[str]) -> CacheSettings:
-    """What counts where nothing is said; kube-batch had defaults of its own."""
+    """The defaults of Volcano, or those of kube-batch."""
     switches = tuple(name for name in COMPAT_SWITCHES if name in compat)
     if KUBE_BATCH not in switches:
         return CacheSettings(compat=switches)
@@ -240,7 +240,7 @@ def _spelled_out(
 
 
 def _hash(scheduler: SchedulerConfiguration, spelled: configuration_pb2.Configuration) -> str:
-    """The same for the same meaning: the text counts by what it says."""
+    """Equal for configurations of equal meaning, whatever their text."""
     rest = configuration_pb2.Configuration()
     rest.CopyFrom(spelled)
     rest.scheduler_conf = rest.source = ""

@@ -37,7 +37,7 @@ PLUGINS: Mapping[str, str] = {
     "task-topology": "places the roles of a job near to each other, or apart",
     "tdm": "lends revocable nodes to preemptable pods during daily windows",
 }
-# What a plugin has a say in while the flag is on.
+# What a plugin takes part in while the flag is on.
 FLAGS: Mapping[str, str] = {
     "enableJobOrder": "the order of jobs",
     "enableJobReady": "whether enough of a job fits to start it",

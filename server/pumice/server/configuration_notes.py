@@ -29,7 +29,7 @@ def notes_of(text: str) -> list[inspection_service_pb2.ConfigurationNote]:
 
 
 def _with_pages(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
-    """What is said about each place, with the page about the action or plugin that it names."""
+    """The note for each place, with the page about the action or plugin that it names."""
     for path, meaning in _meanings(data):
         name = meaning.partition(":")[0]
         if path == ("actions",) and name in ACTIONS:

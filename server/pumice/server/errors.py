@@ -193,7 +193,7 @@ class BusyError(LimitError):
     retry_after_seconds = 1.0
 
 
-# Who may do what.
+# Access.
 
 
 class UnauthenticatedError(ServiceError):
@@ -236,7 +236,7 @@ class NotReadyError(ServiceError):
 
 
 class StateLostError(ServiceError):
-    """The core found its own state in disorder and dropped it; a fault of the core."""
+    """The core dropped the state of the cluster after an internal error."""
 
     advice = "connect again and send a snapshot; report the error that the core logged"
     retry_after_seconds = 0.1
@@ -259,7 +259,7 @@ class UnknownClusterError(ServiceError):
 
 
 class NoClusterError(UnknownClusterError):
-    """There is none at all."""
+    """The core has no clusters."""
 
     advice = "connect one with 'pumice adapter' or 'pumice run'"
 
@@ -302,7 +302,7 @@ class SessionNotKeptError(ServiceError):
 
 
 class ConfTooLargeError(ServiceError):
-    """A configuration text that is too long to be looked at."""
+    """A configuration text that is too long."""
 
     def __init__(self, limit: int, given: int) -> None:
         super().__init__(f"the configuration has {given} bytes; at most {limit} are read")
@@ -351,7 +351,7 @@ class TrialTimeoutError(ServiceError):
 
 
 class TrialLostError(ServiceError):
-    """The process that worked on the answer ended; the next one begins afresh."""
+    """The process that worked on the answer ended; the next question starts another."""
 
     advice = "try again, with jitter"
     retry_after_seconds = 1.0

@@ -1,4 +1,4 @@
-"""How much a core takes from anyone before it says no."""
+"""The limits of a core."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Limits:
     snapshots_per_peer: int = 16
     # Bytes that may wait for an adapter that does not read.
     outgoing_bytes: int = 64 * 1024 * 1024
-    # How long a stream that is told to go may take to read the news.
+    # How long a stream may take to read its GoAway.
     farewell_ns: int = 2 * _SECOND_NS
-    # How long the end of the core waits for a session, and for a recording to be written.
+    # How long the core waits at its end for a session, and for a recording to be written.
     stop_ns: int = 5 * _SECOND_NS
     watchers: int = 100
     watcher_sessions: int = 100

@@ -108,7 +108,7 @@ def check_configuration(
 
 @dataclass(frozen=True, slots=True)
 class LocalSession:
-    """What one session decided and said, in the words of the wire."""
+    """The results of one session, as messages of the protocol."""
 
     number: int
     now_ns: int
@@ -148,7 +148,7 @@ class LocalCore:
 
     @property
     def configuration(self) -> configuration_pb2.Configuration:
-        """The one that counts now."""
+        """The configuration in use."""
         effective = self._state.effective
         return configuration_pb2.Configuration() if effective is None else effective.message
 
@@ -159,7 +159,7 @@ class LocalCore:
         return self._state.configure(configuration)
 
     def upsert(self, *objects: object_pb2.ClusterObject) -> list[object_pb2.RejectedObject]:
-        """Takes objects in; returns those that were set aside."""
+        """Applies objects; returns those that were rejected."""
         return self._apply(
             [
                 delta_pb2.Op(upsert=write_upsert(item, self._seq + number))
@@ -171,13 +171,13 @@ class LocalCore:
         self._apply([delta_pb2.Op(tombstone=ref) for ref in refs])
 
     def report(self, *outcomes: decision_pb2.Outcome, now_ns: int | None = None) -> None:
-        """Tells what came of decisions; the time is that of the last session unless given."""
+        """Applies outcomes of decisions; the time is that of the last session unless given."""
         if now_ns is not None:
             self._now_ns = now_ns
         self._apply([delta_pb2.Op(outcome=outcome) for outcome in outcomes])
 
     def apply(self, ops: Sequence[delta_pb2.Op], now_ns: int) -> list[object_pb2.RejectedObject]:
-        """Takes anything in, in order, at a time; returns objects that were set aside."""
+        """Applies changes of any type, in order, at a time; returns objects that were rejected."""
         self._now_ns = now_ns
         return self._apply(ops)
 

@@ -1,4 +1,4 @@
-"""Observers of a cluster: they hear, in order, all that a cluster receives and decides."""
+"""Observers of a cluster: they are called, in order, with all that a cluster receives and decides."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ClusterObserver(Protocol):
     def on_configuration(
         self, result: cluster_service_pb2.ConfigurationResult, now_ns: int
     ) -> None:
-        """The batch before contained a configuration; this became of it."""
+        """The batch before contained a configuration; this is its result."""
         ...
 
     def on_snapshot_end(

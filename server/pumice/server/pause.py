@@ -1,4 +1,4 @@
-"""Why a cluster is not scheduled, and the events that tell the people who wait."""
+"""Why a cluster is not scheduled, and the events about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PauseReason(StrEnum):
     LIMIT_EXCEEDED = "limit_exceeded"
 
 
-# Reasons that do not end by themselves: somebody has to act.
+# Reasons that do not end without an operator.
 FAULTS = frozenset({PauseReason.NO_CONFIGURATION, PauseReason.DRIFT, PauseReason.LIMIT_EXCEEDED})
 
 

@@ -1,4 +1,4 @@
-"""Finds the plugins that other packages bring along: entry points of the group pumice.plugins."""
+"""Finds the plugins of other packages: entry points of the group pumice.plugins."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def installed_registry() -> Registry:
 
 
 def discover(found: Iterable[EntryPoint] | None = None) -> Discovered:
-    """Loads every plugin that installed packages offer. A bad one is set aside with a reason.
+    """Loads every plugin that installed packages offer. An invalid one is refused with a reason.
 
     The order of packages on the disk does not matter: of two plugins with one name the package
     whose name sorts first has it.

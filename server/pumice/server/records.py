@@ -1,4 +1,4 @@
-"""Sessions that ran, kept for a while for those who look."""
+"""The last sessions of a cluster, kept for queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said about a cluster: in the log, in metrics and in events on its objects.
+"""Reports about a cluster: in the log, in metrics and in events on its objects.
 
 The number of log lines and events about one thing is limited.
 """
@@ -65,7 +65,7 @@ class ClusterReporter:
     def configured(
         self, result: cluster_service_pb2.ConfigurationResult, source: str, now_ns: int
     ) -> None:
-        """Says which configuration is in use; problems and warnings are told apart."""
+        """Reports which configuration is in use, with its problems and warnings."""
         self._metrics.configuration_refused.labels(self._cluster).set(int(not result.accepted))
         in_use = result.effective_config_hash
         if result.accepted:

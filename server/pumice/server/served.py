@@ -1,4 +1,4 @@
-"""A cluster that a core serves: applies what its stream brings and runs its sessions.
+"""A cluster that a core serves: applies the ops of its stream and runs its sessions.
 
 Everything here runs on the owner's thread, one call at a time.
 """
@@ -71,7 +71,7 @@ class ServedCluster:
         # None: the cluster is scheduled. Read on the loop, replaced whole.
         self.pause: Pause | None = pause_now(now_ns=env.clock.now_ns())
 
-    # The stream comes and goes.
+    # Streams begin and end.
 
     def attach(self, stream: AdapterStream) -> int | None:
         """Welcomes a stream; returns the op to resume after, None when a snapshot is needed."""
@@ -118,7 +118,7 @@ class ServedCluster:
             keep_ns = limits.keep_state_ns if self.complete else limits.forget_incomplete_ns
             self._give_up_due_ns = self._env.clock.ticks_ns() + keep_ns
             if not self.complete:
-                # Nobody can go on with an unfinished snapshot.
+                # An incomplete snapshot cannot be resumed.
                 self._drop_state()
 
     def reset(self) -> AdapterStream | None:
@@ -138,7 +138,7 @@ class ServedCluster:
         """Answers readers that wait for a view."""
         self.views.renew(self.state if self.complete else None)
 
-    # What it brings.
+    # Batches.
 
     def take(
         self,
@@ -206,7 +206,7 @@ class ServedCluster:
         self._answers.append(result)
 
     def _observe_configurations(self, now_ns: int) -> None:
-        """Tells observers what became of configurations."""
+        """Tells observers the results of configurations."""
         answers, self._answers = self._answers, []
         for result in answers:
             self.observers.on_configuration(result, now_ns)

@@ -189,7 +189,7 @@ class CoreServer:
         log.info("metrics and probes on http://%s", self.http_address)
 
     async def stop(self) -> None:
-        """Says goodbye to adapters, lets sessions finish, and ends."""
+        """Sends GoAway to adapters, lets sessions finish, and ends."""
         await self._health.stop()
         if self._pages is not None:
             self._pages.is_ready = False

@@ -41,12 +41,12 @@ class ClusterState:
         self.applied_seq = 0
         self.sums = KindSums()
         self.large_objects = LargeObjects()
-        # Objects that were set aside and neither put right nor gone since.
+        # Rejected objects that were neither corrected nor deleted since.
         self.quarantined: dict[tuple[int, str], object_pb2.RejectedObject] = {}
         self.capabilities: frozenset[int] = ALL_CAPABILITIES
 
     def inherit(self, old: ClusterState) -> None:
-        """A new snapshot begins: what outlives the objects is the last good configuration."""
+        """A new snapshot begins: only the last valid configuration is kept."""
         self.engine.session = old.engine.session
         self.capabilities = old.capabilities
         if old.effective is not None:
@@ -68,7 +68,7 @@ class ClusterState:
     def configure(
         self, message: configuration_pb2.Configuration, seq: int = 0
     ) -> cluster_service_pb2.ConfigurationResult:
-        """Uses it from the next session on, or keeps the last good one and says why."""
+        """Uses a configuration from the next session on, or keeps the last valid one and reports why."""
         result = cluster_service_pb2.ConfigurationResult(seq=seq)
         try:
             effective = read(message, self._registry)
@@ -103,7 +103,7 @@ class ClusterState:
     def apply(
         self, ops: Iterable[NumberedOp], now_ns: int, large: Mapping[int, int] = NO_LARGE
     ) -> tuple[list[object_pb2.RejectedObject], list[cluster_service_pb2.ConfigurationResult]]:
-        """Takes ops in, in order; returns those set aside, and what became of configurations."""
+        """Applies ops in order; returns rejected ops, and the results of configurations."""
         rejected: list[object_pb2.RejectedObject] = []
         results = []
         waiting: list[NumberedOp] = []
@@ -119,7 +119,7 @@ class ClusterState:
         return rejected, results
 
     def _count(self, ops: Iterable[NumberedOp]) -> None:
-        """Notes that ops have come, and what is there or gone by them."""
+        """Notes that ops have come, and which objects they add or delete."""
         seq, sums = self.applied_seq, self.sums
         uids: list[str] = []
         revisions: list[int] = []
@@ -143,7 +143,7 @@ class ClusterState:
     def resynced(
         self, kinds: Collection[int], ops: list[NumberedOp], now_ns: int
     ) -> list[NumberedOp]:
-        """The ops of a snapshot of some kinds, and before them the ends of what is not in it."""
+        """The ops of a snapshot of some kinds, after deletions of the objects that it lacks."""
         if _POD in kinds:
             self.engine.forget_all(now_ns)
         there = {(one.kind, one.uid) for op in ops for one in op.each() if one.revision}
@@ -205,7 +205,7 @@ class ClusterState:
         return needed
 
     def _without(self, result: SessionResult, refused: Collection[Decision]) -> SessionResult:
-        """Takes back decisions the adapter cannot carry out, with all others of their gangs."""
+        """Undoes decisions that the adapter cannot apply, with all others of their gangs."""
         gangs = {d.gang.id: d.gang.job for d in refused if d.gang}
         ids = {d.id for d in refused}
         out = [d for d in result.decisions if d.id in ids or (d.gang and d.gang.id in gangs)]
@@ -225,11 +225,11 @@ class ClusterState:
 def _named(
     refused: Iterable[Rejection], ops: Iterable[NumberedOp]
 ) -> list[object_pb2.RejectedObject]:
-    """What the engine set aside, by the ops that told of it."""
+    """The deltas that the engine rejected, by their ops."""
     told = {id(_subject(one.delta)): one for op in ops for one in op.each()}
     return [told[id(_subject(r.delta))].rejected(r.error) for r in refused]
 
 
 def _subject(delta: Delta | None) -> object:
-    """What of a delta is the same wherever it is told: the object, where it has one."""
+    """The identity of a delta: its object, where it has one."""
     return delta.object if isinstance(delta, Upserted) else delta

@@ -73,7 +73,7 @@ class KubernetesBinder:
         return DONE
 
     def _refused(self, order: Bind, error: NamespaceTerminatingError) -> ApplyResult:
-        """The pod is about to be deleted. Until the watch shows it, no other try is worth it."""
+        """The pod is about to be deleted. Until the watch shows it, another attempt cannot succeed."""
         if order.namespace in self._index.terminating:
             return ApplyResult(ApplyCode.NOT_FOUND, one_line(error))
         return ApplyResult(

@@ -27,7 +27,7 @@ _AFTER_DRAIN_SECONDS = 6.0
 
 
 class _AccessProblem(click.ClickException):
-    """A kubeconfig that cannot be used; a restart does not help."""
+    """An invalid kubeconfig; a restart does not help."""
 
     exit_code = BAD_INPUT
 

@@ -55,7 +55,7 @@ class Reply:
 
 
 class BrokenReplyError(Exception):
-    """The response is not HTTP as an API server speaks it."""
+    """The response is not valid HTTP/1.1."""
 
 
 class _Connection(asyncio.Protocol):
@@ -101,11 +101,11 @@ class _Connection(asyncio.Protocol):
         if reply is None:
             return
         if self._buffer:
-            # More than was asked for: the next call would take it for its own response.
+            # Bytes after the response: the next call would take them for its own response.
             self.must_close = True
         waiter, self._waiter = self._waiter, None
         if waiter is None:
-            # Nobody asked for it, so the next response would be taken for another one.
+            # A response without a request, so the next one would be taken for another.
             self.close()
         elif not waiter.done():
             waiter.set_result(reply)

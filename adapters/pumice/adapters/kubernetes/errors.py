@@ -26,7 +26,7 @@ class KubernetesError(AdapterError):
 
 
 class NoAccessError(KubernetesError):
-    """There is no kubeconfig, or one that cannot be used."""
+    """There is no kubeconfig, or it is invalid."""
 
 
 class BadCredentialsError(KubernetesError):

@@ -37,7 +37,7 @@ _REMEMBERED: Final = 20_000
 # The count of an event that comes again is written after this time, then after twice as long.
 _FIRST_GAP_SECONDS: Final = 1.0
 _LONGEST_GAP_SECONDS: Final = 300.0
-# So many tries has the write of a count; then it is dropped.
+# The write of a count is tried this often; then it is dropped.
 _COUNT_TRIES: Final = 5
 # So many different texts for one reason and object in this time; then they share one event.
 _MOST_TEXTS: Final = 10
@@ -56,7 +56,7 @@ class _Written:
     name: str
     message: str
     count: int = 1
-    # So many of the count are not written yet.
+    # The part of the count that is not written yet.
     behind: int = 0
     gap: float = _FIRST_GAP_SECONDS
     due: float = 0.0

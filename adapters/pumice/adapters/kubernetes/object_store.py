@@ -149,7 +149,7 @@ class ObjectStore:
     async def wait_for_space(self) -> None:
         await self._queue.wait_for_space()
 
-    # What the runtime hears.
+    # Events for the runtime.
 
     def _is_selected(self, metadata: HeadMetadata, seen: ClusterObject) -> bool:
         if self._kind not in FILTERED:
@@ -213,7 +213,7 @@ class ObjectStore:
             )
         )
 
-    # What the writers know.
+    # The index of writers.
 
     def _index_object(self, metadata: HeadMetadata, seen: ClusterObject, raw: msgspec.Raw) -> None:
         if self._rank:

@@ -14,7 +14,7 @@ from pumice.adapters.kubernetes.object_head import UNREADABLE
 
 # The reason of the cause that a refusal in a terminating namespace carries.
 _NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
-# A server may ask to be left alone for so long at most.
+# The longest Retry-After that is respected.
 _LONGEST_RETRY_AFTER_SECONDS: Final = 120.0
 _LONGEST_REFUSAL: Final = 2000
 
@@ -44,7 +44,7 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 def failure(status: int, body: bytes, retry_after: str = "") -> ApiError:
-    """The error that a refusal stands for."""
+    """The error for a refusal."""
     try:
         said = _STATUS.decode(body)
     except UNREADABLE:

@@ -116,7 +116,7 @@ class ReservationWriter:
         self._api, self._fence, self._seconds = api, fence, seconds
 
     async def write(self, reservation: Reservation) -> None:
-        """Raises VolumeError when the volume is not to be had, or KubernetesError."""
+        """Raises VolumeError when the volume is not available, or KubernetesError."""
         if reservation.volume:
             await self._reserve_volume(reservation)
         else:

@@ -79,7 +79,7 @@ def _socket(address: Any) -> socket.socket:
 
 
 async def _read_error(answer: aiohttp.ClientResponse) -> bytes:
-    """The beginning of a refusal, which may be longer than anybody wants to read."""
+    """The beginning of a refusal, which may be long."""
     body = b""
     try:
         async for part in answer.content.iter_any():

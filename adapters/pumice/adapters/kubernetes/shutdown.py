@@ -1,4 +1,4 @@
-"""What a signal to end does to the work of a process."""
+"""Shuts a process down after a signal."""
 
 import asyncio
 import signal

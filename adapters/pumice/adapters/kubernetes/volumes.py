@@ -64,7 +64,7 @@ class _Attempt:
     written: set[str] = field(default_factory=set)
     # Claims whose volume was found to fit the node.
     checked: set[str] = field(default_factory=set)
-    # Somebody works on it: the others wait.
+    # It is being worked on: other calls wait.
     is_busy: bool = False
     # Failed tries to end it in a row, and the time of the next one.
     failures: int = 0
@@ -142,7 +142,7 @@ class VolumeBinder:
         else:
             await self._end(attempt)
 
-    # Ending what nobody goes on with.
+    # Ending abandoned attempts.
 
     async def run(self) -> None:
         while True:

@@ -44,7 +44,7 @@ class ConfigurationStore(Protocol):
         ...
 
     async def report_refusal(self, problem: str) -> None:
-        """Tells people who look at the source of the configuration."""
+        """Reports problems on the source of the configuration."""
         ...
 
 
@@ -100,7 +100,7 @@ class ConfigurationKeeper:
         self._saving = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # What the world says.
+    # Configurations of the world.
 
     def take(self, event: ConfigurationSeen) -> None:
         self._wanted = _Offer(event.configuration, event.source)
@@ -114,7 +114,7 @@ class ConfigurationKeeper:
             self._wanted = _Offer(event.configuration, event.source)
             self._start(self._fall_back(self._wanted, is_another_in_use=False))
 
-    # What the core says.
+    # Answers of the core.
 
     @property
     def is_valid(self) -> bool:
@@ -213,7 +213,7 @@ class ConfigurationKeeper:
     def _offer(self, offer: _Offer, *, send: bool = True) -> None:
         """Puts a configuration where the next snapshot finds it, and sends it now if asked."""
         self._before, self._offered = self._offered, offer
-        # What the core shows to those who ask which configuration is in use.
+        # Shown by the core beside the configuration in use.
         offer.configuration.source = offer.source or _BUILT_IN
         self._buffer.configuration = offer.configuration
         if send:

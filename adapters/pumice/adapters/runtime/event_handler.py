@@ -1,4 +1,4 @@
-"""Takes what happens in the world into the resume buffer and the outbox."""
+"""Puts events of the world into the resume buffer and the outbox."""
 
 import asyncio
 import logging

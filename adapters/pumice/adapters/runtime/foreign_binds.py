@@ -40,7 +40,7 @@ class ForeignBinds:
         self._warned_at: float | None = None
         self._unreported = 0
         self.count = 0
-        # The last one, for people.
+        # The last one, for messages.
         self.last = ""
 
     def note_bind(self, order: Bind) -> None:

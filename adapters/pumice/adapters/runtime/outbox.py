@@ -2,7 +2,7 @@
 
 Ops get their numbers when they are sent, so ops that wait can be coalesced without leaving gaps. A
 newer version takes the place of the one that waits: the core then sees the truth sooner, never
-later. A tombstone that waits is a wall: what comes after it, even of the same uid, waits behind it.
+later. A tombstone that waits is a barrier: later ops, even of the same uid, wait behind it.
 """
 
 from collections import OrderedDict, deque

@@ -68,7 +68,7 @@ class _Credit:
 
 
 class CoreStream:
-    """Speaks the protocol over one channel."""
+    """Runs the protocol over one channel."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""``pumice demo``: a core and a simulated cluster, alive for half a minute."""
+"""``pumice demo``: a core and a simulated cluster for half a minute."""
 
 from pumice.cli.demo.command import demo_command
 

@@ -1,4 +1,4 @@
-"""What happens to a scenario's cluster between its cycles, beside what was decided."""
+"""Changes of a scenario's cluster between its cycles, beside its decisions."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Changing:
             self._uids[kind, getattr(item, "namespace", ""), item.name] = item.uid
 
     def apply(self, changes: Iterable[Change]) -> tuple[list[ClusterObject], list[ObjectRef]]:
-        """Lets changes happen; returns what is there and what is gone by them."""
+        """Applies changes; returns the objects that they add and those that they delete."""
         there: dict[Key, ClusterObject] = {}
         gone: list[ObjectRef] = []
         for change in changes:
@@ -122,7 +122,7 @@ class Changing:
             return new
         known = self._world.find(self._uids.get(change.key, ""))
         if known is None:
-            # A pod cannot end that nobody has put on a node.
+            # A pod without a node cannot end.
             ended = new.HasField("pod") and new.pod.phase in _ENDED
             return new if change.has_status and not ended else None
         if isinstance(known, Pod):

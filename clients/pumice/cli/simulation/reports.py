@@ -22,7 +22,7 @@ from pumice.v1.decision_pb2 import Decision
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of checking one file."""
+    """The result of checking one file."""
 
     source: str
     name: str

@@ -23,7 +23,7 @@ SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one session decided, and how the cluster's PodGroups stood after it."""
+    """The decisions of one session, and the PodGroups after it."""
 
     outcome: Outcome
     decisions: tuple[Decision, ...]

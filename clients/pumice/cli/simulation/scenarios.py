@@ -1,4 +1,4 @@
-"""Scenario files: a cluster, a configuration, and what was decided on it elsewhere."""
+"""Scenario files: a cluster, a configuration and the expected decisions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _CYCLE_KEYS = (
 )
 MOST_CYCLES = 100_000
 
-# Values of which one is right: lists of texts, or lists of such lists, as tuples.
+# Allowed values: lists of texts, or lists of such lists, as tuples.
 Allowed = tuple[Any, ...]
 
 
@@ -74,9 +74,9 @@ class Scenario:
     # Objects that cannot be used, each as a line; and kinds that scheduling does not read.
     set_aside: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    # Outcomes of which one, whole, is right. Empty: the file does not say.
+    # The allowed outcomes. Empty: the file has none.
     expected: tuple[tuple[Outcome, ...], ...] = field(default=())
-    # The time of the first cycle; None: the file does not say.
+    # The time of the first cycle; None: the file has none.
     now_ns: int | None = None
     # What happens after each cycle, beside what it decided.
     changes: tuple[tuple[Change, ...], ...] = ()
@@ -117,7 +117,7 @@ def read_scenario(body: Mapping[str, Any], source: str) -> Scenario:
 
 
 def _check_metrics(body: Mapping[str, Any], source: str) -> set[str]:
-    """No plugin reads metrics yet: whoever gives some is told that they have no effect."""
+    """No plugin reads metrics yet: they are reported as without effect."""
     metrics = body.get("metrics", {})
     allowed = 'a mapping of node to {"cpu": percent, "memory": percent}'
     if not isinstance(metrics, Mapping):

@@ -21,7 +21,7 @@ class Difference:
     cycle: int
     expected: tuple[str, ...]
     decided: tuple[str, ...]
-    # How many outcomes would have been right.
+    # The number of allowed outcomes.
     alternatives: int = 1
 
     def __str__(self) -> str:

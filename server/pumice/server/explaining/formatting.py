@@ -11,9 +11,9 @@ from pumice.server.explaining.node_details import NOT_SELECTED, TAINTED
 
 _GIB, _MIB = 2**30, 2**20
 _INSUFFICIENT = "Insufficient "
-# A filter that looks at no node: what it found out holds for all of them.
+# A filter that checks no node: its result holds for all of them.
 _EVERYWHERE = re.compile(r"plugin \S+ pre-predicates failed (.+)")
-# Of one node, and of several; what a node has against a pod may follow after a colon.
+# For one node and for several; the reason of a node may follow after a colon.
 _PHRASES = {
     "node(s) had untolerated taint(s)": (
         "has taints that it does not tolerate",
@@ -93,7 +93,7 @@ def amount(resource: str, value: int) -> str:
 
 
 def is_about_no_node(counts: Iterable[NodeCount]) -> bool:
-    """Whether the pod itself is the trouble, wherever it would go."""
+    """Whether the reason is the pod itself, on any node."""
     return any(_EVERYWHERE.fullmatch(count.reason) for count in counts)
 
 
@@ -121,7 +121,7 @@ def _several(count: NodeCount) -> str | None:
 
 
 def of_one_node(reason: str) -> str:
-    """What a node has against a pod, to follow after its name."""
+    """Why a node refuses a pod, to follow after its name."""
     text, _, about = reason.partition(": ")
     everywhere = _EVERYWHERE.fullmatch(reason)
     if everywhere is not None:

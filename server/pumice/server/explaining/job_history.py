@@ -1,4 +1,4 @@
-"""The hihistory of every job: the reasons it waited for, with their times, and its decisions.
+"""The history of every job: the reasons it waited for, with their times, and its decisions.
 
 Results of sessions are queued as sessions end, and applied by readers or after some sessions, on
 any thread but the loop and the owner's.
@@ -45,7 +45,7 @@ class PastEviction:
 
 @dataclass(slots=True)
 class JobHistory:
-    """The hihistory of one job."""
+    """The history of one job."""
 
     reasons: tuple[Reason, ...] = ()
     periods: deque[ReasonPeriod] = field(default_factory=lambda: deque(maxlen=MAX_PERIODS))
@@ -129,7 +129,7 @@ class JobHistories:
         waiting = set()
         for wait in result.waits:
             waiting.add(wait.job)
-            self._hihistory(wait.job).waits(wait.reasons, result.now_ns)
+            self._history_of(wait.job).waits(wait.reasons, result.now_ns)
         for job in self._waiting - waiting:
             if job in self._histories:
                 self._histories[job].waits_no_more()
@@ -144,13 +144,13 @@ class JobHistories:
                 evicted = PastEviction(key, decision, result.session, result.now_ns)
                 self._evicted[key] = evicted
                 self._evicted.move_to_end(key)
-                self._hihistory(decision.job).evictions.append(evicted)
+                self._history_of(decision.job).evictions.append(evicted)
             elif decision.gang is not None:
-                history = self._hihistory(decision.gang.job)
+                history = self._history_of(decision.gang.job)
                 if not history.bound_in or history.bound_in[-1] != result.session:
                     history.bound_in.append(result.session)
 
-    def _hihistory(self, job: str) -> JobHistory:
+    def _history_of(self, job: str) -> JobHistory:
         history = self._histories.get(job)
         if history is None:
             history = self._histories[job] = JobHistory()

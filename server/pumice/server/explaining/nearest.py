@@ -32,7 +32,7 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
         for name, (column, need) in zip(view.need_names, view.needs, strict=True):
             have = float(table.idle[column, row])
             if have < need:
-                # What is asked for, be less of it enough.
+                # What is requested, even where less is enough.
                 nearest.shortages.add(
                     resource=name, need=asked.get(name, int(need)), have=int(have)
                 )

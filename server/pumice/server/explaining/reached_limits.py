@@ -17,7 +17,7 @@ from pumice.core.session.session import Session
 from pumice.server.explaining.earlier_members import place_earlier_members
 
 Limits = tuple[QueueLimit, ...]
-# Plugins that do not let a job in because of its queue, and actions that evict for a pod.
+# Plugins that do not admit a job because of its queue, and actions that evict for a pod.
 _QUEUE_PLUGINS = frozenset({"proportion", "capacity"})
 _RECLAIMING = frozenset({"reclaim", "gangreclaim"})
 # Tasks of a job that are placed before another one, to find its limit.
@@ -35,7 +35,7 @@ class ReachedLimits:
     reclaim: Limits = ()
 
     def of_reason(self, reason: Reason) -> Limits:
-        """The limits that a reason about a queue's limit speaks of."""
+        """The limits that a reason about a queue's limit names."""
         if reason.author in _QUEUE_PLUGINS:
             return self.let_in
         return self.reclaim if reason.author in _RECLAIMING else self.place

@@ -14,7 +14,7 @@ from pumice.v1 import group_pb2
 
 _PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 _DONE = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
-# The reasons that lie deepest come first: what is said after them follows from them.
+# Root causes come first: the other reasons follow from them.
 _WEIGHT = {
     code: number
     for number, code in enumerate(
@@ -55,7 +55,7 @@ _OF_SIZE = frozenset(
 
 
 def sentence_of(facts: Facts, explanation: pb.Explanation) -> str:
-    """Two or three sentences: where it stands, why, and what is nearest."""
+    """Two or three sentences: the state, the reason, and the nearest nodes."""
     if explanation.pod:
         return _pod(facts, explanation)
     return _job(facts, explanation)
@@ -115,7 +115,7 @@ def _pod(facts: Facts, explanation: pb.Explanation) -> str:
 
 
 def _why(facts: Facts, reasons: tuple[Reason, ...]) -> str:
-    """The two or three that say most, each once."""
+    """The two or three most important ones, each once."""
     if facts.node_count == 0:
         return "the cluster has no nodes"
     if facts.no_tree:
@@ -145,7 +145,7 @@ def _too_large(facts: Facts) -> str:
 
 
 def _telling(reasons: tuple[Reason, ...]) -> list[Reason]:
-    """Those that say more: not that a gang of one is short by one, and each limit once."""
+    """Without reasons that add nothing: that a gang of one is short by one, and repeated limits."""
     said = [r for r in reasons if r.code is not ReasonCode.GANG_SHORT or r.need > 1]
     if any(is_about_no_node(reason.nodes) for reason in said):
         # Nothing that is evicted changes the pod itself.
@@ -157,7 +157,7 @@ def _telling(reasons: tuple[Reason, ...]) -> list[Reason]:
 
 
 def _meant(facts: Facts) -> str:
-    """A queue that does not exist may be one that was misspelt."""
+    """Similar names for a queue that does not exist."""
     return f" (there is {' and '.join(facts.near_queues)})" if facts.near_queues else ""
 
 
@@ -183,7 +183,7 @@ def _pods(count: int) -> str:
 
 
 def _by(explanation: pb.Explanation) -> str:
-    """Who put it there, as far as that is still known."""
+    """Which scheduler placed it, as far as that is known."""
     placement = next(iter(explanation.placements), None)
     if placement is None or not placement.action:
         return ""
@@ -219,7 +219,7 @@ def _evicted(explanation: pb.Explanation) -> str:
 
 
 def _lost(explanation: pb.Explanation) -> str:
-    """Of a job that goes on, how many pods were taken from it."""
+    """How many pods of a running job were evicted."""
     many = len(explanation.evictions)
     if not many:
         return ""
@@ -240,7 +240,7 @@ def _queue_quota(reason: Reason) -> str:
         " and ".join(amount(limit.resource, getattr(limit, part)) for limit in reason.limits)
         for part in ("allowed", "used", "asked")
     )
-    # A job that is let in is promised what it asks for before it holds it.
+    # What an admitted job requests counts for its queue before the job holds it.
     taken = "taken" if reason.task else "taken or promised"
     return (
         f"queue {reason.limits[0].queue} may have {allowed}, of which {used} is {taken},"

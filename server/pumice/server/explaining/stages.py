@@ -1,4 +1,4 @@
-"""The stages on a job's way, and what each of them said in the last session."""
+"""The stages of scheduling a job, and the result of each in the last session."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _NEEDS: dict[pb.Stage.ValueType, frozenset[str]] = {
 
 
 def stages_of(facts: Facts, reasons: Collection[Reason]) -> list[pb.StageExplanation]:
-    """Each stage once, in order. A stage after the last that spoke was not reached."""
+    """Each stage once, in order. A stage after the last one with a result was not reached."""
     said: dict[int, list[Reason]] = {}
     for reason in reasons:
         said.setdefault(STAGE_OF[reason.code], []).append(reason)
     configured = {*facts.actions, *facts.plugins}
     last = max(said, default=len(_ORDER) + 1)
     if any(reason.task for reason in reasons):
-        # Its pods had their turn: whatever comes before that let the job through.
+        # Its pods were tried, so the job has passed the stages before.
         last = max(last, pb.STAGE_NODES)
     stages = []
     for stage in _ORDER:

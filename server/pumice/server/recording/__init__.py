@@ -1,1 +1,1 @@
-"""Recording: what a core takes in and gives out goes to files and to those who ask for it."""
+"""Recording: the input and output of a core, written to files and to callers of Record."""

@@ -1,6 +1,6 @@
 """A recording, played until a session decides otherwise than it did when it was recorded.
 
-Until then all that happened is known. From there on somebody else has to say what happens.
+Until then the recording says what happened. After that, a what-if run computes it.
 """
 
 from __future__ import annotations

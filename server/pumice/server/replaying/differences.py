@@ -1,4 +1,4 @@
-"""Where a replayed session differs from the recorded one, as a person would want to read it."""
+"""The differences between a replayed session and the recorded one."""
 
 from __future__ import annotations
 

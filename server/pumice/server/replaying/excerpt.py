@@ -1,4 +1,4 @@
-"""One session of a recording, cut out: the cluster as it stood, and what was decided."""
+"""One session of a recording: the cluster before it, and its decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pumice.v1.configuration_pb2 import Configuration
 
 @dataclass(slots=True)
 class Excerpt:
-    """What a session saw, with decisions on their way taken for done."""
+    """What a session saw, with open decisions taken as applied."""
 
     session: int
     now_ns: int

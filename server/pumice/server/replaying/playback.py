@@ -131,7 +131,7 @@ class Playback:
             case "snapshot_end":
                 self._end(entry.snapshot_end, now_ns)
             case "configuration_result" if not entry.configuration_result.accepted:
-                # So it was then.
+                # It was refused in the recording, too.
                 del self.refused[self._kept_refusals :]
             case _:
                 return self._session_entry(entry)
@@ -162,7 +162,7 @@ class Playback:
     # What comes in.
 
     def _header(self, header: recording_pb2.RecordingHeader) -> None:
-        """A core starts. What one that crashed has left half said is not gone on with."""
+        """A core starts. What a core that crashed left incomplete is dropped."""
         self._parts, self._snapshot, self._running = [], None, None
         self._prefix = f"{header.core_id}-"
 
@@ -234,7 +234,7 @@ class Playback:
         self.state.applied_seq = max(self.state.applied_seq, end.seq)
 
     def wake(self, now_ns: int) -> None:
-        """What a core does before it decides whether there shall be a session."""
+        """What a core does before it decides whether a session is needed."""
         if self._held is not None:
             self.state.engine.forget_lost(self._held, now_ns)
             self._held = None
@@ -264,7 +264,7 @@ class Playback:
         return PlayedSession(recorded, result, departs)
 
     def _adopt(self, recorded: RecordedSession, result: SessionResult) -> None:
-        """Undoes what came out now, and takes for done what was recorded."""
+        """Undoes the decisions of the replay, and takes the recorded ones as applied."""
         cache = self.state.engine.cache
         for decision in result.decisions:
             assumed = cache.assumptions.get(decision.id)
@@ -313,7 +313,7 @@ class Playback:
         cache.storage.ledger.close({decision.uid})
 
 
-# Pods that go somewhere, and jobs that are let in or not; nothing else has consequences.
+# Placements of pods and admissions of jobs; nothing else has consequences.
 _Effects = tuple[set[tuple[str, str, bool]], dict[str, int]]
 
 

@@ -200,7 +200,7 @@ class ReplicaProcess:
                 _limit(seconds, memory_bytes)
                 _write_all(writing, self._answer(id_, request, now_ns))
             finally:
-                # Whatever happened: the fork must not go on as if it were the follower.
+                # Whatever happened: the fork must not continue as the replica.
                 os._exit(0)
         os.close(writing)
         trial = self._trials[id_] = _Trial(id_, pid, reading, bytearray(), memory_bytes)
@@ -287,7 +287,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     target = os.dup(sys.stdout.fileno())
-    # What a plugin prints must not come between frames.
+    # Output of plugins must not get between frames.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # Broken: the core is gone.
     with suppress(BrokenPipeError):

@@ -28,6 +28,7 @@ _TYPES = {
     ArgumentType.MAP: "mapping",
     ArgumentType.LIST: "list",
     ArgumentType.STRINGS: "list of texts",
+    ArgumentType.QUANTITY: "quantity",
 }
 
 

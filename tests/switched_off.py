@@ -56,6 +56,8 @@ FAMILIES = {
     "resource-strategy-fit": ("strategyfit",),
     "task-topology": ("tasktopology",),
     "tdm": ("tdm", "shuffle"),
+    "rescheduling": ("rescheduling",),
+    "usage": ("usage",),
 }
 UNIT_TESTS = {
     "capacity": ("tests/core/plugins/test_capacity.py", "tests/core/plugins/test_capacity_tree.py"),

@@ -70,7 +70,7 @@ def binds(result: SessionResult) -> dict[str, str]:
 class UsagePlugin(_Plugin):
     """Refuses nodes that are measured to be busy; asks again only when a measurement changed."""
 
-    name: ClassVar[str] = "usage"
+    name: ClassVar[str] = "measured"
     asked: ClassVar[list[TaskClass]] = []
 
     def open(self, session: Session) -> None:
@@ -88,7 +88,7 @@ class UsagePlugin(_Plugin):
 def test_measurements_that_the_adapter_brings_decide_where_pods_go() -> None:
     UsagePlugin.asked.clear()
     engine = engine_with(UsagePlugin, queue(), node("n1", 4), node("n2", 4), *job("j", 1, 4))
-    engine.apply([DataReported("usage", "n1", {"cpu": 0.9})])
+    engine.apply([DataReported("measured", "n1", {"cpu": 0.9})])
     assert binds(run(engine)) == {"j-0": "n2"}
 
 
@@ -98,8 +98,8 @@ def test_an_answer_is_kept_while_its_version_holds() -> None:
     run(engine)
     engine.apply([Upserted(node("n1", 4, annotations={"heartbeat": "1"}))])
     run(engine, 1)
-    engine.apply([DataReported("usage", "n1", {"cpu": 0.5})])
-    engine.apply([DataReported("usage", "n1", {"cpu": 0.5})])
+    engine.apply([DataReported("measured", "n1", {"cpu": 0.5})])
+    engine.apply([DataReported("measured", "n1", {"cpu": 0.5})])
     result = run(engine, 2)
     assert len(UsagePlugin.asked) == 2
     # The answer is the same for every row, so none is computed again.
@@ -108,9 +108,9 @@ def test_an_answer_is_kept_while_its_version_holds() -> None:
 
 def test_data_without_values_is_forgotten() -> None:
     engine = engine_with(UsagePlugin, queue(), node("n1", 4), *job("j", 1, 4))
-    engine.apply([DataReported("usage", "n1", {"cpu": 0.9})])
+    engine.apply([DataReported("measured", "n1", {"cpu": 0.9})])
     assert binds(run(engine)) == {}
-    engine.apply([DataReported("usage", "n1", {})])
+    engine.apply([DataReported("measured", "n1", {})])
     assert not engine.can_skip(NOW_NS + SECOND_NS)
     assert binds(run(engine, 1)) == {"j-0": "n1"}
 

@@ -89,6 +89,8 @@ SPEC = PodSpec(
     priority_class_name="high",
     never_preempts=True,
     numa_policy="restricted",
+    limit_milli_cpu=3000,
+    limit_memory_bytes=3 * 2**30,
 )
 POD = Pod(
     uid="pod-1",

@@ -17,6 +17,7 @@ from pumice.manifests.affinity import LABEL_KEYS_MARK, fill_affinity, fill_sprea
 from pumice.manifests.annotations import NUMA_POLICY
 from pumice.manifests.container_resources import fill_containers
 from pumice.manifests.errors import FieldError
+from pumice.manifests.pod_limits import pod_limits
 from pumice.manifests.pod_resources import is_resize_infeasible, is_sidecar, pod_resources
 from pumice.manifests.pod_shapes import (
     NamedShape,
@@ -114,6 +115,7 @@ def _translated(pod: PodShape) -> pod_pb2.PodSpec:
     shape, labels = pod.spec, pod.metadata.labels
     resources = pod_resources(pod)
     demand = totals(resources)
+    limits = pod_limits(pod)
     tolerated = decode_part(_TOLERATIONS, shape.tolerations, "spec.tolerations", ())
     spec = pod_pb2.PodSpec(
         requests=demand.requests,
@@ -138,6 +140,8 @@ def _translated(pod: PodShape) -> pod_pb2.PodSpec:
         numa_policy=TOPOLOGY_POLICIES.get(
             pod.metadata.annotations.get(NUMA_POLICY, ""), TOPOLOGY_POLICY_UNSPECIFIED
         ),
+        limit_milli_cpu=limits.milli_cpu,
+        limit_memory_bytes=limits.memory_bytes,
     )
     fill_containers(spec, resources)
     fill_affinity(spec, shape.affinity, labels)

@@ -27,19 +27,29 @@ from pumice.v1 import decision_pb2 as pumice_dot_v1_dot_decision__pb2
 from pumice.v1 import object_pb2 as pumice_dot_v1_dot_object__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pumice/v1/delta.proto\x12\tpumice.v1\x1a\x1dpumice/v1/configuration.proto\x1a\x18pumice/v1/decision.proto\x1a\x16pumice/v1/object.proto\"p\n\x06Upsert\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12(\n\x06object\x18\x04 \x01(\x0b\x32\x18.pumice.v1.ClusterObject\"\xb4\x01\n\x02Op\x12#\n\x06upsert\x18\x01 \x01(\x0b\x32\x11.pumice.v1.UpsertH\x00\x12)\n\ttombstone\x18\x02 \x01(\x0b\x32\x14.pumice.v1.ObjectRefH\x00\x12%\n\x07outcome\x18\x03 \x01(\x0b\x32\x12.pumice.v1.OutcomeH\x00\x12\x31\n\rconfiguration\x18\x04 \x01(\x0b\x32\x18.pumice.v1.ConfigurationH\x00\x42\x04\n\x02op\"P\n\nDeltaBatch\x12\x11\n\tfirst_seq\x18\x01 \x01(\x03\x12\x1a\n\x03ops\x18\x02 \x03(\x0b\x32\r.pumice.v1.Op\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\"G\n\nKindDigest\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\x0b\n\x03sum\x18\x03 \x01(\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pumice/v1/delta.proto\x12\tpumice.v1\x1a\x1dpumice/v1/configuration.proto\x1a\x18pumice/v1/decision.proto\x1a\x16pumice/v1/object.proto\"p\n\x06Upsert\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12(\n\x06object\x18\x04 \x01(\x0b\x32\x18.pumice.v1.ClusterObject\"\xe2\x01\n\x02Op\x12#\n\x06upsert\x18\x01 \x01(\x0b\x32\x11.pumice.v1.UpsertH\x00\x12)\n\ttombstone\x18\x02 \x01(\x0b\x32\x14.pumice.v1.ObjectRefH\x00\x12%\n\x07outcome\x18\x03 \x01(\x0b\x32\x12.pumice.v1.OutcomeH\x00\x12\x31\n\rconfiguration\x18\x04 \x01(\x0b\x32\x18.pumice.v1.ConfigurationH\x00\x12,\n\x0bplugin_data\x18\x05 \x01(\x0b\x32\x15.pumice.v1.PluginDataH\x00\x42\x04\n\x02op\"\xee\x01\n\nPluginData\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x33\n\x07numbers\x18\x03 \x03(\x0b\x32\".pumice.v1.PluginData.NumbersEntry\x12/\n\x05texts\x18\x04 \x03(\x0b\x32 .pumice.v1.PluginData.TextsEntry\x1a.\n\x0cNumbersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a,\n\nTextsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"P\n\nDeltaBatch\x12\x11\n\tfirst_seq\x18\x01 \x01(\x03\x12\x1a\n\x03ops\x18\x02 \x03(\x0b\x32\r.pumice.v1.Op\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\"G\n\nKindDigest\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\x0b\n\x03sum\x18\x03 \x01(\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pumice.v1.delta_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_PLUGINDATA_NUMBERSENTRY']._loaded_options = None
+  _globals['_PLUGINDATA_NUMBERSENTRY']._serialized_options = b'8\001'
+  _globals['_PLUGINDATA_TEXTSENTRY']._loaded_options = None
+  _globals['_PLUGINDATA_TEXTSENTRY']._serialized_options = b'8\001'
   _globals['_UPSERT']._serialized_start=117
   _globals['_UPSERT']._serialized_end=229
   _globals['_OP']._serialized_start=232
-  _globals['_OP']._serialized_end=412
-  _globals['_DELTABATCH']._serialized_start=414
-  _globals['_DELTABATCH']._serialized_end=494
-  _globals['_KINDDIGEST']._serialized_start=496
-  _globals['_KINDDIGEST']._serialized_end=567
+  _globals['_OP']._serialized_end=458
+  _globals['_PLUGINDATA']._serialized_start=461
+  _globals['_PLUGINDATA']._serialized_end=699
+  _globals['_PLUGINDATA_NUMBERSENTRY']._serialized_start=607
+  _globals['_PLUGINDATA_NUMBERSENTRY']._serialized_end=653
+  _globals['_PLUGINDATA_TEXTSENTRY']._serialized_start=655
+  _globals['_PLUGINDATA_TEXTSENTRY']._serialized_end=699
+  _globals['_DELTABATCH']._serialized_start=701
+  _globals['_DELTABATCH']._serialized_end=781
+  _globals['_KINDDIGEST']._serialized_start=783
+  _globals['_KINDDIGEST']._serialized_end=854
 # @@protoc_insertion_point(module_scope)

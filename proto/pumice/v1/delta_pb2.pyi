@@ -71,6 +71,7 @@ class Op(_message.Message):
     TOMBSTONE_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONFIGURATION_FIELD_NUMBER: _builtins.int
+    PLUGIN_DATA_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def upsert(self) -> Global___Upsert: ...
     @_builtins.property
@@ -81,6 +82,8 @@ class Op(_message.Message):
     def outcome(self) -> _decision_pb2.Outcome: ...
     @_builtins.property
     def configuration(self) -> _configuration_pb2.Configuration: ...
+    @_builtins.property
+    def plugin_data(self) -> Global___PluginData: ...
     def __init__(
         self,
         *,
@@ -88,16 +91,95 @@ class Op(_message.Message):
         tombstone: _object_pb2.ObjectRef | None = ...,
         outcome: _decision_pb2.Outcome | None = ...,
         configuration: _configuration_pb2.Configuration | None = ...,
+        plugin_data: Global___PluginData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "op", b"op", "outcome", b"outcome", "tombstone", b"tombstone", "upsert", b"upsert"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "op", b"op", "outcome", b"outcome", "plugin_data", b"plugin_data", "tombstone", b"tombstone", "upsert", b"upsert"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "op", b"op", "outcome", b"outcome", "tombstone", b"tombstone", "upsert", b"upsert"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "op", b"op", "outcome", b"outcome", "plugin_data", b"plugin_data", "tombstone", b"tombstone", "upsert", b"upsert"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_op: _TypeAlias = _typing.Literal["upsert", "tombstone", "outcome", "configuration"]  # noqa: Y015
+    _WhichOneofReturnType_op: _TypeAlias = _typing.Literal["upsert", "tombstone", "outcome", "configuration", "plugin_data"]  # noqa: Y015
     _WhichOneofArgType_op: _TypeAlias = _typing.Literal["op", b"op"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_op) -> _WhichOneofReturnType_op | None: ...
 
 Global___Op: _TypeAlias = Op  # noqa: Y015
+
+@_typing.final
+class PluginData(_message.Message):
+    """What an adapter measured or asked on behalf of a plugin. It replaces what was known under the
+    plugin and name; without values, that is forgotten. It is no part of snapshots and digests: an
+    adapter sends it again after each snapshot.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class NumbersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class TextsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PLUGIN_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    NUMBERS_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
+    plugin: _builtins.str
+    """The plugin that reads it. `usage` has the measured usage of nodes: the name is the node's, the
+    numbers are `cpu` and `memory` in percent, and `time`, Unix seconds.
+    """
+    name: _builtins.str
+    @_builtins.property
+    def numbers(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
+    @_builtins.property
+    def texts(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        plugin: _builtins.str = ...,
+        name: _builtins.str = ...,
+        numbers: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        texts: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "numbers", b"numbers", "plugin", b"plugin", "texts", b"texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PluginData: _TypeAlias = PluginData  # noqa: Y015
 
 @_typing.final
 class DeltaBatch(_message.Message):

@@ -455,6 +455,8 @@ class PodSpec(_message.Message):
     NUMA_POLICY_FIELD_NUMBER: _builtins.int
     CONTAINERS_FIELD_NUMBER: _builtins.int
     GUARANTEED_FIELD_NUMBER: _builtins.int
+    LIMIT_MILLI_CPU_FIELD_NUMBER: _builtins.int
+    LIMIT_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     non_zero_milli_cpu: _builtins.int
     """The same two again, with 100 thousandths of a core and 200 MiB for each container that asks for
     none.
@@ -475,6 +477,9 @@ class PodSpec(_message.Message):
     """The pod's own topology policy. Unspecified: none."""
     guaranteed: _builtins.bool
     """The quality of service is Guaranteed."""
+    limit_milli_cpu: _builtins.int
+    """Cpu and memory that the pod as a whole may use; 0: no limit. Units: see resource.proto."""
+    limit_memory_bytes: _builtins.int
     @_builtins.property
     def requests(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What the pod asks for as a whole: containers, init containers, sidecars, overhead and pod-level
@@ -552,10 +557,12 @@ class PodSpec(_message.Message):
         numa_policy: _topology_pb2.TopologyPolicy.ValueType = ...,
         containers: _abc.Iterable[Global___ContainerResources] | None = ...,
         guaranteed: _builtins.bool = ...,
+        limit_milli_cpu: _builtins.int = ...,
+        limit_memory_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "_container_memory_bytes", b"_container_memory_bytes", "_container_milli_cpu", b"_container_milli_cpu", "container_count", b"container_count", "container_memory_bytes", b"container_memory_bytes", "container_milli_cpu", b"container_milli_cpu", "required_node_terms", b"required_node_terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "_container_memory_bytes", b"_container_memory_bytes", "_container_milli_cpu", b"_container_milli_cpu", "container_count", b"container_count", "container_memory_bytes", b"container_memory_bytes", "container_milli_cpu", b"container_milli_cpu", "containers", b"containers", "guaranteed", b"guaranteed", "host_ports", b"host_ports", "images", b"images", "never_preempts", b"never_preempts", "node_selector", b"node_selector", "non_zero_memory_bytes", b"non_zero_memory_bytes", "non_zero_milli_cpu", b"non_zero_milli_cpu", "numa_policy", b"numa_policy", "preferred_affinity", b"preferred_affinity", "preferred_anti_affinity", b"preferred_anti_affinity", "preferred_node_terms", b"preferred_node_terms", "priority_class_name", b"priority_class_name", "requests", b"requests", "required_affinity", b"required_affinity", "required_anti_affinity", b"required_anti_affinity", "required_node_terms", b"required_node_terms", "resource_claims", b"resource_claims", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "spread_constraints", b"spread_constraints", "tolerations", b"tolerations", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_container_count", b"_container_count", "_container_memory_bytes", b"_container_memory_bytes", "_container_milli_cpu", b"_container_milli_cpu", "container_count", b"container_count", "container_memory_bytes", b"container_memory_bytes", "container_milli_cpu", b"container_milli_cpu", "containers", b"containers", "guaranteed", b"guaranteed", "host_ports", b"host_ports", "images", b"images", "limit_memory_bytes", b"limit_memory_bytes", "limit_milli_cpu", b"limit_milli_cpu", "never_preempts", b"never_preempts", "node_selector", b"node_selector", "non_zero_memory_bytes", b"non_zero_memory_bytes", "non_zero_milli_cpu", b"non_zero_milli_cpu", "numa_policy", b"numa_policy", "preferred_affinity", b"preferred_affinity", "preferred_anti_affinity", b"preferred_anti_affinity", "preferred_node_terms", b"preferred_node_terms", "priority_class_name", b"priority_class_name", "requests", b"requests", "required_affinity", b"required_affinity", "required_anti_affinity", b"required_anti_affinity", "required_node_terms", b"required_node_terms", "resource_claims", b"resource_claims", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "spread_constraints", b"spread_constraints", "tolerations", b"tolerations", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__container_count: _TypeAlias = _typing.Literal["container_count"]  # noqa: Y015
     _WhichOneofArgType__container_count: _TypeAlias = _typing.Literal["_container_count", b"_container_count"]  # noqa: Y015

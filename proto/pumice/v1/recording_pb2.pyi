@@ -229,6 +229,27 @@ class RecordingCheckpoint(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class PluginTimesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> _timestamp_pb2.Timestamp: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _timestamp_pb2.Timestamp | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SEQ_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     PART_FIELD_NUMBER: _builtins.int
@@ -249,6 +270,8 @@ class RecordingCheckpoint(_message.Message):
     JOBS_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
     RELEASING_NODES_FIELD_NUMBER: _builtins.int
+    PLUGIN_DATA_FIELD_NUMBER: _builtins.int
+    PLUGIN_TIMES_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """The state is that after this op and this session."""
     session: _builtins.int
@@ -293,6 +316,12 @@ class RecordingCheckpoint(_message.Message):
     def releasing_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Nodes of this scheduler's shard whose claim a sent status gives up."""
 
+    @_builtins.property
+    def plugin_data(self) -> _containers.RepeatedCompositeFieldContainer[_delta_pb2.PluginData]: ...
+    @_builtins.property
+    def plugin_times(self) -> _containers.MessageMap[_builtins.str, _timestamp_pb2.Timestamp]:
+        """By plugin: a time that it keeps over sessions."""
+
     def __init__(
         self,
         *,
@@ -316,10 +345,12 @@ class RecordingCheckpoint(_message.Message):
         jobs: _abc.Iterable[Global___JobMemory] | None = ...,
         pods: _abc.Iterable[Global___PodMemory] | None = ...,
         releasing_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        plugin_data: _abc.Iterable[_delta_pb2.PluginData] | None = ...,
+        plugin_times: _abc.Mapping[_builtins.str, _timestamp_pb2.Timestamp] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "assumed_claims", b"assumed_claims", "assumed_volumes", b"assumed_volumes", "broken_gangs", b"broken_gangs", "broken_gangs_scanned", b"broken_gangs_scanned", "capabilities", b"capabilities", "configuration", b"configuration", "cool_downs", b"cool_downs", "effective_config_hash", b"effective_config_hash", "epoch", b"epoch", "incarnation", b"incarnation", "jobs", b"jobs", "objects", b"objects", "part", b"part", "part_count", b"part_count", "pods", b"pods", "rejected", b"rejected", "releasing_nodes", b"releasing_nodes", "seq", b"seq", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "assumed_claims", b"assumed_claims", "assumed_volumes", b"assumed_volumes", "broken_gangs", b"broken_gangs", "broken_gangs_scanned", b"broken_gangs_scanned", "capabilities", b"capabilities", "configuration", b"configuration", "cool_downs", b"cool_downs", "effective_config_hash", b"effective_config_hash", "epoch", b"epoch", "incarnation", b"incarnation", "jobs", b"jobs", "objects", b"objects", "part", b"part", "part_count", b"part_count", "plugin_data", b"plugin_data", "plugin_times", b"plugin_times", "pods", b"pods", "rejected", b"rejected", "releasing_nodes", b"releasing_nodes", "seq", b"seq", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

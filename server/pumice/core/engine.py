@@ -105,7 +105,6 @@ class Engine:
         # Every job may have other pods now, and is looked at again.
         jobs = tuple(replace(memory, closed=False) for memory in taken.jobs)
         checkpoint.give_back(self.cache, replace(taken, jobs=jobs))
-        self.cache.plugin_data = old.plugin_data
         self.cache.version += old.version + 1
         self.cache.placement_changes += old.placement_changes + 1
 

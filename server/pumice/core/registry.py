@@ -45,11 +45,13 @@ from pumice.core.plugins.pdb import PdbPlugin
 from pumice.core.plugins.predicates import PredicatesPlugin
 from pumice.core.plugins.priority import PriorityPlugin
 from pumice.core.plugins.proportion import ProportionPlugin
+from pumice.core.plugins.rescheduling import ReschedulingPlugin
 from pumice.core.plugins.resource_strategy_fit import ResourceStrategyFitPlugin
 from pumice.core.plugins.resourcequota import ResourceQuotaPlugin
 from pumice.core.plugins.sla import SlaPlugin
 from pumice.core.plugins.task_topology import TaskTopologyPlugin
 from pumice.core.plugins.tdm import TdmPlugin
+from pumice.core.plugins.usage import UsagePlugin
 from pumice.core.session.closing.statuses import close
 from pumice.core.session.session import Session
 
@@ -138,11 +140,13 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     PredicatesPlugin,
     PriorityPlugin,
     ProportionPlugin,
+    ReschedulingPlugin,
     ResourceQuotaPlugin,
     ResourceStrategyFitPlugin,
     SlaPlugin,
     TaskTopologyPlugin,
     TdmPlugin,
+    UsagePlugin,
 )
 # Plugins that sessions have by themselves and that no configuration names.
 IMPLIED_PLUGINS: tuple[type[Plugin], ...] = (NodeShardPlugin,)

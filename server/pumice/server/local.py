@@ -176,6 +176,10 @@ class LocalCore:
             self._now_ns = now_ns
         self._apply([delta_pb2.Op(outcome=outcome) for outcome in outcomes])
 
+    def bring(self, *data: delta_pb2.PluginData) -> list[object_pb2.RejectedObject]:
+        """Takes in what an adapter measured or asked for plugins."""
+        return self._apply([delta_pb2.Op(plugin_data=one) for one in data])
+
     def apply(self, ops: Sequence[delta_pb2.Op], now_ns: int) -> list[object_pb2.RejectedObject]:
         """Applies changes of any type, in order, at a time; returns objects that were rejected."""
         self._now_ns = now_ns

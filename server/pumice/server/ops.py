@@ -14,6 +14,7 @@ from pumice.server.wire import (
     check_upsert,
     op_ref,
     read_outcome,
+    read_plugin_data,
     read_tombstone,
     write_warnings,
 )
@@ -147,6 +148,8 @@ class OpReader:
                 numbered.delta = read_tombstone(op.tombstone)
             elif word == "outcome":
                 numbered.delta = read_outcome(op.outcome)
+            elif word == "plugin_data":
+                numbered.delta = read_plugin_data(op.plugin_data)
         except ObjectError as error:
             numbered.error = error
         return numbered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pumice.cli.errors import InputProblem
@@ -13,6 +13,7 @@ from pumice.testing.world import World
 from pumice.v1.condition_pb2 import ConditionStatus
 from pumice.v1.configuration_pb2 import Configuration, ConfigurationProblem
 from pumice.v1.decision_pb2 import Decision
+from pumice.v1.delta_pb2 import PluginData
 from pumice.v1.group_pb2 import PodGroup
 from pumice.v1.object_pb2 import Kind, RejectedObject
 from pumice.v1.pod_pb2 import Pod
@@ -66,6 +67,7 @@ def run(
     rejected = core.upsert(*scenario.objects)
     cycles = []
     for number in range(scenario.cycles):
+        core.bring(*_measured(scenario, now_ns + number * SECOND_NS))
         session = core.session(now_ns + number * SECOND_NS)
         waits = core.waits() if explain else session.waits
         changes = world.apply(session.decisions, session.statuses)
@@ -85,6 +87,13 @@ def run(
             rejected += core.upsert(*there)
     set_aside = (*scenario.set_aside, *(rejection_text(scenario, one) for one in rejected))
     return Run(scenario, tuple(cycles), set_aside)
+
+
+def _measured(scenario: Scenario, now_ns: int) -> Iterator[PluginData]:
+    """The usage of nodes, as an adapter brings it."""
+    for node, usage in scenario.metrics.items():
+        numbers = {**usage, "time": now_ns / SECOND_NS}
+        yield PluginData(plugin="usage", name=node, numbers=numbers)
 
 
 def _outcome(decisions: Iterable[Decision], world: World) -> Outcome:

@@ -80,6 +80,8 @@ class Scenario:
     now_ns: int | None = None
     # What happens after each cycle, beside what it decided.
     changes: tuple[tuple[Change, ...], ...] = ()
+    # By node: percent of cpu and memory in use, measured anew in every cycle.
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 def is_scenario(body: Mapping[str, Any]) -> bool:
@@ -100,7 +102,7 @@ def read_scenario(body: Mapping[str, Any], source: str) -> Scenario:
     if not isinstance(objects, list):
         raise wrong(source, "objects", objects, "a list of Kubernetes objects")
     translation = translate_documents(objects, f"{source} objects")
-    ignored = {ignored.kind for ignored in translation.ignored} | _check_metrics(body, source)
+    ignored = {ignored.kind for ignored in translation.ignored}
     return Scenario(
         source,
         _text(body, "name", PurePath(source).stem, source),
@@ -113,11 +115,11 @@ def read_scenario(body: Mapping[str, Any], source: str) -> Scenario:
         _expectations(body, cycles, source),
         _moment(body, source),
         read_changes(body.get("changes", []), cycles, source),
+        _metrics(body, source),
     )
 
 
-def _check_metrics(body: Mapping[str, Any], source: str) -> set[str]:
-    """No plugin reads metrics yet: they are reported as without effect."""
+def _metrics(body: Mapping[str, Any], source: str) -> Mapping[str, Mapping[str, float]]:
     metrics = body.get("metrics", {})
     allowed = 'a mapping of node to {"cpu": percent, "memory": percent}'
     if not isinstance(metrics, Mapping):
@@ -126,7 +128,7 @@ def _check_metrics(body: Mapping[str, Any], source: str) -> set[str]:
         good = isinstance(usage, Mapping) and set(usage) <= {"cpu", "memory"}
         if not good or not all(isinstance(percent, int | float) for percent in usage.values()):
             raise wrong(source, f"metrics.{node}", usage, allowed)
-    return {"metrics"} if metrics else set()
+    return metrics
 
 
 def _from_wire(body: Mapping[str, Any], source: str) -> list[ClusterObject]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.cluster import ClusterCache
+from pumice.core.cache.plugin_data import Values
 from pumice.core.cache.storage import TakenVolume
 from pumice.core.deltas import ClusterObject
 
@@ -40,6 +41,10 @@ class Checkpoint:
     told: tuple[tuple[str, tuple[str, str, str]], ...] = ()
     # Nodes of this scheduler's shard whose claim a sent status gives up.
     releasing_nodes: tuple[str, ...] = ()
+    # Plugin, name and values of what adapters brought.
+    plugin_data: tuple[tuple[str, str, Values], ...] = ()
+    # By plugin: a time that it keeps.
+    plugin_times: tuple[tuple[str, int], ...] = ()
 
 
 def take(cache: ClusterCache, session: int) -> Checkpoint:
@@ -62,6 +67,8 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
             if task.reported_condition is not None
         ),
         tuple(sorted(cache.shard_claims.releasing)),
+        tuple(cache.plugin_data.all()),
+        tuple(sorted(cache.plugin_times.items())),
     )
 
 
@@ -88,6 +95,9 @@ def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     # Last, because objects that are added end reservations.
     cache.storage.ledger.remember(checkpoint.volumes, checkpoint.claims)
     cache.shard_claims.releasing.update(checkpoint.releasing_nodes)
+    for plugin, name, values in checkpoint.plugin_data:
+        cache.put_data(plugin, name, values)
+    cache.plugin_times.update(checkpoint.plugin_times)
     cache.settle()
     for uid, told in checkpoint.told:
         if uid in cache.tasks:

@@ -184,7 +184,7 @@ class ClusterCache(TaskCache):
 
     def put_data(self, plugin: str, name: str, values: Mapping[str, str | float]) -> None:
         """Stores data that an adapter reports for a plugin."""
-        if self.plugin_data.of(plugin).put(name, values):
+        if self.plugin_data.put(plugin, name, values):
             self.version += 1
             self.placement_changes += 1
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pumice.core.errors import ObjectError
 
 Values = Mapping[str, str | float]
 _NOTHING: Values = {}
+# So many names, of all plugins, have data at once.
+MAX_NAMES = 50_000
 
 
 class PluginData:
@@ -14,12 +21,36 @@ class PluginData:
     def __init__(self) -> None:
         self._values: dict[str, Values] = {}
         self.version = 0
+        # The last table of numbers, and what it holds for.
+        self._rows: tuple[object, NDArray[np.float64]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def get(self, name: str) -> Values:
         return self._values.get(name, _NOTHING)
 
     def names(self) -> list[str]:
         return sorted(self._values)
+
+    def rows(self, keys: tuple[str, ...], names: Sequence[str], layout: int) -> NDArray[np.float64]:
+        """Numbers by key and name, in the order given; not a number where none is known.
+
+        The result is kept as long as the data, the keys and the layout of the names do not change.
+        """
+        validity = (self.version, layout, keys)
+        if self._rows is None or self._rows[0] != validity:
+            table = np.full((len(keys), len(names)), np.nan)
+            for column, name in enumerate(names):
+                values = self._values.get(name)
+                if values is not None:
+                    for line, key in enumerate(keys):
+                        number = values.get(key)
+                        if isinstance(number, float | int):
+                            table[line, column] = number
+            table.setflags(write=False)
+            self._rows = (validity, table)
+        return self._rows[1]
 
     def put(self, name: str, values: Values) -> bool:
         """Replaces what is known under a name, without values forgets it; whether it changed."""
@@ -28,7 +59,7 @@ class PluginData:
         if values:
             self._values[name] = dict(values)
         else:
-            del self._values[name]
+            self._values.pop(name, None)
         self.version += 1
         return True
 
@@ -38,9 +69,27 @@ class PluginDataStore:
 
     def __init__(self) -> None:
         self._by_plugin: dict[str, PluginData] = {}
+        self._count = 0
+
+    def put(self, plugin: str, name: str, values: Values) -> bool:
+        """Takes in what an adapter brings; whether anything changed."""
+        data = self.of(plugin)
+        before = len(data)
+        if values and not data.get(name) and self._count >= MAX_NAMES:
+            problem = f"there are {MAX_NAMES} names already, which is the most that are kept"
+            raise ObjectError("PluginData", f"{plugin}/{name}", "name", problem)
+        changed = data.put(name, values)
+        self._count += len(data) - before
+        return changed
 
     def of(self, plugin: str) -> PluginData:
         data = self._by_plugin.get(plugin)
         if data is None:
             data = self._by_plugin[plugin] = PluginData()
         return data
+
+    def all(self) -> Iterator[tuple[str, str, Values]]:
+        """Plugin, name and values of everything, in the order of names."""
+        for plugin, data in sorted(self._by_plugin.items()):
+            for name in data.names():
+                yield plugin, name, data.get(name)

@@ -45,6 +45,7 @@ class _Reader:
         actions = self._actions(data.get("actions"))
         tiers = self._tiers(data.get("tiers"))
         self._across(tiers)
+        self._usage_readers(tiers, data.get("metrics"))
         return Configuration(
             actions,
             tiers,
@@ -163,6 +164,22 @@ class _Reader:
             message = "proportion and capacity both divide the cluster among queues; use one"
             self.found.warning(("tiers",), message)
 
+    def _usage_readers(self, tiers: Tiers, metrics: object) -> None:
+        """Plugins that need measured usage, and sources of it that nobody needs."""
+        for i, tier in enumerate(tiers):
+            for j, options in enumerate(tier):
+                path: Path = ("tiers", i, "plugins", j)
+                if options.name in volcano.USAGE_READERS and not metrics:
+                    message = "has no effect without measured usage: add the key metrics"
+                    self.found.warning(path, message)
+                if options.name == "rescheduling" and "metricsPeriod" not in options.arguments:
+                    message = "moves no pod without the argument metricsPeriod: 10m, as in Volcano"
+                    self.found.warning(path, message)
+        names = {options.name for tier in tiers for options in tier}
+        if metrics and not names.intersection(volcano.USAGE_READERS):
+            readers = " nor ".join(volcano.USAGE_READERS)
+            self.found.warning(("metrics",), f"have no effect: neither {readers} is configured")
+
     # Arguments of actions.
 
     def _action_arguments(
@@ -216,7 +233,4 @@ class _Reader:
         source = texts.get("type")
         if source in volcano.SOURCES_WITH_ADDRESS and not texts.get("address"):
             self.found.problem(("metrics",), f"the source {source!r} needs an address")
-        if source and not any(name in self._catalog.plugins for name in volcano.USAGE_READERS):
-            message = "have no effect: no plugin that reads measured usage is supported yet"
-            self.found.warning(("metrics",), message)
         return tuple(sorted((key, text) for key, text in texts.items() if text is not None))

@@ -9,6 +9,7 @@ from enum import Enum
 from math import isfinite
 
 from pumice.core.model.durations import parse_duration_ns
+from pumice.core.model.quantities import parse_quantity
 
 # As Go parses them.
 TRUE_TEXTS = frozenset(("1", "t", "T", "TRUE", "true", "True"))
@@ -30,6 +31,7 @@ class ArgumentType(Enum):
     MAP = "a mapping"
     LIST = "a list"
     STRINGS = "a list of texts"
+    QUANTITY = "a quantity such as 250m or 200Mi"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,9 @@ def typed_value(value: object, kind: ArgumentType) -> object:
         case ArgumentType.STRINGS:
             fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
             return value if fits else None
+        case ArgumentType.QUANTITY:
+            amount = None if isinstance(value, float) else parse_quantity(value)
+            return value if amount is not None and amount >= 0 else None
 
 
 def _is_int(value: object) -> bool:

@@ -139,6 +139,9 @@ class PodSpec:
     containers: tuple[ContainerResources, ...] = ()
     # The quality of service is Guaranteed.
     guaranteed: bool = False
+    # Cpu and memory that the pod as a whole may use; 0: no limit.
+    limit_milli_cpu: int = 0
+    limit_memory_bytes: int = 0
     # Specs are looked up with every pod: their hash is made once.
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 

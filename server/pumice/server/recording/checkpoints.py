@@ -13,9 +13,15 @@ from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.server.digests import KindSums
 from pumice.server.state import ClusterState
-from pumice.server.wire import ObjectReader, write_object, write_upsert
+from pumice.server.wire import (
+    ObjectReader,
+    read_plugin_data,
+    write_object,
+    write_plugin_data,
+    write_upsert,
+)
 from pumice.server.wire.times import timestamp
-from pumice.v1 import cluster_service_pb2, reason_pb2
+from pumice.v1 import cluster_service_pb2, delta_pb2, reason_pb2
 from pumice.v1 import recording_pb2 as pb
 
 # Parts of this size stay well under the limit of messages.
@@ -90,6 +96,7 @@ class StateCheckpoint:
                 for claim, node, pod in checkpoint.claims
             ],
             releasing_nodes=checkpoint.releasing_nodes,
+            plugin_times={name: timestamp(time) for name, time in checkpoint.plugin_times},
         )
 
 
@@ -101,6 +108,8 @@ def _memory_parts(checkpoint: Checkpoint) -> Iterator[pb.RecordingCheckpoint]:
             part.assumed.append(message)
         elif isinstance(message, pb.JobMemory):
             part.jobs.append(message)
+        elif isinstance(message, delta_pb2.PluginData):
+            part.plugin_data.append(message)
         else:
             part.pods.append(message)
         size += message.ByteSize()
@@ -113,7 +122,7 @@ def _memory_parts(checkpoint: Checkpoint) -> Iterator[pb.RecordingCheckpoint]:
 
 def _memory_messages(
     checkpoint: Checkpoint,
-) -> Iterator[pb.AssumedDecision | pb.JobMemory | pb.PodMemory]:
+) -> Iterator[pb.AssumedDecision | pb.JobMemory | pb.PodMemory | delta_pb2.PluginData]:
     for assumed in checkpoint.assumptions:
         yield pb.AssumedDecision(
             decision_id=assumed.decision_id,
@@ -133,6 +142,8 @@ def _memory_messages(
         )
     for uid, (reason, message, nominated) in checkpoint.told:
         yield pb.PodMemory(uid=uid, reason=reason, message=message, nominated_node_name=nominated)
+    for plugin, name, values in checkpoint.plugin_data:
+        yield write_plugin_data(plugin, name, values)
 
 
 def _write_cool_down(job_id: str, state: CoolDown) -> pb.CoolDown:
@@ -193,6 +204,12 @@ def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Chec
             for m in part.pods
         ),
         tuple(first.releasing_nodes),
+        tuple(
+            (data.plugin, data.name, data.values)
+            for part in parts
+            for data in map(read_plugin_data, part.plugin_data)
+        ),
+        tuple(sorted((name, _time(time)) for name, time in first.plugin_times.items())),
     )
 
 

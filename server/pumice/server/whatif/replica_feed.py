@@ -107,7 +107,8 @@ class ReplicaFeed:
         ]
         volumes = any(isinstance(d, Bind) and d.volumes for d in result.decisions)
         ledger = state.engine.cache.storage.ledger.memory() if volumes else None
-        self._send("on_session", result.session, result.now_ns, orders, statuses, ledger)
+        times = dict(state.engine.cache.plugin_times)
+        self._send("on_session", result.session, result.now_ns, orders, statuses, ledger, times)
 
 
 def start_feed(served: ServedCluster, feed: ReplicaFeed) -> ReplicaCheckpoint | None:

@@ -122,11 +122,18 @@ class Replica:
         self.state.expire(now_ns)
 
     def on_session(
-        self, session: int, now_ns: int, orders: list[Any], statuses: list[Any], ledger: Any
+        self,
+        session: int,
+        now_ns: int,
+        orders: list[Any],
+        statuses: list[Any],
+        ledger: Any,
+        times: dict[str, int],
     ) -> None:
         self.on_skipped_session(now_ns)
         if self.state is not None:
             self.state.engine.follow(session, now_ns, orders, statuses)
+            self.state.engine.cache.plugin_times.update(times)
             if ledger is not None:
                 self.state.engine.cache.storage.ledger.remember(*ledger)
 

@@ -28,6 +28,7 @@ from pumice.server.wire.objects import (
     kind_word,
     write_object,
 )
+from pumice.server.wire.plugin_data import read_plugin_data, write_plugin_data
 from pumice.server.wire.specs import SpecTable
 from pumice.server.wire.statuses import (
     status_batches,
@@ -53,6 +54,7 @@ __all__ = [
     "read_decision",
     "read_gang",
     "read_outcome",
+    "read_plugin_data",
     "read_tombstone",
     "status_batches",
     "write_decision",
@@ -62,6 +64,7 @@ __all__ = [
     "write_gang",
     "write_object",
     "write_outcome",
+    "write_plugin_data",
     "write_reason",
     "write_rejected",
     "write_status",

@@ -8,6 +8,7 @@ from pumice.core.deltas import Deleted, Delta, OutcomeCode, OutcomeReported, Ups
 from pumice.core.errors import ObjectError
 from pumice.server.wire.fields import FieldError, chosen
 from pumice.server.wire.objects import READ_KINDS, ObjectReader, key_of, kind_type, kind_word
+from pumice.server.wire.plugin_data import read_plugin_data
 from pumice.server.wire.unknown_values import UnknownValue
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 
@@ -64,6 +65,8 @@ class DeltaReader:
                 return read_tombstone(op.tombstone)
             case "outcome":
                 return read_outcome(op.outcome)
+            case "plugin_data":
+                return read_plugin_data(op.plugin_data)
             case _:
                 return None
 
@@ -108,6 +111,9 @@ def op_ref(op: delta_pb2.Op) -> tuple[int, str, str]:
             return op.tombstone.kind, op.tombstone.uid, ""
         case "outcome":
             return object_pb2.KIND_UNSPECIFIED, "", op.outcome.decision_id
+        case "plugin_data":
+            key = f"{op.plugin_data.plugin}/{op.plugin_data.name}"
+            return object_pb2.KIND_UNSPECIFIED, "", key
         case _:
             return object_pb2.KIND_UNSPECIFIED, "", ""
 

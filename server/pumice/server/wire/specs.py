@@ -205,6 +205,8 @@ def read_spec(message: pod_pb2.PodSpec) -> PodSpec:
             _read_container(f"spec.containers[{i}]", m) for i, m in enumerate(message.containers)
         ),
         guaranteed=message.guaranteed,
+        limit_milli_cpu=at_least("spec.limit_milli_cpu", message.limit_milli_cpu, 0),
+        limit_memory_bytes=at_least("spec.limit_memory_bytes", message.limit_memory_bytes, 0),
     )
 
 
@@ -247,6 +249,8 @@ def write_spec(spec: PodSpec) -> pod_pb2.PodSpec:
         numa_policy=TOPOLOGY_POLICY_NUMBERS[spec.numa_policy],
         containers=map(_write_container, spec.containers),
         guaranteed=spec.guaranteed,
+        limit_milli_cpu=spec.limit_milli_cpu,
+        limit_memory_bytes=spec.limit_memory_bytes,
     )
 
 

@@ -1,0 +1,108 @@
+"""The strategy lowNodeUtilization: from nodes above a load to nodes below another one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pumice.core.cache.entries import NodeEntry
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask
+from pumice.core.model.resources import CPU, MEMORY
+from pumice.core.session.feasibility.figures import NodeFigures
+from pumice.core.session.session import Session
+
+_BEST_EFFORT, _BURSTABLE, _GUARANTEED = range(3)
+_PERCENT = 100.0
+
+
+class LowNodeUtilization:
+    """Names pods of loaded nodes, as many as the nodes with little load have room for."""
+
+    def __init__(
+        self, session: Session, low: tuple[float, float], high: tuple[float, float]
+    ) -> None:
+        self._session = session
+        self._low, self._high = low, high
+        self._figures = NodeFigures(session)
+
+    def victims(self, running: list[Task]) -> list[Task]:
+        low, high = self._groups()
+        if not low.any() or low.all() or not high.any():
+            return []
+        budget = self._budget(low)
+        evictable = {task.uid for task in running}
+        load = self._figures.cpu + self._figures.memory
+        victims: list[Task] = []
+        for row in sorted(np.flatnonzero(high).tolist(), key=lambda row: (-load.item(row), row)):
+            victims += self._of_node(row, budget, evictable)
+        return victims
+
+    def _groups(self) -> tuple[Mask, Mask]:
+        """The nodes below the low limits, and those above the high ones.
+
+        Nodes that were never measured count as idle, as in Volcano. Nodes whose figures are too old
+        belong to neither group.
+        """
+        figures = self._figures
+        outdated = figures.known & ~figures.fresh
+        rows = self._session.table.rows
+        cordoned = np.array([e.node is None or e.node.unschedulable for e in rows], dtype=np.bool_)
+        is_low = (figures.cpu < self._low[0]) & (figures.memory < self._low[1])
+        is_high = (figures.cpu > self._high[0]) | (figures.memory > self._high[1])
+        low = is_low & ~cordoned & ~outdated
+        return low, is_high & ~low & ~outdated
+
+    def _budget(self, low: Mask) -> list[int]:
+        """What the nodes with little load take until they are at the high limits."""
+        cpu = memory = 0
+        for row in np.flatnonzero(low).tolist():
+            offered = _offered(self._session.table.rows[row])
+            for limit, used, name in (
+                (self._high[0], self._figures.cpu.item(row), CPU),
+                (self._high[1], self._figures.memory.item(row), MEMORY),
+            ):
+                amount = float(offered.get(name, 0))
+                room = int(limit * amount * 0.01) - int(used * amount * 0.01)
+                cpu, memory = (cpu + room, memory) if name == CPU else (cpu, memory + room)
+        return [cpu, memory]
+
+    def _of_node(self, row: int, budget: list[int], evictable: set[str]) -> list[Task]:
+        entry = self._session.table.rows[row]
+        capacity = dict(entry.node.capacity) if entry.node is not None else {}
+        cpu, memory = self._figures.cpu.item(row), self._figures.memory.item(row)
+        victims = []
+        for task in sorted(entry.tasks.values(), key=_eviction_key):
+            # A budget below zero goes on, and only one that is used to the last bit ends it.
+            if (cpu < self._high[0] and memory < self._high[1]) or 0 in budget:
+                break
+            if task.uid not in evictable:
+                continue
+            milli_cpu, size = int(task.request.milli_cpu), int(task.request.memory)
+            budget[0] -= milli_cpu
+            budget[1] -= size
+            cpu -= _part(milli_cpu, capacity.get(CPU, 0))
+            memory -= _part(size, capacity.get(MEMORY, 0))
+            victims.append(task)
+        return victims
+
+
+def _offered(entry: NodeEntry) -> dict[str, int]:
+    node = entry.node
+    return {} if node is None else dict(node.allocatable or node.capacity)
+
+
+def _part(amount: int, of: int) -> float:
+    return amount * _PERCENT / of if of else 0.0
+
+
+def _eviction_key(task: Task) -> tuple[int, int, tuple[int, str, str]]:
+    """Pods of low priority first, then those that ask for less reliably."""
+    return (task.pod.priority, _quality(task), task.order_key)
+
+
+def _quality(task: Task) -> int:
+    spec = task.class_.spec
+    asks = task.request.milli_cpu or task.request.memory
+    if not asks and not spec.limit_milli_cpu and not spec.limit_memory_bytes:
+        return _BEST_EFFORT
+    return _GUARANTEED if spec.guaranteed else _BURSTABLE

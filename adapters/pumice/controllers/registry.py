@@ -3,10 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pumice.controllers.gc.controller import GarbageCollector
+from pumice.controllers.job.controller import JobController
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.runtime.controller import Controller
 
-CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]] = {}
+CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]] = {
+    "job-controller": JobController,
+    "gc-controller": GarbageCollector,
+}
 # Controllers that run only when they are named.
 OFF_BY_DEFAULT: Final = frozenset({"sharding-controller"})
 DEFAULT_SELECTION: Final = "*,-sharding-controller"

@@ -112,7 +112,7 @@ def is_pod_level(name: str) -> bool:
 
 def _requests(pod: PodResources, pod_level: Billionths) -> dict[str, int]:
     # Volcano rounds each container by itself before it adds.
-    total = _combined(
+    total = combined(
         [counted(container.requests, container.field) for container in pod.containers],
         [
             (counted(container.requests, container.field), container.sidecar)
@@ -132,7 +132,7 @@ def _non_zero(pod: PodResources, pod_level: Billionths) -> dict[str, int]:
         # Then only what neither the pod nor any container mentions is assumed.
         for name in (*pod_level, *_mentioned(pod)):
             defaults.pop(name, None)
-    total = _combined(
+    total = combined(
         [_cpu_and_memory(container, defaults) for container in pod.containers],
         [
             (_cpu_and_memory(container, defaults), container.sidecar)
@@ -162,7 +162,7 @@ def _pod_level_requests(pod: PodResources) -> dict[str, int]:
     }
     if not pod.pod_limits:
         return asked
-    by_containers = _combined(
+    by_containers = combined(
         [container.requests for container in pod.containers],
         [(container.requests, container.sidecar) for container in pod.init_containers],
     )
@@ -173,7 +173,7 @@ def _pod_level_requests(pod: PodResources) -> dict[str, int]:
     return asked
 
 
-def _combined(
+def combined(
     containers: Iterable[Mapping[str, int]],
     init_containers: Iterable[tuple[Mapping[str, int], bool]],
 ) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """What a controller can ask for: the acts that the loop performs on the API server."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pumice.adapters.kubernetes.resources import Resource
@@ -42,6 +43,8 @@ class Create:
     on_refusal: Emit | None = None
     # Whether it is right that the object exists already.
     may_exist: bool = False
+    # Makes the whole body, with what is random or slow to compute; called in a thread.
+    complete: Callable[[], Manifest] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

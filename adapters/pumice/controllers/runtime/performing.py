@@ -114,12 +114,13 @@ class Performer:
                 return await self._delete(act)
 
     async def _create(self, act: Create) -> str:
-        path = act.resource.path(act.body["metadata"].get("namespace", ""))
+        body = act.body if act.complete is None else await asyncio.to_thread(act.complete)
+        path = act.resource.path(body["metadata"].get("namespace", ""))
         try:
             answer = await self._api.call(
                 "POST",
                 path,
-                _ENCODE(act.body),
+                _ENCODE(body),
                 accept=METADATA_ONLY,
                 seconds=self._seconds,
                 fence=self._fence,
@@ -131,7 +132,7 @@ class Performer:
         if self._caches.get(act.resource):
             metadata = _metadata(answer)
             if metadata is not None:
-                self._assume(act.resource, _ENCODE({**act.body, "metadata": metadata}))
+                self._assume(act.resource, _ENCODE({**body, "metadata": metadata}))
         return ""
 
     async def _patch(self, act: Patch) -> str:

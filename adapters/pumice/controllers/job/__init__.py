@@ -1,0 +1,1 @@
+"""The controller of Jobs: makes PodGroups and pods of them, and follows their life cycle."""

@@ -1,0 +1,25 @@
+"""The counters of a Job's status."""
+
+from collections.abc import Iterable
+
+from pumice.controllers.job.types import JobStatus, Pod
+
+_COUNTERS = ("Pending", "Running", "Succeeded", "Failed")
+
+
+def count_pods(status: JobStatus, pods: Iterable[Pod]) -> None:
+    """Sets the counters of a status to what the pods are."""
+    counts = dict.fromkeys((*_COUNTERS, "Unknown", "terminating"), 0)
+    tasks: dict[str, dict[str, dict[str, int]]] = {}
+    for pod in pods:
+        if pod.metadata.is_terminating:
+            counts["terminating"] += 1
+            continue
+        phase = pod.status.phase if pod.status.phase in _COUNTERS else "Unknown"
+        counts[phase] += 1
+        phases = tasks.setdefault(pod.task, {"phase": {}})["phase"]
+        phases[phase] = phases.get(phase, 0) + 1
+    status.pending, status.running = counts["Pending"], counts["Running"]
+    status.succeeded, status.failed = counts["Succeeded"], counts["Failed"]
+    status.unknown, status.terminating = counts["Unknown"], counts["terminating"]
+    status.task_status_count = tasks or None

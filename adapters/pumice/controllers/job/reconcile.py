@@ -1,0 +1,288 @@
+"""Reconciles one Job: a pure function from what is seen to what is to be done."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from pumice.controllers.job.counts import count_pods
+from pumice.controllers.job.killing import doomed, is_stale_group
+from pumice.controllers.job.lifecycle import POD_EVICTED, Answer, Eviction, answers
+from pumice.controllers.job.states import Facts, Kill, rule_for
+from pumice.controllers.job.statuses import only_counters_differ, status_patch, with_phase
+from pumice.controllers.job.syncing import cleanup_acts, sync
+from pumice.controllers.job.types import (
+    FINISHED,
+    OUT_OF_SYNC,
+    Action,
+    Command,
+    Job,
+    JobSpec,
+    JobStatus,
+    Phase,
+    Pod,
+    PodGroup,
+)
+from pumice.controllers.resources import COMMANDS, JOBS, POD_GROUP, PODS
+from pumice.controllers.runtime.acts import (
+    NOTHING,
+    Act,
+    Delete,
+    Emit,
+    Patch,
+    Plan,
+    Reference,
+)
+
+# Counters alone are written so seldom, a phase at once.
+COUNTERS_EVERY_MS: Final = 1000
+_KILLING: Final = frozenset(
+    {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase.TERMINATING, *FINISHED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Everything that is known about a job."""
+
+    job: Job
+    # The spec with defaults.
+    spec: JobSpec
+    pods: tuple[Pod, ...] = ()
+    group: PodGroup | None = None
+    commands: tuple[Command, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    # None: the queue does not exist.
+    is_forwarded: bool | None = False
+    # Names of the claims that exist in the namespace, of those that the job needs.
+    claims: frozenset[str] = frozenset()
+    # Content of the ConfigMaps of the job's plugins, by name.
+    config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    # Whether the PodGroup changed since the last reconcile.
+    has_group_news: bool = False
+    now_ms: int = 0
+    # Since when the stored status is as it is.
+    status_age_ms: int = COUNTERS_EVERY_MS
+
+    @property
+    def about(self) -> Reference:
+        return Reference.of(JOBS, self.job.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """Commands for a job that does not exist."""
+
+    commands: tuple[Command, ...]
+
+
+def reconcile(seen: Seen | Orphans) -> Plan:
+    """What to do about a job now."""
+    if isinstance(seen, Orphans):
+        return Plan(
+            (tuple(Delete(COMMANDS, *c.metadata.key, uid=c.metadata.uid) for c in seen.commands),)
+        )
+    if seen.job.metadata.is_terminating:
+        return NOTHING
+    phase = seen.job.status.phase
+    if seen.commands:
+        return _execute_command(seen, seen.commands[0])
+    if phase in _KILLING:
+        return _kill(seen)
+    found = answers(
+        seen.spec, seen.job.status.version, seen.pods, _current_group(seen), seen.evictions
+    )
+    due = next((one for one in found if one.due_ms <= seen.now_ms), None)
+    if due is not None and _has_effect(seen, due.action, due):
+        reason = str(due.event)
+        return Plan(_execute(seen, due.action, reason, due, ()))
+    waits = [one.due_ms - seen.now_ms for one in found if one.due_ms > seen.now_ms]
+    return _with_wait(_sync(seen), min(waits, default=None))
+
+
+def _current_group(seen: Seen) -> PodGroup | None:
+    group = seen.group
+    return None if group is None or is_stale_group(seen.job, group) else group
+
+
+def _with_wait(plan: Plan, wait_ms: int | None) -> Plan:
+    if wait_ms is None:
+        return plan
+    seconds = wait_ms / 1000
+    held = plan.again_seconds
+    return Plan(plan.stages, seconds if held is None else min(seconds, held), plan.problem)
+
+
+# Actions.
+
+
+def _has_effect(seen: Seen, action: Action, answer: Answer | None) -> bool:
+    rule = rule_for(seen.job.status.phase, action)
+    if rule.kill is Kill.TARGET:
+        if answer is None:
+            return False
+        # The pod of an eviction is gone; its restart counts all the same, once.
+        is_first = answer.event.event == POD_EVICTED and rule.counts_retry
+        return is_first or bool(_targets(seen, action, answer))
+    return rule.kill is not Kill.NONE or action is Action.RESUME
+
+
+def _execute_command(seen: Seen, command: Command) -> Plan:
+    """Carries out a Command, and deletes it when the new phase is stored.
+
+    A process that is killed in between finds the Command again, in a phase in which it has no
+    further effect.
+    """
+    action = Action.read(command.action)
+    metadata = command.metadata
+    said = Emit(seen.about, "CommandIssued", f"Command {metadata.name}: {command.action}")
+    after: list[Act] = [Delete(COMMANDS, *metadata.key, uid=metadata.uid), said]
+    rule = rule_for(seen.job.status.phase, action)
+    facts = Facts(seen.spec, seen.job.status)
+    if rule.kill is Kill.TARGET:
+        text = (
+            f"Command {metadata.name}: {command.action} needs a pod or a task, which no Command has"
+        )
+        return Plan(((after[0], Emit(seen.about, "CommandIssued", text, warning=True)),))
+    if not rule.actions or (rule.next_phase(facts) is None and rule.kill is Kill.NONE):
+        return Plan((tuple(after),))
+    return Plan(_execute(seen, action, f"Command {metadata.name}", None, after))
+
+
+def _execute(
+    seen: Seen, action: Action, reason: str, answer: Answer | None, after: Sequence[Act]
+) -> tuple[tuple[Act, ...], ...]:
+    """Stores the new phase first; what follows from it can be found again after a crash."""
+    rule = rule_for(seen.job.status.phase, action)
+    status = _fresh_status(seen)
+    if rule.counts_retry:
+        status.retry_count += 1
+    if rule.kill in (Kill.ALL, Kill.UNFINISHED):
+        status.version += 1
+    next_phase = Phase.RESTARTING if rule.kill in (Kill.ALL, Kill.TARGET) else None
+    if next_phase is None:
+        next_phase = rule.next_phase(Facts(seen.spec, status))
+    with_phase(seen.job, status, next_phase or seen.job.status.phase, action, reason, seen.now_ms)
+    stages: list[tuple[Act, ...]] = []
+    patch = status_patch(seen.job, status)
+    if patch is not None:
+        stages.append((patch,))
+    said = Emit(seen.about, "ExecuteAction", f"Start to execute action {action}: {reason}")
+    stages.append((*after, said))
+    if rule.kill is Kill.TARGET and answer is not None:
+        stages += _kill_targets(seen, _targets(seen, action, answer))
+    return tuple(stages)
+
+
+def _targets(seen: Seen, action: Action, answer: Answer) -> list[Pod]:
+    """The pods that a targeted restart deletes."""
+    event = answer.event
+    found = [pod for pod in seen.pods if pod.task == event.task]
+    match action:
+        case Action.RESTART_POD:
+            found = [pod for pod in found if pod.metadata.name == event.pod]
+        case Action.RESTART_PARTITION:
+            found = [pod for pod in found if event.partition and pod.partition == event.partition]
+    return [pod for pod in found if not pod.metadata.is_terminating]
+
+
+def _kill_targets(seen: Seen, pods: Iterable[Pod]) -> list[tuple[Act, ...]]:
+    """Marks pods, so that their deletion is not taken for an eviction, and deletes them."""
+    victims = list(pods)
+    mark = {"metadata": {"annotations": {OUT_OF_SYNC: "true"}}}
+    marks = tuple(
+        Patch(PODS, *pod.metadata.key, pod.metadata.uid, mark)
+        for pod in victims
+        if not pod.is_marked
+    )
+    return [marks, tuple(_delete_pods(seen, victims))]
+
+
+def _delete_pods(seen: Seen, pods: Iterable[Pod]) -> list[Act]:
+    refused = Emit(seen.about, "FailedDelete", "Error deleting pods")
+    return [
+        Delete(PODS, *pod.metadata.key, uid=pod.metadata.uid, on_refusal=refused) for pod in pods
+    ]
+
+
+# Phases in which pods end.
+
+
+def _kill(seen: Seen) -> Plan:
+    """Deletes pods that are not finished and what the job has no use for any more."""
+    first: list[Act] = _delete_pods(seen, doomed(seen.job, seen.spec, seen.pods))
+    group = seen.group
+    if group is not None and not group.metadata.is_terminating:
+        first.append(Delete(POD_GROUP, *group.metadata.key, uid=group.metadata.uid))
+    status = _fresh_status(seen)
+    phase = seen.job.status.phase
+    next_phase = rule_for(phase, Action.SYNC).next_phase(Facts(seen.spec, status))
+    if first:
+        # The counters are written when the pods are terminating.
+        return Plan((tuple(first),))
+    cleared: list[Act] = []
+    if (next_phase or phase) in (*FINISHED, Phase.ABORTED):
+        cleared = _cleanup(seen, status)
+    if next_phase is not None:
+        with_phase(seen.job, status, next_phase, None, "", seen.now_ms)
+    return _plan(seen, [tuple(cleared)] if cleared else [], status)
+
+
+def _cleanup(seen: Seen, status: JobStatus) -> list[Act]:
+    """Deletes the objects of plugins, and takes the plugins off the status."""
+    held = status.controlled_resources or {}
+    if not any(key.startswith("plugin-") for key in held):
+        return []
+    status.controlled_resources = {
+        key: value for key, value in held.items() if not key.startswith("plugin-")
+    } or None
+    return cleanup_acts(seen.job, seen.spec, held)
+
+
+# Phases in which pods are wanted.
+
+
+def _sync(seen: Seen) -> Plan:
+    job = seen.job
+    status = _fresh_status(seen)
+    if job.status.phase is Phase.RESTARTING:
+        victims = doomed(job, seen.spec, seen.pods)
+        stale = seen.group is not None and is_stale_group(job, seen.group)
+        first: list[Act] = _delete_pods(seen, victims)
+        if stale and seen.group is not None and not seen.group.metadata.is_terminating:
+            metadata = seen.group.metadata
+            first.append(Delete(POD_GROUP, *metadata.key, uid=metadata.uid))
+        if first:
+            return Plan((tuple(first),))
+    work = sync(seen, status)
+    next_phase = rule_for(job.status.phase, Action.SYNC).next_phase(Facts(seen.spec, status))
+    if next_phase is not None:
+        with_phase(job, status, next_phase, None, "", seen.now_ms)
+    elif not job.status.state.phase:
+        with_phase(job, status, Phase.PENDING, None, "", seen.now_ms)
+    plan = _plan(seen, work.stages, status)
+    return Plan(plan.stages, plan.again_seconds, work.problem)
+
+
+def _fresh_status(seen: Seen) -> JobStatus:
+    """A copy of the stored status, with counters of now."""
+    status = msgspec.structs.replace(seen.job.status, min_available=seen.spec.min_available)
+    count_pods(status, seen.pods)
+    return status
+
+
+def _plan(seen: Seen, stages: Sequence[tuple[Act, ...]], status: JobStatus) -> Plan:
+    """The stages, and then the status; counters alone wait a little."""
+    patch = status_patch(seen.job, status)
+    if patch is None:
+        return Plan(tuple(stages)) if stages else NOTHING
+    if any(not isinstance(act, Emit) for stage in stages for act in stage):
+        if only_counters_differ(seen.job, status):
+            # The writes above change the counters once more.
+            return Plan(tuple(stages))
+    elif only_counters_differ(seen.job, status) and seen.status_age_ms < COUNTERS_EVERY_MS:
+        wait = (COUNTERS_EVERY_MS - seen.status_age_ms) / 1000
+        return Plan(tuple(stages), again_seconds=wait)
+    return Plan((*stages, (patch,)))

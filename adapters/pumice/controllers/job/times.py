@@ -1,0 +1,28 @@
+"""Times of Kubernetes objects."""
+
+from datetime import UTC, datetime
+
+
+def milliseconds(text: str) -> int:
+    """Unix milliseconds of a time as Kubernetes writes it; 0 for none."""
+    if not text:
+        return 0
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return 0
+
+
+def shown(time_ms: int) -> str:
+    """A metav1.Time, which has whole seconds."""
+    return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shown_duration(time_ms: int) -> str:
+    """A metav1.Duration in Go's form, of whole seconds, such as `1h2m3s`."""
+    seconds = max(0, time_ms // 1000)
+    hours, rest = divmod(seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes}m{seconds}s"
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

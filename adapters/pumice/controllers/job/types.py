@@ -1,0 +1,374 @@
+"""Jobs, their pods and PodGroups, as far as the controller reads them."""
+
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from pumice.controllers.runtime.objects import Manifest, Watched
+
+API_VERSION: Final = "batch.volcano.sh/v1alpha1"
+KIND: Final = "Job"
+JOB_NAME: Final = "volcano.sh/job-name"
+JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
+JOB_VERSION: Final = "volcano.sh/job-version"
+JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+JOB_FORWARDING: Final = "volcano.sh/job-forwarding"
+TASK_SPEC: Final = "volcano.sh/task-spec"
+TASK_INDEX: Final = "volcano.sh/task-index"
+TEMPLATE_UID: Final = "volcano.sh/template-uid"
+PARTITION_ID: Final = "volcano.sh/partition-id"
+QUEUE_NAME: Final = "volcano.sh/queue-name"
+GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
+_DEFAULT_RETRIES: Final = 3
+
+
+class Phase(StrEnum):
+    """Phases of a Job."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    ABORTING = "Aborting"
+    ABORTED = "Aborted"
+    COMPLETING = "Completing"
+    COMPLETED = "Completed"
+    TERMINATING = "Terminating"
+    TERMINATED = "Terminated"
+    FAILED = "Failed"
+
+
+FINISHED: Final = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
+
+
+class Action(StrEnum):
+    """What a Command or a lifecycle policy can ask for, and the plain sync."""
+
+    SYNC = "SyncJob"
+    ABORT = "AbortJob"
+    RESUME = "ResumeJob"
+    RESTART = "RestartJob"
+    RESTART_TASK = "RestartTask"
+    RESTART_POD = "RestartPod"
+    RESTART_PARTITION = "RestartPartition"
+    TERMINATE = "TerminateJob"
+    COMPLETE = "CompleteJob"
+
+    @classmethod
+    def read(cls, text: str) -> "Action":
+        """Text that names no action of a Job is a plain sync, as in Volcano."""
+        return cls(text) if text in cls._value2member_map_ else cls.SYNC
+
+
+class Policy(msgspec.Struct, rename="camel", gc=False):
+    """One lifecycle policy."""
+
+    action: str = ""
+    event: str = ""
+    events: list[str] | None = None
+    exit_code: int | None = None
+    timeout: str | None = None
+
+
+class DependsOn(msgspec.Struct):
+    """Tasks that must be ready before the pods of a task are created."""
+
+    name: list[str] | None = None
+    iteration: str = ""
+
+
+class Partitions(msgspec.Struct, rename="camel"):
+    """Partitions of a task."""
+
+    total_partitions: int = 0
+    partition_size: int = 0
+    min_partitions: int = 0
+    network_topology: Manifest | None = None
+
+
+class Task(msgspec.Struct, rename="camel"):
+    """One task of a Job."""
+
+    name: str = ""
+    replicas: int = 0
+    min_available: int | None = None
+    template: Manifest = {}
+    policies: list[Policy] | None = None
+    topology_policy: str = ""
+    max_retry: int = 0
+    depends_on: DependsOn | None = None
+    partition_policy: Partitions | None = None
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The pod spec of the template."""
+        return self.template.get("spec") or {}
+
+    def partition_of(self, index: int) -> str:
+        """The partition id of a pod; "" without partitions."""
+        if self.partition_policy is None:
+            return ""
+        size = self.partition_policy.partition_size
+        return str(index // size) if size > 0 else "0"
+
+
+class Volume(msgspec.Struct, rename="camel"):
+    """One volume of a Job."""
+
+    mount_path: str = ""
+    volume_claim_name: str = ""
+    volume_claim: Manifest | None = None
+
+
+class JobSpec(msgspec.Struct, rename="camel"):
+    """The spec of a Job."""
+
+    scheduler_name: str = ""
+    min_available: int = 0
+    volumes: list[Volume] | None = None
+    tasks: list[Task] | None = None
+    policies: list[Policy] | None = None
+    plugins: dict[str, list[str] | None] | None = None
+    queue: str = "default"
+    max_retry: int = 0
+    ttl_seconds_after_finished: int | None = None
+    priority_class_name: str = ""
+    min_success: int | None = None
+    network_topology: Manifest | None = None
+
+    @property
+    def total(self) -> int:
+        return sum(task.replicas for task in self.tasks or ())
+
+
+class JobState(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The phase of a Job, and the action that led to it."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class JobCondition(msgspec.Struct, rename="camel"):
+    """When a Job was last put into a phase."""
+
+    status: str
+    last_transition_time: str | None = None
+
+
+class JobStatus(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The status of a Job."""
+
+    state: JobState = msgspec.field(default_factory=JobState)
+    min_available: int = 0
+    task_status_count: dict[str, dict[str, dict[str, int]]] | None = None
+    pending: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    terminating: int = 0
+    unknown: int = 0
+    version: int = 0
+    retry_count: int = 0
+    running_duration: str | None = None
+    controlled_resources: dict[str, str] | None = None
+    conditions: list[JobCondition] | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """The phase; a Job without one is Pending."""
+        return Phase(self.state.phase) if self.state.phase else Phase.PENDING
+
+
+class Job(Watched):
+    """A Job."""
+
+    spec: JobSpec = msgspec.field(default_factory=JobSpec)
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+
+class _Terminated(msgspec.Struct, rename="camel", gc=False):
+    exit_code: int = 0
+    finished_at: str | None = None
+
+
+class _ContainerState(msgspec.Struct, gc=False):
+    terminated: _Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, rename="camel"):
+    """The state of one container."""
+
+    ready: bool = False
+    restart_count: int = 0
+    state: _ContainerState | None = None
+
+
+class _PodCondition(msgspec.Struct, rename="camel", gc=False):
+    last_transition_time: str | None = None
+
+
+class _PodStatus(msgspec.Struct, rename="camel"):
+    phase: str = "Pending"
+    conditions: list[_PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(Watched):
+    """A pod of a Job."""
+
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+    @property
+    def task(self) -> str:
+        return self.metadata.annotation(TASK_SPEC)
+
+    @property
+    def index(self) -> int:
+        text = self.metadata.annotation(TASK_INDEX) or self.metadata.name.rpartition("-")[2]
+        return int(text) if text.isdecimal() else -1
+
+    @property
+    def version(self) -> int:
+        text = self.metadata.annotation(JOB_VERSION)
+        return int(text) if text.isdecimal() else 0
+
+    @property
+    def partition(self) -> str:
+        return self.metadata.label(PARTITION_ID)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the controller is about to delete the pod."""
+        return bool(self.metadata.annotation(OUT_OF_SYNC))
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def exit_codes(self) -> tuple[int, ...]:
+        """Exit codes of the containers that ended, in the order of the containers."""
+        ended = [one.state.terminated for one in self.status.container_statuses or () if one.state]
+        return tuple(one.exit_code for one in ended if one is not None)
+
+    @property
+    def restarts(self) -> int:
+        statuses = (self.status.container_statuses, self.status.init_container_statuses)
+        return sum(one.restart_count for held in statuses for one in held or ())
+
+    @property
+    def is_ready(self) -> bool:
+        """Succeeded, or Running with all containers ready."""
+        if self.status.phase != "Running":
+            return self.status.phase == "Succeeded"
+        return all(one.ready for one in self.status.container_statuses or ())
+
+    @property
+    def changed_at(self) -> str:
+        """When the pod last changed, as far as its status tells."""
+        ended = [one.state.terminated for one in self.status.container_statuses or () if one.state]
+        times = [one.finished_at or "" for one in ended if one is not None]
+        times += [one.last_transition_time or "" for one in self.status.conditions or ()]
+        return max(times, default="") or self.metadata.creation_timestamp
+
+
+class _GroupCondition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class _GroupStatus(msgspec.Struct):
+    phase: str = ""
+    conditions: list[_GroupCondition] | None = None
+
+
+class GroupSpec(msgspec.Struct, rename="camel"):
+    """The spec of a PodGroup."""
+
+    min_member: int = 0
+    min_task_member: dict[str, int] | None = None
+    priority_class_name: str = ""
+    min_resources: dict[str, Any] | None = None
+    sub_group_policy: list[Manifest] | None = None
+
+
+class PodGroup(Watched):
+    """The PodGroup of a Job."""
+
+    spec: GroupSpec = msgspec.field(default_factory=GroupSpec)
+    status: _GroupStatus = msgspec.field(default_factory=_GroupStatus)
+
+    @property
+    def version(self) -> int:
+        text = self.metadata.annotation(JOB_VERSION)
+        return int(text) if text.isdecimal() else 0
+
+
+class _Target(msgspec.Struct, rename="camel", gc=False):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class Command(Watched):
+    """A Command."""
+
+    action: str = ""
+    target: _Target | None = None
+
+
+class PriorityClass(Watched):
+    """A PriorityClass."""
+
+    value: int = 0
+
+
+class _QueueSpec(msgspec.Struct, rename="camel"):
+    extend_clusters: list[Manifest] | None = None
+
+
+class Queue(Watched):
+    """A Queue."""
+
+    spec: _QueueSpec = msgspec.field(default_factory=_QueueSpec)
+
+
+def effective(spec: JobSpec, scheduler_name: str) -> JobSpec:
+    """The spec with the defaults that Volcano's webhook would have written into it."""
+    tasks = [_effective_task(task, number) for number, task in enumerate(spec.tasks or ())]
+    plugins = dict(spec.plugins or {})
+    if {"tensorflow", "mpi", "pytorch", "ray"} & plugins.keys():
+        plugins.setdefault("svc", [])
+    if "mpi" in plugins:
+        plugins.setdefault("ssh", [])
+    least = sum(task.min_available or 0 for task in tasks)
+    return msgspec.structs.replace(
+        spec,
+        tasks=tasks,
+        plugins=plugins,
+        scheduler_name=spec.scheduler_name or scheduler_name,
+        max_retry=spec.max_retry or _DEFAULT_RETRIES,
+        min_available=spec.min_available or least,
+        queue=spec.queue or "default",
+    )
+
+
+def _effective_task(task: Task, number: int) -> Task:
+    least = task.min_available
+    if least is None:
+        least = task.replicas
+        if task.partition_policy is not None and task.partition_policy.min_partitions > 0:
+            policy = task.partition_policy
+            least = policy.min_partitions * policy.partition_size
+    return msgspec.structs.replace(
+        task,
+        name=task.name or f"default{number}",
+        min_available=least,
+        max_retry=task.max_retry or _DEFAULT_RETRIES,
+    )

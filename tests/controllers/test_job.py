@@ -1,0 +1,244 @@
+"""The life of Jobs, on the fake API server."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pumice.controllers.gc.controller import GarbageCollector
+from pumice.controllers.job.controller import JobController
+from pumice.controllers.options import ControllerOptions
+from tests.adapters.fake_clock import until
+from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.controllers.jobs import JOBS, NAMESPACE, FakeCluster, job, policy, task
+from tests.controllers.running import Loops
+
+
+@pytest.fixture
+async def cluster(fake_api: FakeApi, loops: Loops) -> FakeCluster:
+    options = ControllerOptions()
+    loops.start(JobController(options), GarbageCollector(options))
+    return FakeCluster(fake_api)
+
+
+async def stepping(cluster: FakeCluster, is_so: Callable[[], object], what: str = "") -> None:
+    """Lets the cluster go on until a fact holds."""
+
+    def step() -> object:
+        cluster.step()
+        return is_so()
+
+    await until(step, f"{what}: {cluster.api.objects}")
+
+
+async def until_phase(cluster: FakeCluster, phase: str, name: str = "job") -> None:
+    await stepping(cluster, lambda: cluster.phase(name) == phase, phase)
+
+
+def finish(cluster: FakeCluster, phase: str = "Succeeded", exit_code: int = 0) -> None:
+    for name in cluster.pods():
+        cluster.set_phase(name, phase, exit_code)
+
+
+async def test_a_job_runs_and_completes(cluster: FakeCluster) -> None:
+    cluster.api.put(JOBS, job("job", task("a", 2), task("b", 1), minAvailable=3))
+    await until(cluster.groups)
+    group = cluster.groups()[0]
+    uid = cluster.api.get(JOBS, NAMESPACE, "job")["metadata"]["uid"]
+    assert group["metadata"]["name"] == f"job-{uid}"
+    assert group["spec"]["minMember"] == 3
+    assert group["spec"]["minTaskMember"] == {"a": 2, "b": 1}
+    assert group["spec"]["minResources"]["cpu"] == "3"
+    assert not cluster.pods()
+    await until(lambda: cluster.phase() == "Pending")
+    cluster.admit()
+    await until(lambda: len(cluster.pods()) == 3)
+    pod = cluster.pods()["job-a-1"]
+    assert pod["spec"]["schedulerName"] == "volcano"
+    assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == f"job-{uid}"
+    assert pod["metadata"]["annotations"]["volcano.sh/job-version"] == "0"
+    assert pod["metadata"]["labels"]["volcano.sh/task-spec"] == "a"
+    cluster.run()
+    await until(lambda: cluster.phase() == "Running")
+    finish(cluster)
+    await until(lambda: cluster.phase() == "Completed")
+    await until(lambda: not cluster.groups())
+    assert len(cluster.pods()) == 3
+    await until(lambda: cluster.status().get("succeeded") == 3)
+    assert cluster.status()["taskStatusCount"]["a"] == {"phase": {"Succeeded": 2}}
+    assert [c["status"] for c in cluster.status()["conditions"]] == [
+        "Pending",
+        "Running",
+        "Completed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "phase"),
+    [("AbortJob", "Aborted"), ("CompleteJob", "Completed"), ("TerminateJob", "Terminated")],
+)
+async def test_a_failed_pod_ends_the_job_as_its_policy_says(
+    cluster: FakeCluster, action: str, phase: str
+) -> None:
+    cluster.api.put(JOBS, job("job", task(replicas=3), policies=[policy(action, "PodFailed")]))
+    await until_phase(cluster, "Running")
+    cluster.set_phase("job-work-1", "Failed", 1)
+    await until_phase(cluster, phase)
+    await until(lambda: list(cluster.pods()) == ["job-work-1"])
+    assert cluster.status()["version"] == 1
+    await until(lambda: not cluster.groups())
+
+
+async def test_a_job_restarts_until_its_retries_are_used_up(cluster: FakeCluster) -> None:
+    cluster.api.put(JOBS, job(policies=[policy("RestartJob", "PodFailed")], maxRetry=2))
+    await until_phase(cluster, "Running")
+    first = {pod["metadata"]["uid"] for pod in cluster.pods().values()}
+    cluster.set_phase("job-work-0", "Failed", 1)
+    await stepping(cluster, lambda: cluster.status().get("retryCount") == 1)
+    await until_phase(cluster, "Running")
+    second = {pod["metadata"]["uid"] for pod in cluster.pods().values()}
+    assert not first & second
+    assert cluster.status()["version"] == 1
+    cluster.set_phase("job-work-0", "Failed", 1)
+    await until_phase(cluster, "Failed")
+    assert cluster.status()["retryCount"] == 2
+    assert "job-work-0" in cluster.pods()
+
+
+@pytest.mark.parametrize(
+    ("action", "kept"),
+    [
+        ("RestartTask", {"job-b-0", "job-b-1"}),
+        ("RestartPod", {"job-a-1", "job-b-0", "job-b-1"}),
+        ("RestartPartition", {"job-a-1", "job-b-0", "job-b-1"}),
+    ],
+)
+async def test_a_targeted_restart_replaces_only_its_pods(
+    cluster: FakeCluster, action: str, kept: set[str]
+) -> None:
+    parts = {"totalPartitions": 2, "partitionSize": 1}
+    policies = [policy(action, "PodFailed")]
+    tasks = [task("a", 2, partitionPolicy=parts, policies=policies), task("b", 2)]
+    cluster.api.put(JOBS, job("job", *tasks))
+    await until_phase(cluster, "Running")
+    uids = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    cluster.set_phase("job-a-0", "Failed", 1)
+    await stepping(cluster, lambda: cluster.status().get("retryCount") == 1)
+    await until_phase(cluster, "Running")
+    now = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    assert now.keys() == uids.keys()
+    assert {name for name in now if now[name] == uids[name]} == kept
+    assert cluster.status().get("version", 0) == 0
+    assert len(cluster.groups()) == 1
+
+
+async def test_an_exit_code_chooses_its_policy(cluster: FakeCluster) -> None:
+    policies = [policy("AbortJob", exitCode=7), policy("RestartJob", "PodFailed")]
+    cluster.api.put(JOBS, job(policies=policies))
+    await until_phase(cluster, "Running")
+    cluster.set_phase("job-work-0", "Failed", 7)
+    await until_phase(cluster, "Aborted")
+
+
+async def test_an_evicted_pod_is_answered_and_a_scaled_down_one_is_not(
+    cluster: FakeCluster,
+) -> None:
+    body = job("job", task(replicas=3), policies=[policy("RestartJob", "PodEvicted")])
+    cluster.api.put(JOBS, body)
+    await until_phase(cluster, "Running")
+    held = cluster.api.get(JOBS, NAMESPACE, "job")
+    held["spec"]["tasks"][0]["replicas"] = 2
+    held["metadata"]["generation"] = 2
+    cluster.api.put(JOBS, held)
+    await stepping(cluster, lambda: len(cluster.pods()) == 2)
+    assert cluster.groups()[0]["spec"]["minMember"] == 2
+    await stepping(cluster, lambda: cluster.status().get("running") == 2)
+    assert cluster.status().get("retryCount", 0) == 0
+    cluster.api.remove("pods", NAMESPACE, "job-work-0")
+    await stepping(cluster, lambda: cluster.status().get("retryCount") == 1)
+    await until_phase(cluster, "Running")
+
+
+async def test_a_task_that_completes_can_complete_the_job(cluster: FakeCluster) -> None:
+    done = task("master", 1, policies=[policy("CompleteJob", "TaskCompleted")])
+    cluster.api.put(JOBS, job("job", done, task("worker", 2)))
+    await until_phase(cluster, "Running")
+    cluster.set_phase("job-master-0", "Succeeded")
+    await until_phase(cluster, "Completed")
+    assert list(cluster.pods()) == ["job-master-0"]
+
+
+async def test_commands_suspend_and_resume(cluster: FakeCluster, fake_api: FakeApi) -> None:
+    cluster.api.put(JOBS, job("job", task(replicas=2)))
+    await until_phase(cluster, "Running")
+    cluster.set_phase("job-work-0", "Succeeded")
+    cluster.command("AbortJob")
+    await until_phase(cluster, "Aborted")
+    assert list(cluster.pods()) == ["job-work-0"]
+    assert not [key for key in fake_api.objects if key[0].startswith("commands")]
+    cluster.command("ResumeJob")
+    await until_phase(cluster, "Running")
+    assert cluster.status().get("retryCount", 0) == 0
+    assert cluster.pods()["job-work-0"]["status"]["phase"] == "Succeeded"
+    await until(lambda: any(b.get("reason") == "CommandIssued" for b in fake_api.objects.values()))
+    cluster.command("AbortJob", "nobody")
+    await until(lambda: not [key for key in fake_api.objects if key[0].startswith("commands")])
+
+
+async def test_tasks_wait_for_others_and_volumes_are_mounted(
+    cluster: FakeCluster, fake_api: FakeApi
+) -> None:
+    first = task("first", 1)
+    then = task("then", 1, minAvailable=0, dependsOn={"name": ["first"]})
+    volumes: list[Any] = [
+        {"mountPath": "/a", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}},
+        {"mountPath": "/b", "volumeClaimName": "mine"},
+    ]
+    cluster.api.put(JOBS, job("job", first, then, minAvailable=1, volumes=volumes))
+    await until(lambda: any(b.get("reason") == "PVCError" for b in fake_api.objects.values()))
+    cluster.admit()
+    claim = {"metadata": {"namespace": NAMESPACE, "name": "mine"}}
+    fake_api.put("persistentvolumeclaims", claim)
+    await stepping(cluster, lambda: "job-then-0" in cluster.pods())
+    pod = cluster.pods()["job-first-0"]
+    mounts = pod["spec"]["containers"][0]["volumeMounts"]
+    assert [mount["mountPath"] for mount in mounts] == ["/a", "/b"]
+    names = [
+        volume["volumeClaimName"] for volume in fake_api.get(JOBS, "ns", "job")["spec"]["volumes"]
+    ]
+    assert names[0].startswith("job-pvc-")
+    assert names[1] == "mine"
+    assert ("persistentvolumeclaims", "ns", names[0]) in fake_api.objects
+
+
+async def test_a_finished_job_is_deleted_after_its_time(cluster: FakeCluster) -> None:
+    cluster.api.put(JOBS, job(ttlSecondsAfterFinished=0))
+    await until_phase(cluster, "Running")
+    finish(cluster)
+    await stepping(cluster, lambda: (JOBS, NAMESPACE, "job") not in cluster.api.objects)
+
+
+async def test_a_steady_cluster_causes_no_writes(cluster: FakeCluster, loops: Loops) -> None:
+    plugins: dict[str, list[str]] = {"svc": [], "env": [], "ssh": []}
+    cluster.api.put(JOBS, job(plugins=plugins))
+    await until_phase(cluster, "Running")
+    await until(lambda: cluster.status().get("running") == 2)
+    await loops.kill()
+    writes = [call for call in cluster.api.calls if call[0] != "GET"]
+    options = ControllerOptions()
+    before = loops.metrics.counted("reconciles", controller="job-controller", result="unchanged")
+    loops.start(JobController(options), GarbageCollector(options))
+    await until(
+        lambda: (
+            loops.metrics.counted("reconciles", controller="job-controller", result="unchanged")
+            > before
+        )
+    )
+    cluster.api.put("pods", cluster.pods()["job-work-0"])
+    await until(
+        lambda: (
+            loops.metrics.counted("reconciles", controller="job-controller", result="unchanged")
+            > before + 1
+        )
+    )
+    assert [call for call in cluster.api.calls if call[0] != "GET"] == writes

@@ -336,7 +336,7 @@ def test_the_tree_of_hyper_nodes_follows_nodes_and_patterns() -> None:
     assert not tree.rows_of("unknown").any()
     assert (tree.children_of("spine"), tree.parent_of("r1")) == (["r1", "r2"], "spine")
     engine.apply([Upserted(node("n4", 4, labels={"rack": "r1"}))])
-    assert tree.rows_of("r1").tolist() == [True, False, False, True]
+    assert engine.cache.hyper_node_tree.rows_of("r1").tolist() == [True, False, False, True]
 
 
 # Victims in a whole domain.

@@ -115,6 +115,16 @@ ROWS: tuple[Row, ...] = (
         at_least=5000,
         volcano=144,
     ),
+    Row(
+        "topology",
+        "1,000 nodes in 3 tiers, 200 x 16 with hard tier 1",
+        {"nodes": 1000, "pods": 3200, "gang_size": 16},
+        "pods_per_s",
+        "pods/s",
+        at_least=11_000,
+        volcano=220,
+        volcano_words="140 to 220 pods/s without a topology",
+    ),
     Row("preempt", _FULL_SIZE, _FULL, "session_s", "s", under=0.3, volcano=3.1),
     Row(
         "preempt-half-hopeless",

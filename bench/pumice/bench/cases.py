@@ -25,6 +25,7 @@ from pumice.bench.results import Result
 CASES = Path(__file__).resolve().parents[2] / "cases.yaml"
 COUNTS = (
     "candidates_scored",
+    "domains_tried",
     "jobs_closed",
     "nodes_tried_for_victims",
     "preemptors_tried",

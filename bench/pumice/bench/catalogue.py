@@ -53,6 +53,10 @@ def _mixed(size: Size, options: RunOptions) -> Iterator[Result]:
     yield placing.mixed(size, options.profile, placing.runs_of(size))
 
 
+def _topology(size: Size, _run_options: RunOptions) -> Iterator[Result]:
+    yield placing.topology(size, runs=placing.runs_of(size))
+
+
 def _preempt(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield evicting.preempt(size, placing.runs_of(size))
     yield evicting.preempt_half_hopeless(size, placing.runs_of(size))
@@ -115,6 +119,7 @@ BENCHES: Mapping[str, Bench] = {
     "allocate": _allocate,
     "allocate-gpu": _allocate_gpus,
     "mixed": _mixed,
+    "topology": _topology,
     "preempt": _preempt,
     "reclaim": _reclaim,
     "idle": _idle,
@@ -132,6 +137,7 @@ MEANINGS: Mapping[str, str] = {
     "allocate": "One session with new gangs, in the engine and over the stream.",
     "allocate-gpu": "The same in the engine, with gangs that all ask for GPUs.",
     "mixed": "The same with selectors, tolerations, anti-affinity, spread, preferences and GPUs.",
+    "topology": "The same with a network of three tiers, and gangs that stay within the lowest one.",
     "preempt": "High-priority gangs in a full cluster, also where half of them find no victims.",
     "reclaim": "New gangs in two queues of a cluster that a third queue uses.",
     "idle": "Sessions without changes, after heartbeats of nodes, with gangs that do not fit, and after a node became empty.",
@@ -149,6 +155,7 @@ ENGINE_BENCHES: Mapping[str, EngineBench] = {
     "allocate": placing.allocate,
     "allocate-gpu": placing.allocate_gpus,
     "mixed": placing.mixed,
+    "topology": placing.topology,
     "preempt": evicting.preempt,
     "preempt-half-hopeless": evicting.preempt_half_hopeless,
     "reclaim": evicting.reclaim,
@@ -171,6 +178,7 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     ),
     "allocate-gpu": (Size(1000, 1000, 10),),
     "mixed": (Size(1000, 300, 10),),
+    "topology": (Size(1000, 200, 16),),
     "preempt": (Size(1000, 50, 10, classes=1),),
     "reclaim": (Size(1000, 50, 10, classes=1),),
     "idle": (Size(5000, 5000, 10),),

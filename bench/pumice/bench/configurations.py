@@ -65,6 +65,21 @@ tiers:
       binpack.resources: nvidia.com/gpu
       binpack.resources.nvidia.com/gpu: 8
 """
+_TOPOLOGY = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: network-topology-aware
+"""
 
 
 def read_profile(name: str, text: str, *, queue_tree: bool = False) -> Profile:
@@ -73,6 +88,8 @@ def read_profile(name: str, text: str, *, queue_tree: bool = False) -> Profile:
     return Profile(name, served.read(message, Registry()).scheduler, text, queue_tree)
 
 
+# Volcano's default with network topology, for the benchmark of it.
+TOPOLOGY = read_profile("topology", _TOPOLOGY)
 # Volcano's default; preempt, reclaim and capacity with a tree of queues; binpack and SLA.
 PROFILES: Mapping[str, Profile] = {
     DEFAULT.name: DEFAULT,

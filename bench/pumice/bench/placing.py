@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator
 
-from pumice.bench import clusters
+from pumice.bench import clusters, network
 from pumice.bench.clusters import Size
-from pumice.bench.configurations import DEFAULT, Profile
+from pumice.bench.configurations import DEFAULT, TOPOLOGY, Profile
 from pumice.bench.engines import INSIDE, bound_in, engine_with, timed
 from pumice.bench.results import Result
 from pumice.core.deltas import ClusterObject
@@ -36,6 +36,11 @@ def mixed(size: Size, profile: Profile = DEFAULT, runs: int = 1) -> Result:
     return _placed(
         "mixed", clusters.mixed, size, profile, runs, f"one session, {measured}; {INSIDE}"
     )
+
+
+def topology(size: Size, profile: Profile = TOPOLOGY, runs: int = 1) -> Result:
+    measured = f"one session over fresh gangs with hard tier 1 of three tiers, {INSIDE}"
+    return _placed("topology", network.with_network, size, profile, runs, measured)
 
 
 def _placed(

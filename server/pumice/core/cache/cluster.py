@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pumice.core.cache.entries import offered_names
-from pumice.core.cache.hyper_nodes import HyperNodeTree
+from pumice.core.cache.hyper_nodes import HyperNodeTree, HyperNodeTrees
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.members import TaskCache
 from pumice.core.cache.node_states import PluginNodeStates
@@ -70,13 +70,18 @@ class ClusterCache(TaskCache):
         self.hyper_nodes, self.shards = make(HyperNode, "name"), make(NodeShard, "name")
         self.numa_topologies = make(NumaTopology, "name")
         self.workload_selectors = WorkloadSelectors(self.workloads)
-        self.hyper_node_tree = HyperNodeTree(self.hyper_nodes, self.table, self.labels)
+        self._trees = HyperNodeTrees(self.hyper_nodes, self.table, self.labels)
         self.plugin_data, self.node_states = PluginDataStore(), PluginNodeStates()
         # By plugin: a time that it keeps over sessions, such as that of its last evictions.
         self.plugin_times: dict[str, int] = {}
         # The version of the priority classes, and the priority of jobs that name none.
         self._default_priority = (-1, 0)
         self.shard_claims = ShardClaims(self.shards, self.settings.shard_name)
+
+    @property
+    def hyper_node_tree(self) -> HyperNodeTree:
+        """The HyperNodes as they are now."""
+        return self._trees.tree()
 
     # Upserts.
 
@@ -237,6 +242,7 @@ class ClusterCache(TaskCache):
                 self._enter(again)
         self.table.settle()
         self.evictable.release()
+        self._trees.forget_outdated()
         self.labels.forget_outdated()
         self.workload_selectors.forget_outdated()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,27 +24,8 @@ NO_DOMAIN = -1
 Numbers = NDArray[np.intp]
 
 
-@dataclass(slots=True)
-class _Shape:
-    """Everything that follows from the HyperNodes and nodes of one version."""
-
-    # All HyperNodes by name; the domain of all nodes comes last.
-    names: list[str]
-    numbers: dict[str, int]
-    tiers: list[int]
-    children: dict[str, list[str]] = field(default_factory=dict)
-    parents: dict[str, str] = field(default_factory=dict)
-    problem: str = ""
-    rows: dict[str, Mask] = field(default_factory=dict)
-    ancestors: dict[str, list[str]] = field(default_factory=dict)
-    levels: dict[str, list[tuple[int, Numbers]]] = field(default_factory=dict)
-    by_tier: dict[int, Numbers] = field(default_factory=dict)
-    level: dict[str, bool] = field(default_factory=dict)
-    holders: list[Numbers] | None = None
-
-
 class HyperNodeTree:
-    """Made again when HyperNodes, or the labels or names of nodes, have changed.
+    """The HyperNodes and nodes of one version; what follows from them is found when it is asked for.
 
     HyperNodes that do not form a tree count as absent, and ``problem`` says why.
     """
@@ -55,86 +36,67 @@ class HyperNodeTree:
         self._hyper_nodes = hyper_nodes
         self._table = table
         self._labels = labels
-        self._version: tuple[int, int, int] = (-1, -1, -1)
-        self._shape = _Shape([CLUSTER_TOP], {CLUSTER_TOP: 0}, [1])
-        self._node_names = Names(())
+        self._children: dict[str, list[str]] = {}
+        self._parents: dict[str, str] = {}
+        # Why the HyperNodes do not form a tree; empty where they do.
+        self.problem = ""
+        # All domains by number: HyperNodes by name, and last the domain of all nodes.
+        self.names: list[str] = []
+        self._find_names(list(hyper_nodes))
+        self._rows: dict[str, Mask] = {}
+        self._ancestors: dict[str, list[str]] = {}
+        self._levels: dict[str, list[tuple[int, Numbers]]] = {}
+        self._by_tier: dict[int, Numbers] = {}
+        self._level: dict[str, bool] = {}
+        self._holders: list[list[int]] | None = None
 
-    def _now(self) -> _Shape:
-        version = (self._hyper_nodes.version, self._table.layout, self._table.labels_version)
-        if version != self._version:
-            self._version = version
-            self._node_names = Names(self._table.names)
-            self._shape = self._made()
-        return self._shape
-
-    def _made(self) -> _Shape:
-        found = list(self._hyper_nodes)
-        top_tier = max((1, *(hyper_node.tier + 1 for hyper_node in found)))
-        names = [*(hyper_node.name for hyper_node in found), CLUSTER_TOP]
-        shape = _Shape(
-            names,
-            {name: number for number, name in enumerate(names)},
-            [*(hyper_node.tier for hyper_node in found), top_tier],
-        )
+    def _find_names(self, found: list[HyperNode]) -> None:
+        known = {hyper_node.name for hyper_node in found}
         for hyper_node in found:
-            children = _child_names(hyper_node, shape.numbers)
-            shape.children[hyper_node.name] = children
+            children = _child_names(hyper_node, known)
+            self._children[hyper_node.name] = children
             for child in children:
-                if child in shape.parents:
-                    shape.problem = f"HyperNode {child} has two parents"
-                shape.parents[child] = hyper_node.name
-        cycle = _on_a_cycle(shape.parents)
-        if cycle and not shape.problem:
-            shape.problem = f"HyperNode {cycle} is below itself"
-        if shape.problem:
-            return _Shape([CLUSTER_TOP], {CLUSTER_TOP: 0}, [1], problem=shape.problem)
-        roots = [name for name in names if name not in shape.parents and name != CLUSTER_TOP]
-        shape.children[CLUSTER_TOP] = roots
-        shape.parents.update(dict.fromkeys(roots, CLUSTER_TOP))
-        return shape
+                if child in self._parents:
+                    self.problem = f"HyperNode {child} has two parents"
+                self._parents[child] = hyper_node.name
+        cycle = _on_a_cycle(self._parents)
+        if cycle and not self.problem:
+            self.problem = f"HyperNode {cycle} is below itself"
+        if self.problem:
+            found, self._children, self._parents = [], {}, {}
+        # The tier of the domain of all nodes is above all others.
+        self.top_tier = max((1, *(hyper_node.tier + 1 for hyper_node in found)))
+        self.names = [*(hyper_node.name for hyper_node in found), CLUSTER_TOP]
+        self._tiers = [*(hyper_node.tier for hyper_node in found), self.top_tier]
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        roots = [name for name in self.names[:-1] if name not in self._parents]
+        self._children[CLUSTER_TOP] = roots
+        self._parents.update(dict.fromkeys(roots, CLUSTER_TOP))
+
+    @cached_property
+    def _node_names(self) -> Names:
+        return Names(self._table.names)
 
     # The HyperNodes.
 
-    @property
-    def problem(self) -> str:
-        """Why the HyperNodes do not form a tree; empty where they do."""
-        return self._now().problem
-
-    @property
-    def version(self) -> tuple[int, int, int]:
-        """Changes with everything that this tree says."""
-        self._now()
-        return self._version
-
-    @property
-    def names(self) -> list[str]:
-        """All domains by number; the last one is the domain of all nodes."""
-        return self._now().names
-
     def number_of(self, name: str) -> int | None:
-        return self._now().numbers.get(name)
+        return self._numbers.get(name)
 
     def tiers(self) -> list[list[str]]:
         """The names of all HyperNodes by tier, the lowest tier first."""
         by_tier: dict[int, list[str]] = {}
-        for hyper_node in self._hyper_nodes:
-            by_tier.setdefault(hyper_node.tier, []).append(hyper_node.name)
-        return [sorted(by_tier[tier]) for tier in sorted(by_tier)]
+        for name, tier in zip(self.names[:-1], self._tiers[:-1], strict=True):
+            by_tier.setdefault(tier, []).append(name)
+        return [by_tier[tier] for tier in sorted(by_tier)]
 
     def tier_of(self, name: str) -> int | None:
-        shape = self._now()
-        number = shape.numbers.get(name)
-        return None if number is None else shape.tiers[number]
+        number = self._numbers.get(name)
+        return None if number is None else self._tiers[number]
 
     @property
     def tier_numbers(self) -> list[int]:
         """The tiers that exist, the one above all HyperNodes included, in order."""
-        return sorted(set(self._now().tiers))
-
-    @property
-    def top_tier(self) -> int:
-        """The tier of the domain of all nodes."""
-        return self._now().tiers[-1]
+        return sorted(set(self._tiers))
 
     def tier_named(self, name: str) -> int | None:
         """The tier of the HyperNodes that give it a name; of several the last by HyperNode."""
@@ -147,21 +109,20 @@ class HyperNodeTree:
     # Which is above which.
 
     def parent_of(self, name: str) -> str | None:
-        parent = self._now().parents.get(name)
+        parent = self._parents.get(name)
         return None if parent == CLUSTER_TOP else parent
 
     def children_of(self, name: str) -> list[str]:
-        return self._now().children.get(name, [])
+        return self._children.get(name, [])
 
     def ancestors_of(self, name: str) -> list[str]:
         """The domain itself, the one above it and so on; the last is that of all nodes."""
-        shape = self._now()
-        found = shape.ancestors.get(name)
+        found = self._ancestors.get(name)
         if found is None:
             found = [name]
-            while (above := shape.parents.get(found[-1])) is not None:
+            while (above := self._parents.get(found[-1])) is not None:
                 found.append(above)
-            shape.ancestors[name] = found
+            self._ancestors[name] = found
         return found
 
     def common(self, left: str, right: str) -> str:
@@ -175,42 +136,40 @@ class HyperNodeTree:
 
     def levels_below(self, root: str) -> list[tuple[int, Numbers]]:
         """The root and all below it: by tier, the lowest first, the numbers of the domains."""
-        shape = self._now()
-        found = shape.levels.get(root)
+        found = self._levels.get(root)
         if found is None:
             by_tier: dict[int, list[int]] = {}
             reached = [root]
             for name in reached:
-                number = shape.numbers[name]
-                by_tier.setdefault(shape.tiers[number], []).append(number)
-                reached += shape.children.get(name, [])
+                number = self._numbers[name]
+                by_tier.setdefault(self._tiers[number], []).append(number)
+                reached += self._children.get(name, [])
             found = [(tier, np.array(by_tier[tier], dtype=np.intp)) for tier in sorted(by_tier)]
-            shape.levels[root] = found
+            self._levels[root] = found
         return found
 
     # Nodes, by row.
 
     def rows_of(self, name: str) -> Mask:
         """The nodes below a domain by row, to be read only; none for an unknown name."""
-        shape = self._now()
-        rows = shape.rows.get(name)
+        rows = self._rows.get(name)
         if rows is not None:
             return rows
         if name == CLUSTER_TOP:
-            shape.rows[name] = np.ones(len(self._table), dtype=np.bool_)
+            self._rows[name] = np.ones(len(self._table), dtype=np.bool_)
         reached = [] if name == CLUSTER_TOP else [name]
         for below in reached:
-            reached += [child for child in shape.children.get(below, ()) if child not in shape.rows]
+            reached += [child for child in self._children.get(below, ()) if child not in self._rows]
         # Those below come first: a chain of HyperNodes may be longer than functions can nest.
         for below in reversed(reached):
-            shape.rows[below] = self._find_rows(shape, below)
-        rows = shape.rows[name]
+            self._rows[below] = self._find_rows(below)
+        rows = self._rows[name]
         rows.setflags(write=False)
         return rows
 
-    def _find_rows(self, shape: _Shape, name: str) -> Mask:
+    def _find_rows(self, name: str) -> Mask:
         rows = np.zeros(len(self._table), dtype=np.bool_)
-        hyper_node = self._hyper_nodes.get(name) if name in shape.numbers else None
+        hyper_node = self._hyper_nodes.get(name) if name in self._numbers else None
         for member in hyper_node.members if hyper_node is not None else ():
             if member.is_hyper_node:
                 continue
@@ -220,48 +179,71 @@ class HyperNodeTree:
                     rows |= self._labels.matches_term(term)
             else:
                 rows |= _selected(member, self._node_names)
-        for child in shape.children.get(name, ()):
-            rows |= shape.rows[child]
+        for child in self._children.get(name, ()):
+            rows |= self._rows[child]
         return rows
 
     def by_row(self, tier: int) -> Numbers:
         """By row the number of the domain of a tier that has the node; of several the first."""
-        shape = self._now()
-        found = shape.by_tier.get(tier)
+        found = self._by_tier.get(tier)
         if found is None:
             found = np.full(len(self._table), NO_DOMAIN, dtype=np.intp)
-            for number in reversed(range(len(shape.names))):
-                if shape.tiers[number] == tier:
-                    found[self.rows_of(shape.names[number])] = number
+            for number in reversed(range(len(self.names))):
+                if self._tiers[number] == tier:
+                    found[self.rows_of(self.names[number])] = number
             found.setflags(write=False)
-            shape.by_tier[tier] = found
+            self._by_tier[tier] = found
         return found
 
     @property
     def lowest_by_row(self) -> Numbers:
         """By row the number of the domain of the lowest tier that has the node."""
-        return self.by_row(min(self._now().tiers))
+        return self.by_row(min(self._tiers))
 
     def is_level(self, name: str) -> bool:
         """Whether all nodes of a domain are in the same domain of the lowest tier, or all in none."""
-        shape = self._now()
-        known = shape.level.get(name)
+        known = self._level.get(name)
         if known is None:
             lowest = self.lowest_by_row[self.rows_of(name)]
-            known = shape.level[name] = not len(lowest) or bool((lowest == lowest[0]).all())
+            known = self._level[name] = not len(lowest) or bool((lowest == lowest[0]).all())
         return known
 
-    def holders_of(self, row: int) -> Numbers:
+    def holders_of(self, row: int) -> list[int]:
         """The numbers of all domains that have a node."""
-        shape = self._now()
-        if shape.holders is None:
-            pairs = [np.flatnonzero(self.rows_of(name)) for name in shape.names]
-            rows = np.concatenate(pairs)
-            numbers = np.repeat(np.arange(len(pairs)), [len(found) for found in pairs])
-            order = np.argsort(rows, kind="stable")
+        if self._holders is None:
+            found = [np.flatnonzero(self.rows_of(name)) for name in self.names]
+            rows = np.concatenate(found)
+            numbers = np.repeat(np.arange(len(found)), [len(part) for part in found])
             ends = np.cumsum(np.bincount(rows, minlength=len(self._table)))
-            shape.holders = np.split(numbers[order], ends[:-1]) if len(ends) else []
-        return shape.holders[row]
+            ordered = numbers[np.argsort(rows, kind="stable")]
+            parts = np.split(ordered, ends[:-1]) if len(ends) else []
+            self._holders = [part.tolist() for part in parts]
+        return self._holders[row]
+
+
+class HyperNodeTrees:
+    """Makes the tree again when HyperNodes, or the labels or names of nodes, have changed."""
+
+    def __init__(
+        self, hyper_nodes: ObjectStore[HyperNode], table: NodeTable, labels: NodeLabels
+    ) -> None:
+        self._parts = (hyper_nodes, table, labels)
+        self._known: tuple[tuple[int, int, int], HyperNodeTree] | None = None
+
+    def _version(self) -> tuple[int, int, int]:
+        hyper_nodes, table, _ = self._parts
+        return (hyper_nodes.version, table.layout, table.labels_version)
+
+    def tree(self) -> HyperNodeTree:
+        """The tree as it is now; it stays valid as long as no delta is applied."""
+        self.forget_outdated()
+        if self._known is None:
+            self._known = (self._version(), HyperNodeTree(*self._parts))
+        return self._known[1]
+
+    def forget_outdated(self) -> None:
+        if self._known is not None and self._known[0] != self._version():
+            self._known = None
 
 
 def _on_a_cycle(parents: dict[str, str]) -> str:
@@ -283,7 +265,7 @@ def _on_a_cycle(parents: dict[str, str]) -> str:
     return min(on_cycles, default="")
 
 
-def _child_names(hyper_node: HyperNode, known: dict[str, int]) -> list[str]:
+def _child_names(hyper_node: HyperNode, known: set[str]) -> list[str]:
     """The HyperNodes that it names; patterns and labels select nodes only."""
     named = {m.exact_name for m in hyper_node.members if m.is_hyper_node and m.exact_name in known}
     return sorted(named)

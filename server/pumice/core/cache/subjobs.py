@@ -7,7 +7,6 @@ from pumice.core.model.group import NetworkTopology, SubGroupPolicy
 from pumice.core.model.integers import as_integer
 from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
-from pumice.core.model.status import TaskStatus
 
 _LONGEST_READABLE_ID = 128
 # Letters and digits that cannot spell words, and the way Kubernetes encodes a number with them.
@@ -62,9 +61,13 @@ class SubJob:
         return self.index.is_pipelined(self.min_available)
 
     def pending_request(self) -> Resources:
+        counts: dict[int, tuple[Resources, int]] = {}
+        for task in self.index.pending.values():
+            number = task.class_.number
+            counts[number] = (task.request, counts.get(number, (None, 0))[1] + 1)
         total = Resources()
-        for task in self.index.in_order(TaskStatus.PENDING):
-            total.add(task.request)
+        for request, count in counts.values():
+            total.add_times(request, count)
         return total
 
 

@@ -12,9 +12,10 @@ from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, Plugi
 from pumice.core.model.resources import CPU, MEMORY, Resources
 from pumice.core.plugins.network_topology.amounts import DomainAmounts
 from pumice.core.plugins.network_topology.gradients import Gradients
-from pumice.core.plugins.network_topology.nodes import NodeCloseness, TierScores
-from pumice.core.session.hooks import EventHandler, Rows, Scores
-from pumice.core.session.policies import DomainScore, PlainRule
+from pumice.core.plugins.network_topology.nodes import NodeCloseness, NodeTerm, TierScores
+from pumice.core.session.feasibility.candidate_terms import CandidateTerm
+from pumice.core.session.hooks import EventHandler, Scores
+from pumice.core.session.policies import CandidateTerms, DomainScore, PlainRule
 from pumice.core.session.session import Session
 
 _FULL = 100.0
@@ -85,13 +86,15 @@ class NetworkTopologyAwarePlugin:
         self._gradients = Gradients(session, self._amounts, self._most_for_evicting)
         self._closeness = NodeCloseness(session)
         self._tier_scores = TierScores(session, self._amounts, self._fading)
+        # By sub-job or class.
+        self._known_terms: dict[str | int, tuple[CandidateTerm, ...]] = {}
         hooks = session.hooks
         hooks.job_gradient[self.name] = self._job_gradient
         hooks.sub_job_gradient[self.name] = self._sub_job_gradient
         hooks.hyper_node_order[self.name] = DomainScore(
             self._domain_scores, self._closeness.share_in, self._factor
         )
-        hooks.task_batch_score[self.name] = self._node_scores
+        hooks.task_batch_score[self.name] = CandidateTerms(self._terms)
         hooks.is_plain[self.name] = PlainRule(self._is_class_plain, self._is_plain)
         hooks.handlers.append(
             EventHandler(
@@ -125,17 +128,18 @@ class NetworkTopologyAwarePlugin:
         # With those that are placed already, which so count twice: as Volcano does.
         return self._amounts.fullness(sub_job.index.total_request, names)
 
-    def _node_scores(self, task: Task, rows: Rows) -> Scores | None:
-        if not self._has_domains:
-            return None
+    def _terms(self, task: Task) -> tuple[CandidateTerm, ...]:
+        """What is added to the scores of nodes; nothing where all of them get the same."""
+        if not self._has_domains or self._is_plain(task):
+            return ()
         sub_job = self._session.sub_job_of(task)
-        if sub_job.network_topology is not None:
-            scores = self._closeness.scores(sub_job, rows)
-        elif self._scores_normal_pods:
-            scores = self._tier_scores.scores(task.class_, rows)
-        else:
-            return None
-        return None if scores is None else self._factor * scores
+        follows = sub_job.network_topology is not None
+        key = sub_job.id if follows else task.class_.number
+        known = self._known_terms.get(key)
+        if known is None:
+            scores = self._closeness.of(sub_job) if follows else self._tier_scores.of(task.class_)
+            known = self._known_terms[key] = (NodeTerm(scores, self._factor),)
+        return known
 
     def _is_class_plain(self, _class: TaskClass) -> bool | None:
         # Without HyperNodes all nodes get the same.

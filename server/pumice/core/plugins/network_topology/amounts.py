@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pumice.core.cache.hyper_nodes import Numbers
+from pumice.core.cache.hyper_nodes import NO_DOMAIN, Numbers
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
@@ -32,6 +32,7 @@ class DomainAmounts:
         # By column: what is idle, used, and will be idle, as of now.
         self._then = np.concatenate((self._table.idle, self._table.used, self._table.future))
         self._sums: _Whole | None = None
+        self._numbers: dict[tuple[str, ...], Numbers] = {}
         # What happened before the sums were made: class, rows, and 1 or -1.
         self._events: list[tuple[TaskClass, list[int], int]] = []
 
@@ -80,18 +81,21 @@ class DomainAmounts:
         request = self._table.vector(class_).astype(np.int64)
         counts: dict[int, int] = {}
         for row in rows:
-            counts[row] = counts.get(row, 0) + sign
-        for row, count in counts.items():
-            used[:, self._tree.holders_of(row)] += (count * request)[:, None]
+            for number in self._tree.holders_of(row):
+                counts[number] = counts.get(number, 0) + sign
+        used[:, list(counts)] += request[:, None] * np.array(list(counts.values()))
 
     # Questions.
 
-    def has_room(self, minimum: Resources, *, for_evicting: bool) -> Mask:
-        """By number of the domain whether the minimum fits into what was free, or is offered."""
+    def with_room(self, numbers: Numbers, minimum: Resources, *, for_evicting: bool) -> Numbers:
+        """Those of some domains in which the minimum fits into what was free, or is offered."""
         idle, _, future, allocatable = self._summed()
         if for_evicting:
-            return self._at_least(allocatable, minimum)
-        return self._at_least(idle, minimum) | self._at_least(future, minimum)
+            return numbers[self._at_least(allocatable[:, numbers], minimum)]
+        fits = self._at_least(idle[:, numbers], minimum)
+        if not fits.all():
+            fits |= self._at_least(future[:, numbers], minimum)
+        return numbers[fits]
 
     def _at_least(self, amounts: _Whole, minimum: Resources) -> Mask:
         found: Mask = np.ones(amounts.shape[1], dtype=np.bool_)
@@ -105,11 +109,13 @@ class DomainAmounts:
 
     def fullness(self, request: Resources, names: Sequence[str]) -> Scores:
         """How full each domain would be with the request, from 0 to 1; 0 where it does not fit."""
-        numbers = [self._tree.number_of(name) for name in names]
-        known = np.array([number for number in numbers if number is not None], dtype=np.intp)
-        scores = np.zeros(len(names))
-        scores[[number is not None for number in numbers]] = self._fullness(request, known)
-        return scores
+        key = tuple(names)
+        numbers = self._numbers.get(key)
+        if numbers is None:
+            found = [self._tree.number_of(name) for name in key]
+            numbers = np.array([NO_DOMAIN if n is None else n for n in found], dtype=np.intp)
+            self._numbers[key] = numbers
+        return np.where(numbers == NO_DOMAIN, 0.0, self._fullness(request, numbers))
 
     def fullness_of_all(self, request: Resources) -> Scores:
         """The same by number of the domain."""

@@ -26,14 +26,15 @@ class Gradients:
         root = self._root(limit, occupied, start)
         if tree.number_of(root) is None:
             return []
-        possible = None if occupied else self._amounts.has_room(minimum, for_evicting=for_evicting)
-        gradients = []
-        for tier, numbers in tree.levels_below(root):
+        gradients, names = [], tree.names
+        for tier, every in tree.levels_below(root):
+            numbers = every
             if tier > limit:
                 break
-            kept = numbers if possible is None else numbers[possible[numbers]]
-            if len(kept):
-                gradients.append([tree.names[number] for number in kept.tolist()])
+            if not occupied:
+                numbers = self._amounts.with_room(numbers, minimum, for_evicting=for_evicting)
+            if len(numbers):
+                gradients.append([names[number] for number in numbers.tolist()])
         return self._for_evicting(gradients) if for_evicting else gradients
 
     def _root(self, limit: int, occupied: str, start: str) -> str:

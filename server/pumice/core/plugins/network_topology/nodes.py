@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from pumice.core.cache.hyper_nodes import NO_DOMAIN
@@ -16,6 +19,23 @@ from pumice.core.session.session import Session
 _WIDEST_SPAN = 1_000
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeTerm:
+    """Scores that follow the session, times a factor."""
+
+    scores: Callable[[Rows], Scores | None]
+    factor: float
+
+    def evaluate(self, rows: Rows) -> Scores | None:
+        found = self.scores(rows)
+        return None if found is None else self.factor * found
+
+    @property
+    def kernel_parts(self) -> None:
+        """Nothing: a placement changes the scores of other nodes."""
+        return None
+
+
 class NodeCloseness:
     """Prefers nodes that are near to the earlier tasks of a sub-job with a network topology."""
 
@@ -25,6 +45,9 @@ class NodeCloseness:
         # By domain: the score of every domain of the lowest tier, and of none.
         self._by_domain: dict[str, Scores] = {}
         self._places: dict[str, _Places] = {}
+
+    def of(self, sub_job: SubJob) -> Callable[[Rows], Scores | None]:
+        return lambda rows: self.scores(sub_job, rows)
 
     def scores(self, sub_job: SubJob, rows: Rows) -> Scores | None:
         followed = self._session.topology.followed
@@ -122,6 +145,9 @@ class TierScores:
         self._total = 0.0
         for _, weight in self._weights:
             self._total += weight
+
+    def of(self, class_: TaskClass) -> Callable[[Rows], Scores | None]:
+        return lambda rows: self.scores(class_, rows)
 
     def scores(self, class_: TaskClass, rows: Rows) -> Scores | None:
         if not 0 < self._total < np.inf:

@@ -167,7 +167,6 @@ class GangEviction:
     def _plan(self, job: Job, domain: str, victims: list[Task]) -> Statement | None:
         """Evicts the victims and pipelines the job's tasks, sub-job by sub-job."""
         session = self._session
-        session.count("gang_evictions_tried")
         was_ready = session.votes.is_ready(job)
         pending = pending_tasks_of(session, job, gated=False)
         statement = session.statement()

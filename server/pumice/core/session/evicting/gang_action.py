@@ -80,7 +80,6 @@ class GangActionRun:
         tasks = self._eviction.pending_of(job)
         if not tasks:
             return
-        session.count("gangs_tried")
         if self._reclaims and not session.votes.may_reclaim(queue, tasks):
             self._explain(job, ReasonCode.QUEUE_QUOTA, (queue.name,))
             return

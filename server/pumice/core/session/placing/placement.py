@@ -120,7 +120,12 @@ class Placement:
         if not placed:
             return False
         for _ in range(placed):
-            self._follow(sub_job, tasks.popleft())
+            tasks.popleft()
+        if sub_job.network_topology is not None:
+            # In a level domain one says all.
+            level = session.topology.tree.is_level(session.topology.domain)
+            for task in alike[: 1 if level else placed]:
+                self._follow(sub_job, task)
         session.count("tasks_tried", placed)
         return True
 

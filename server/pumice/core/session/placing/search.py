@@ -58,6 +58,7 @@ class DomainSearch:
         self._session = session
         self._placement = placement
         self._room = DomainRoom(session)
+        self._lowest: dict[tuple[str, ...], bool] = {}
         # Of the last job that was not placed: the domain with room for most of its tasks, and for
         # how many, as far as that is known.
         self.nearest: tuple[str, int] | None = None
@@ -100,13 +101,13 @@ class DomainSearch:
         if counted is None:
             return list(domains)
         rooms, need = counted
-        nearest = max(range(len(domains)), key=lambda n: (rooms[n], -n), default=None)
-        if nearest is not None and (self.nearest is None or rooms[nearest] >= self.nearest[1]):
-            self.nearest = (domains[nearest], rooms[nearest])
-        possible = [name for name, room in zip(domains, rooms, strict=True) if room >= need]
-        if not possible and is_last and nearest is not None:
-            return [domains[nearest]]
-        return possible
+        most = max(rooms, default=0)
+        if most < need and rooms:
+            nearest = domains[rooms.index(most)]
+            if self.nearest is None or most >= self.nearest[1]:
+                self.nearest = (nearest, most)
+            return [nearest] if is_last else []
+        return [name for name, room in zip(domains, rooms, strict=True) if room >= need]
 
     # Where the score of a domain is known before anything is placed in it.
 
@@ -116,17 +117,24 @@ class DomainSearch:
         A job of one part has the score of its part, and in a domain without others below it there
         is one place for that part.
         """
-        topology = self._session.topology
-        if job.has_policies or any(topology.tree.children_of(domain) for domain in domains):
+        if job.has_policies or not self._are_lowest(tuple(domains)):
             return None
-        return topology.ranked(job.default_sub_job(), domains)
+        return self._session.topology.ranked(job.default_sub_job(), domains)
+
+    def _are_lowest(self, domains: tuple[str, ...]) -> bool:
+        """Whether no domain has others below it."""
+        known = self._lowest.get(domains)
+        if known is None:
+            tree = self._session.topology.tree
+            known = self._lowest[domains] = not any(tree.children_of(name) for name in domains)
+        return known
 
     def _first_good(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
     ) -> Found | None:
         for domain in domains:
             trial_tasks = pending_tasks.clone()
-            trial = self._try(job, trial_tasks, domain)
+            trial = self._try(job, trial_tasks, domain, scored=False)
             if trial.is_good:
                 statement = self._session.statement()
                 for part in trial.statements:
@@ -161,8 +169,10 @@ class DomainSearch:
 
     # One domain.
 
-    def _try(self, job: Job, pending_tasks: PendingTasks, domain: str) -> _Trial:
-        """Places the sub-jobs in a domain."""
+    def _try(
+        self, job: Job, pending_tasks: PendingTasks, domain: str, *, scored: bool = True
+    ) -> _Trial:
+        """Places the sub-jobs in a domain; a trial that is compared with no other needs no score."""
         session = self._session
         session.count("domains_tried")
         job.fit_errors.clear()
@@ -171,7 +181,9 @@ class DomainSearch:
         trial = _Trial()
         while pending_tasks.sub_jobs:
             sub_job = pending_tasks.sub_jobs.pop()
-            statement, score, inner = self._place_sub_job(job, sub_job, pending_tasks, domain)
+            statement, score, inner = self._place_sub_job(
+                job, sub_job, pending_tasks, domain, scored=scored
+            )
             if statement is None or not len(statement):
                 continue
             trial.statements.append(statement)
@@ -190,7 +202,13 @@ class DomainSearch:
         return trial
 
     def _place_sub_job(
-        self, job: Job, sub_job: SubJob, pending_tasks: PendingTasks, domain: str
+        self,
+        job: Job,
+        sub_job: SubJob,
+        pending_tasks: PendingTasks,
+        domain: str,
+        *,
+        scored: bool,
     ) -> tuple[Statement | None, float, str]:
         """A statement, its score, and the domain below the given one that it places in."""
         topology = self._session.topology
@@ -198,7 +216,7 @@ class DomainSearch:
         for domains in gradients:
             if len(domains) == 1:
                 # What is scored is the cluster without this placement.
-                score = topology.best_domain(sub_job, domains)[1]
+                score = topology.best_domain(sub_job, domains)[1] if scored else 0.0
                 statement = self._place_in(job, sub_job, pending_tasks, domains[0])
                 if statement is not None:
                     return statement, score, domains[0]

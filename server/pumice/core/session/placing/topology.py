@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pumice.core.cache.hyper_nodes import CLUSTER_TOP, NO_DOMAIN
+from pumice.core.cache.hyper_nodes import CLUSTER_TOP, NO_DOMAIN, HyperNodeTree
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.model.fit import FitErrors, Mask
@@ -37,12 +38,16 @@ class Topology:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.tree = session.cache.hyper_node_tree
         self._occupied: dict[str, Occupied] = {}
         # The domain in which tasks are being placed, and the lowest one that has the earlier tasks
         # of the same sub-job; empty where it has none, or no network topology.
         self.domain = CLUSTER_TOP
         self.followed = ""
+
+    @cached_property
+    def tree(self) -> HyperNodeTree:
+        """The HyperNodes of this session."""
+        return self._session.cache.hyper_node_tree
 
     @property
     def ready(self) -> bool:
@@ -178,7 +183,7 @@ class Topology:
             # Of nodes that are gone nobody knows the domain.
             return ""
         placed = [row for row in rows if row is not None]
-        names = [tree.names[number] for number in tree.holders_of(placed[0]).tolist()]
+        names = [tree.names[number] for number in tree.holders_of(placed[0])]
         whole = [name for name in names if tree.rows_of(name)[placed].all()]
         return min(whole, key=lambda name: (tree.tier_of(name), name), default="")
 

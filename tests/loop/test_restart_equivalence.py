@@ -211,8 +211,10 @@ class Run:
 
     async def rest(self) -> None:
         """Until nobody has anything to do: the core finds that no session is needed."""
-        writes = -1
-        while writes != self.cluster.writes or not self.runtime.is_idle:
+        # On a busy machine a change or a decision may be on its way for longer than one round.
+        writes, quiet = -1, 0
+        while quiet < 3:
+            quiet = quiet + 1 if writes == self.cluster.writes and self.runtime.is_idle else 0
             await until(lambda: self.runtime.is_served and self.runtime.is_idle, "it is settled")
             writes = self.cluster.writes
             await self._until_skipped(self._skipped + 3)

@@ -209,6 +209,14 @@ def test_a_deleted_object_stays_deleted_while_its_events_arrive() -> None:
     assert log.changes == [("", "5"), ("5", ""), ("", "9")]
 
 
+def test_an_answer_that_is_older_than_the_deletion_changes_nothing() -> None:
+    log = _Log()
+    log.see(5)
+    log.lose()
+    log.cache.assume(body(7))
+    assert log.changes == [("", "5"), ("5", "")]
+
+
 def test_a_list_keeps_what_was_written_while_it_was_read() -> None:
     log = _Log()
     log.cache.begin_list()

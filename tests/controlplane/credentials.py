@@ -18,11 +18,13 @@ HOST = "127.0.0.1"
 ADMIN = "admin"
 # The service account of deploy/: what it may do is what the shipped roles say.
 ADAPTER = "system:serviceaccount:volcano-system:pumice-adapter"
+CONTROLLERS = "system:serviceaccount:volcano-system:pumice-controllers"
 # Known to the API server, and allowed nothing.
 NOBODY = "nobody"
 _GROUPS = {
     ADMIN: ["system:masters"],
     ADAPTER: ["system:serviceaccounts", "system:serviceaccounts:volcano-system"],
+    CONTROLLERS: ["system:serviceaccounts", "system:serviceaccounts:volcano-system"],
     NOBODY: [],
 }
 

@@ -20,7 +20,11 @@ _KUSTOMIZATION = yaml.safe_load(
     (DEPLOY / "scheduler" / "kustomization.yaml").read_text(encoding="utf-8")
 )
 SCHEDULER = [DEPLOY / "scheduler" / name for name in _KUSTOMIZATION["resources"]]
-PLAIN = [*DEFAULTS, *SCHEDULER]
+_CONTROLLERS = yaml.safe_load(
+    (DEPLOY / "controllers" / "kustomization.yaml").read_text(encoding="utf-8")
+)
+CONTROLLERS = [DEPLOY / "controllers" / name for name in _CONTROLLERS["resources"]]
+PLAIN = [*DEFAULTS, *SCHEDULER, *CONTROLLERS]
 _SERVED_SECONDS = 30.0
 
 

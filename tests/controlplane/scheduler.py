@@ -94,6 +94,12 @@ class Scheduler:
             )
         )
 
+    def start_controllers(self, kubeconfig: Path, *flags: str) -> Child:
+        """`pumice controllers`."""
+        log = self.folder / f"controllers-{len(self.children)}.log"
+        arguments = ("controllers", f"--kubeconfig={kubeconfig}", *QUICK_LEASE, *flags)
+        return self._keep(Child.start(log, *arguments))
+
     def start_both(self, kubeconfig: Path, *flags: str) -> Child:
         """`pumice run`."""
         log = self.folder / f"run-{len(self.children)}.log"

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.controlplane.client import Client, Object, RefusedError, path_of
-from tests.controlplane.credentials import ADAPTER
+from tests.controlplane.credentials import ADAPTER, CONTROLLERS
 from tests.controlplane.kubelet import Kubelets, VolumeController
 from tests.controlplane.processes import ControlPlane
 from tests.controlplane.proxy import FaultyProxy
@@ -20,6 +20,8 @@ from tests.e2e.objects import NAMESPACE, node_body, pod_body, pod_group_body, qu
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases/volcano"
 KEPT_CONFIGURATION = "/api/v1/namespaces/volcano-system/configmaps/volcano-last-good-configuration"
+JOBS = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{NAMESPACE}/jobs"
+COMMANDS = f"/apis/bus.volcano.sh/v1alpha1/namespaces/{NAMESPACE}/commands"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
 _KEPT = {"root", "default", "system-cluster-critical", "system-node-critical"}
@@ -61,7 +63,11 @@ class Cluster:
         now = {"gracePeriodSeconds": 0}
         base = f"/api/v1/namespaces/{NAMESPACE}"
         for path in (
+            f"{JOBS}",
+            f"{COMMANDS}",
             f"{base}/pods",
+            f"{base}/configmaps",
+            f"{base}/secrets",
             f"{base}/events",
             f"{base}/persistentvolumeclaims",
             f"{GROUPS}/namespaces/{NAMESPACE}/podgroups",
@@ -71,11 +77,14 @@ class Cluster:
             "/apis/storage.k8s.io/v1/csinodes",
         ):
             await self.client.call("DELETE", path, now)
+        for service in await self.client.list(f"{base}/services"):
+            await self.client.delete(f"{base}/services/{service['metadata']['name']}")
         for path in (f"{GROUPS}/queues", "/apis/scheduling.k8s.io/v1/priorityclasses"):
             for found in await self.client.list(path):
                 if found["metadata"]["name"] not in _KEPT:
                     await self.client.delete(f"{path}/{found['metadata']['name']}")
         await self.client.delete(LEASE)
+        await self.client.delete(LEASE.replace("leases/volcano", "leases/vc-controller-manager"))
         await self.client.delete(KEPT_CONFIGURATION)
 
     # Making things.
@@ -127,6 +136,9 @@ class Cluster:
     def start_adapter(self, *flags: str, user: str = ADAPTER, server: str = "") -> Child:
         kubeconfig = self.kubeconfig(user, server)
         return self.scheduler.start_adapter(kubeconfig, *flags)
+
+    def start_controllers(self, *flags: str, user: str = CONTROLLERS) -> Child:
+        return self.scheduler.start_controllers(self.kubeconfig(user), *flags)
 
     def kubeconfig(self, user: str = ADAPTER, server: str = "") -> Path:
         return self.plane.credentials.kubeconfig(server or self.plane.server, user)

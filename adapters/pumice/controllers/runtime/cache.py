@@ -40,6 +40,8 @@ class ObjectCache(Generic[W]):
         self._deleted: set[str] = set()
         # Keys of the list that is being read, and of what was written meanwhile; None: no list.
         self._listing: set[Key] | None = None
+        # The newest version that the watch has reached.
+        self._reached = 0
         self.add_indexes(watch)
 
     def add_indexes(self, watch: Watch[W]) -> None:
@@ -76,10 +78,20 @@ class ObjectCache(Generic[W]):
             log.error("an answer about %s cannot be read: %s", self.watch.source.shown, error)
             return
         metadata = seen.metadata
+        if metadata.key not in self._items and self._has_passed(metadata.resource_version):
+            # The watch was faster than the answer: the object is deleted again.
+            return
         if metadata.key in self._items or self.watch.selects(metadata.labels):
             if self._listing is not None:
                 self._listing.add(metadata.key)
             self._put(seen)
+
+    def _has_passed(self, version: str) -> bool:
+        return version.isdecimal() and int(version) <= self._reached
+
+    def _reach(self, version: str) -> None:
+        if version.isdecimal():
+            self._reached = max(self._reached, int(version))
 
     def assume_deleted(self, key: Key, uid: str) -> None:
         """Takes the answer to a deletion that was complete."""
@@ -94,6 +106,7 @@ class ObjectCache(Generic[W]):
         self._listing = set()
 
     def upsert(self, head: Head, raw: msgspec.Raw) -> None:
+        self._reach(head.metadata.resource_version)
         try:
             seen = self._decoder.decode(raw)
         except UNREADABLE as error:
@@ -114,6 +127,7 @@ class ObjectCache(Generic[W]):
 
     def delete(self, head: Head) -> None:
         metadata = head.metadata
+        self._reach(metadata.resource_version)
         self._deleted.discard(metadata.uid)
         key = (metadata.namespace, metadata.name)
         held = self._items.get(key)

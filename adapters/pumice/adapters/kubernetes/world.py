@@ -41,12 +41,13 @@ from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.selection import Source
 from pumice.adapters.kubernetes.session import ApiSession, Fence
 from pumice.adapters.kubernetes.statuses import KubernetesStatusUpdater
+from pumice.adapters.kubernetes.usage_poller import UsagePoller
 from pumice.adapters.kubernetes.volumes import VolumeBinder
 from pumice.adapters.runtime.clock import Backoff, Clock, end_tasks
 from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
-from pumice.adapters.runtime.world import Reading, Synced, WorldEvent
+from pumice.adapters.runtime.world import ConfigurationSeen, Reading, Synced, WorldEvent
 from pumice.v1.cluster_service_pb2 import CAPABILITY_EVICT, CAPABILITY_VOLUMES, Capability
 from pumice.v1.status_pb2 import Event
 
@@ -101,6 +102,7 @@ class KubernetesWorld:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
         self._compose_writers()
+        self._usage = UsagePoller(api, self._queue.put, clock, metrics, self._rng)
         self._reflectors: list[Reflector] = []
         metrics.gauge_from("watch_queue_length", lambda: len(self._queue))
         if health is not None:
@@ -177,6 +179,7 @@ class KubernetesWorld:
             for source in self._options.selection.sources(self._options.resources)
         ]
         self._start(self._volumes.run())
+        self._start(self._usage.run())
         told = self._start_configuration()
         for reflector in reflectors:
             self._start(reflector.run())
@@ -223,7 +226,7 @@ class KubernetesWorld:
 
     def _start_configuration(self) -> asyncio.Event:
         options = self._options
-        feed = ConfigurationFeed(options.configuration, self._queue.put)
+        feed = ConfigurationFeed(options.configuration, self._see_configuration)
         if options.scheduler_conf is not None:
             file = ConfigurationFile(
                 options.scheduler_conf, feed, self._clock, options.file_poll_seconds
@@ -237,6 +240,11 @@ class KubernetesWorld:
         else:
             feed.put("", "")
         return feed.is_known
+
+    def _see_configuration(self, event: WorldEvent) -> None:
+        if isinstance(event, ConfigurationSeen):
+            self._usage.configure(event.configuration.scheduler_conf)
+        self._queue.put(event)
 
     def _see_config_map(self, head: Head) -> None:
         self._config_map = head.metadata

@@ -7,6 +7,7 @@ from pumice.adapters.runtime.digests import hash64
 from pumice.adapters.runtime.encoding import object_body
 from pumice.adapters.runtime.objects import Identity, KindNumber, ObjectKey, identity, snapshot_rank
 from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.delta_pb2 import PluginData
 from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
 
 
@@ -44,6 +45,8 @@ class ResumeBuffer:
 
     def __init__(self) -> None:
         self.configuration: Configuration | None = None
+        # By plugin and name: what was measured or asked for plugins.
+        self.data: dict[tuple[str, str], PluginData] = {}
         self._objects: dict[ObjectKey, HeldObject] = {}
         self._groups: dict[str, HeldGroup] = {}
         self._pods_of_jobs: dict[str, set[str]] = {}
@@ -74,6 +77,15 @@ class ResumeBuffer:
             group = cluster_object.pod_group
             self._groups[f"{group.namespace}/{group.name}"] = HeldGroup(group.uid, group.spec_hash)
         return held
+
+    def keep_data(self, data: PluginData) -> bool:
+        """Stores data for a plugin, for the next snapshot; returns whether it differs."""
+        key = (data.plugin, data.name)
+        before = self.data.get(key)
+        if data.numbers or data.texts:
+            self.data[key] = data
+            return before != data
+        return self.data.pop(key, None) is not None
 
     def drop(self, kind: KindNumber, uid: str) -> HeldObject | None:
         """Removes an object and returns it."""

@@ -11,7 +11,7 @@ from pumice.adapters.runtime.objects import KindNumber
 from pumice.v1.cluster_service_pb2 import ConnectRequest
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.decision_pb2 import Outcome
-from pumice.v1.delta_pb2 import DeltaBatch, Op, Upsert
+from pumice.v1.delta_pb2 import DeltaBatch, Op, PluginData, Upsert
 from pumice.v1.object_pb2 import ClusterObject, ObjectRef
 
 # Most that framing adds to one op: its tag and a length of up to four bytes.
@@ -42,6 +42,10 @@ def outcome_op(outcome: Outcome) -> bytes:
 
 def configuration_op(configuration: Configuration) -> bytes:
     return Op(configuration=configuration).SerializeToString()
+
+
+def data_op(data: PluginData) -> bytes:
+    return Op(plugin_data=data).SerializeToString()
 
 
 def batch_request(first_seq: int, ops: Sequence[bytes]) -> bytes:

@@ -15,6 +15,7 @@ from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.world import (
     ConfigurationMissing,
     ConfigurationSeen,
+    DataSeen,
     ObjectGone,
     ObjectSeen,
     Synced,
@@ -60,6 +61,9 @@ class WorldEventHandler:
             case ConfigurationMissing():
                 self._configurations.take_missing(event)
                 self._note_apply_timeout(event.configuration)
+            case DataSeen():
+                if self._buffer.keep_data(event.data):
+                    self._outbox.bring(event.data)
             case Synced():
                 self.synced.set()
 

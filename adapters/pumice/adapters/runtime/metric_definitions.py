@@ -68,6 +68,7 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "terminating_namespaces": ("Writes refused because the namespace is terminating.", ("call",)),
     "unchanged_objects": ("Updates of objects that changed nothing.", ()),
     "unknown_messages": ("Messages of the core of an unknown type.", ()),
+    "usage_polls": ("Polls of the usage of nodes, by result.", ("result",)),
     "volume_timeouts": ("Volume reservations given up after the time limit.", ()),
     "volume_undos": ("Volume reservations undone, by result.", ("result",)),
     "watch_failures": ("Watches that ended with an error, by code.", ("resource", "code")),

@@ -15,6 +15,7 @@ from pumice.adapters.runtime.encoding import (
     BATCH_OVERHEAD_BYTES,
     OP_OVERHEAD_BYTES,
     configuration_op,
+    data_op,
     outcome_op,
     tombstone_op,
     upsert_op,
@@ -23,7 +24,7 @@ from pumice.adapters.runtime.objects import KindNumber, ObjectKey
 from pumice.v1.cluster_service_pb2 import SnapshotBegin, SnapshotEnd
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.decision_pb2 import OUTCOME_CODE_RETRYING, Outcome
-from pumice.v1.delta_pb2 import KindDigest
+from pumice.v1.delta_pb2 import KindDigest, PluginData
 
 _NO_KIND = KindNumber(0)
 # So many configurations may wait for their result.
@@ -145,6 +146,16 @@ class Outbox:
             self.waiting_bytes += len(op) - len(waiting.op)
             waiting.op = op
 
+    def bring(self, data: PluginData) -> None:
+        """Sends data for a plugin in place of what waits under the same name."""
+        key, op = _data_key(data), data_op(data)
+        waiting = self._waiting(key)
+        if waiting is None:
+            self._append(_Waiting(key, op=op))
+        else:
+            self.waiting_bytes += len(op) - len(waiting.op)
+            waiting.op = op
+
     def report(self, outcome: Outcome) -> None:
         final = outcome.code != OUTCOME_CODE_RETRYING
         decision_id = outcome.decision_id if final else ""
@@ -196,6 +207,8 @@ class Outbox:
                 self._append(_Waiting(_CONFIGURATION, op=op, in_snapshot=True))
         for held in self._buffer.in_snapshot_order(chosen):
             self._append(_Waiting(held.key, held, in_snapshot=True))
+        for data in self._buffer.data.values() if not chosen else ():
+            self._append(_Waiting(_data_key(data), op=data_op(data), in_snapshot=True))
         self._snapshot_left = len(self._queue)
         for waiting in rest:
             self._append(waiting)
@@ -269,7 +282,7 @@ class Outbox:
         sent = _Sent(self.last_seq, op, waiting.decision_id)
         if key == _CONFIGURATION and self._buffer.configuration is not None:
             self._note_configuration(self._buffer.configuration)
-        if key is not None and key != _CONFIGURATION:
+        if key is not None and key[0] != _NO_KIND:
             before = self._numbered.pop(key, None)
             sent.kind = key[0]
             sent.count = (held is not None) - (before is not None)
@@ -331,4 +344,8 @@ class Outbox:
 
 
 def _is_of(waiting: _Waiting, kinds: list[KindNumber]) -> bool:
-    return waiting.key is not None and waiting.key != _CONFIGURATION and waiting.key[0] in kinds
+    return waiting.key is not None and waiting.key[0] in kinds
+
+
+def _data_key(data: PluginData) -> ObjectKey:
+    return (_NO_KIND, f"data {data.plugin} {data.name}")

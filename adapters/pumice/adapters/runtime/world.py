@@ -13,6 +13,7 @@ from pumice.adapters.runtime.objects import KindNumber
 from pumice.v1.cluster_service_pb2 import Capability
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.decision_pb2 import Bind, Evict
+from pumice.v1.delta_pb2 import PluginData
 from pumice.v1.object_pb2 import ClusterObject
 from pumice.v1.status_pb2 import Event, StatusChange
 
@@ -52,11 +53,20 @@ class ConfigurationMissing:
 
 
 @dataclass(frozen=True, slots=True)
+class DataSeen:
+    """Something was measured or asked on behalf of a plugin; without values, it is forgotten."""
+
+    data: PluginData
+
+
+@dataclass(frozen=True, slots=True)
 class Synced:
     """All objects that existed when the watch began have been reported."""
 
 
-WorldEvent: TypeAlias = ObjectSeen | ObjectGone | ConfigurationSeen | ConfigurationMissing | Synced
+WorldEvent: TypeAlias = (
+    ObjectSeen | ObjectGone | ConfigurationSeen | ConfigurationMissing | DataSeen | Synced
+)
 
 
 class ApplyCode(Enum):

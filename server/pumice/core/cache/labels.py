@@ -36,6 +36,14 @@ class LabelColumn:
         present: Mask = self.codes != _ABSENT
         return present
 
+    def in_domains_of(self, rows: list[int]) -> Mask:
+        """Nodes with the same value as one of these nodes."""
+        inside = np.zeros(len(self.values) + 1, dtype=np.bool_)
+        inside[self.codes[rows]] = True
+        # The last entry answers for nodes without the label: code -1 reads it.
+        inside[-1] = False
+        return inside[self.codes]
+
 
 class NodeLabels:
     """Answers selectors over the node table; kept until a node's labels or taints change."""

@@ -49,14 +49,7 @@ _NEGATIVE_FLAGS: Mapping[str, tuple[str, ...]] = {
     "disablePredicate": ("enablePredicate",),
 }
 _POSITIVE_FLAGS = (
-    "enableJobOrder",
-    "enableJobReady",
-    "enableJobPipelined",
-    "enableTaskOrder",
-    "enablePreemptable",
-    "enableReclaimable",
-    "enableQueueOrder",
-    "enablePredicate",
+    *(name for names in _NEGATIVE_FLAGS.values() for name in names),
     "enableNodeOrder",
 )
 

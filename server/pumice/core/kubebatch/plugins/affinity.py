@@ -31,17 +31,14 @@ class RequiredAffinity:
             refused = near if refused is None else refused | near
         for existing in self._session.pods.objecting(task):
             column = self._session.labels.column(existing.term.topology_key)
-            closed = np.zeros(len(column.values) + 1, dtype=np.bool_)
-            closed[column.codes[list(existing.rows)]] = True
-            # The last entry answers for nodes without the label: code -1 reads it.
-            closed[-1] = False
-            refused = closed[column.codes] if refused is None else refused | closed[column.codes]
+            near = column.in_domains_of(list(existing.rows))
+            refused = near if refused is None else refused | near
         return refused
 
     def _violates_affinity(self, task: Task) -> Mask:
         near, anywhere = self._near_all(task, task.class_.spec.required_affinity)
         # The first of a series of pods that want to be together may go anywhere.
-        if not anywhere and self._matches_own_affinity(task):
+        if not anywhere and self._session.pods.matches_own_affinity(task):
             return np.zeros_like(near)
         return ~near
 
@@ -64,16 +61,6 @@ class RequiredAffinity:
         there = np.unique(place[labelled & (pods.counts > 0)])
         near: Mask = labelled & np.isin(place, there)
         return near, True
-
-    def _matches_own_affinity(self, task: Task) -> bool:
-        pod, pods = task.pod, self._session.pods
-        for term in task.class_.spec.required_affinity:
-            namespaces = pods.namespaces_of(pod.namespace, term)
-            if namespaces is not None and pod.namespace not in namespaces:
-                return False
-            if term.selector is None or not term.selector.matches(pod.labels):
-                return False
-        return True
 
 
 def preferred_weights(session: Session, task: Task, rows: Rows) -> Counts | None:

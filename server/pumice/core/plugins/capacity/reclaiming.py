@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
+from pumice.core.model.memo import Memo
 from pumice.core.model.resources import Resources
 from pumice.core.plugins.capacity.accounts import CapacityAccount
 from pumice.core.plugins.capacity.tree import ROOT
 from pumice.core.session.hooks import PERMIT, REJECT
 from pumice.core.session.session import Session
+
+# What queues would hold without the victims so far.
+_Left = Memo[CapacityAccount, Resources]
 
 
 class Reclaiming:
@@ -56,7 +60,7 @@ class Reclaiming:
         mine = self._accounts.get(job.queue) if job is not None else None
         if mine is None:
             return [], REJECT
-        left: dict[str, Resources] = {}
+        left = _Left(_allocated_of)
         victims = []
         queue = session.orders.victims(candidates, reclaimer)
         while queue:
@@ -64,7 +68,7 @@ class Reclaiming:
             account = self._account_of(task)
             if account is None or not task.request.shares_names(reclaimer.request, pods=False):
                 continue
-            held = _running(left, account)
+            held = left[account]
             if not _spares_guarantee(held, task, account):
                 continue
             if not self._is_eligible(task, held, account, reclaimer, mine):
@@ -79,13 +83,13 @@ class Reclaiming:
 
     def gang_victims(self, candidates: list[Task]) -> tuple[list[Task], int]:
         """For the gang actions: without the ancestors, in the given order."""
-        left: dict[str, Resources] = {}
+        left = _Left(_allocated_of)
         victims = []
         for task in candidates:
             account = self._account_of(task)
             if account is None:
                 continue
-            held = _running(left, account)
+            held = left[account]
             if _spares_guarantee(held, task, account) and _is_above_deserved(held, task, account):
                 held.subtract(task.request)
                 victims.append(task)
@@ -146,7 +150,7 @@ class Reclaiming:
         task: Task,
         account: CapacityAccount,
         mine: CapacityAccount,
-        left: dict[str, Resources],
+        left: _Left,
     ) -> list[Resources] | None:
         """The running amounts of the queues above that were asked; None: one of them objects."""
         asked = []
@@ -154,18 +158,15 @@ class Reclaiming:
             above = account.ancestor(step)
             if above is None or above.name == ROOT or above is mine.ancestor(step):
                 continue
-            held = _running(left, above)
+            held = left[above]
             if not _is_above_deserved(held, task, above):
                 return None
             asked.append(held)
         return asked
 
 
-def _running(left: dict[str, Resources], account: CapacityAccount) -> Resources:
-    held = left.get(account.name)
-    if held is None:
-        held = left[account.name] = account.allocated.clone()
-    return held
+def _allocated_of(account: CapacityAccount) -> Resources:
+    return account.allocated.clone()
 
 
 def _spares_guarantee(held: Resources, task: Task, account: CapacityAccount) -> bool:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
 from pumice.core.model.fit import Refusal
+from pumice.core.model.memo import Memo
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.predicates.attachments import VolumeLimits
 from pumice.core.plugins.predicates.binding import VolumeBinding
@@ -89,7 +90,8 @@ class PredicatesPlugin:
     def __init__(self, options: PluginOptions) -> None:
         self._on = {key: options.arguments.boolean(key, default=True) for key in _SWITCHES}
         self._caches = options.arguments.boolean(_CACHE, default=False)
-        self._concerns: dict[int, _Concerns] = {}
+        # By class.
+        self._concerns = Memo(self._find_concerns)
         # What affinity and spread said of a task when its predicates were last prepared.
         self._frozen: dict[str, tuple[list[Refusal], list[Refusal]]] = {}
         # Tasks whose volumes could not be taken: they never came into Kubernetes' view.
@@ -127,20 +129,17 @@ class PredicatesPlugin:
 
     # What there is to look at.
 
-    def _concerns_of(self, class_: TaskClass) -> _Concerns:
-        known = self._concerns.get(class_.number)
-        if known is None:
-            spec, on = class_.spec, self._on
-            known = self._concerns[class_.number] = _Concerns(
-                bool(spec.host_ports) and on[_PORTS],
-                has_required_terms(spec) and on[_POD_AFFINITY],
-                bool(self._spread.constraints(class_)) and on[_SPREAD],
-                bool(spec.volumes),
-            )
-        return known
+    def _find_concerns(self, class_: TaskClass) -> _Concerns:
+        spec, on = class_.spec, self._on
+        return _Concerns(
+            bool(spec.host_ports) and on[_PORTS],
+            has_required_terms(spec) and on[_POD_AFFINITY],
+            bool(self._spread.constraints[class_]) and on[_SPREAD],
+            bool(spec.volumes),
+        )
 
     def _is_plain_class(self, class_: TaskClass) -> bool | None:
-        if self._cache is not None or self._concerns_of(class_).any:
+        if self._cache is not None or self._concerns[class_].any:
             return False
         if self._node_filters.why_not_anywhere(class_.spec) is not None:
             return False
@@ -182,7 +181,7 @@ class PredicatesPlugin:
         Kubernetes does it once, before nodes are looked at: evictions on the way to a placement
         change neither.
         """
-        concerns = self._concerns_of(task.class_)
+        concerns = self._concerns[task.class_]
         objected = concerns.pod_affinity or self._meets_objections(task)
         if objected or concerns.spread:
             near = self._pods.refusals(task) if objected and self._pods is not None else []
@@ -203,7 +202,7 @@ class PredicatesPlugin:
         return () if self._cache is not None else self._node_filters.refusals(class_)
 
     def _of_task(self, task: Task) -> Iterable[Refusal] | None:
-        concerns = self._concerns_of(task.class_)
+        concerns = self._concerns[task.class_]
         if task.uid not in self._frozen:
             self._freeze(task)
             near, spread = self._frozen.pop(task.uid, ([], []))

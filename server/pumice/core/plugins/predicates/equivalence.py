@@ -6,6 +6,7 @@ import numpy as np
 
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.memo import Memo
 from pumice.core.plugins.predicates.node_filters import NodeFilters
 
 TEMPLATE = "volcano.sh/template-uid"
@@ -19,9 +20,8 @@ class EquivalenceCache:
     """
 
     def __init__(self, filters: NodeFilters) -> None:
-        self._filters = filters
-        # By class: the stable filters' own answers.
-        self._fresh: dict[int, list[Refusal]] = {}
+        # By class: the answers of the node filters.
+        self._answers = Memo(filters.refusals)
         self._verdicts: dict[str, Mask] = {}
         # Tasks whose turn it is to be looked at themselves.
         self._first: dict[str, str] = {}
@@ -32,17 +32,11 @@ class EquivalenceCache:
         self._first.pop(task.uid, None)
         if template and template not in self._verdicts:
             self._first[task.uid] = template
-            refused = [refusal.rows for refusal in self._ask(task)]
+            refused = [refusal.rows for refusal in self._answers[task.class_]]
             self._verdicts[template] = np.logical_or.reduce(refused)
 
     def refusals(self, task: Task) -> list[Refusal]:
         template = task.pod.annotations.get(TEMPLATE, "")
         if not template or template not in self._verdicts or task.uid in self._first:
-            return self._ask(task)
+            return self._answers[task.class_]
         return [Refusal(FAILED, self._verdicts[template], unresolvable=True)]
-
-    def _ask(self, task: Task) -> list[Refusal]:
-        known = self._fresh.get(task.class_.number)
-        if known is None:
-            known = self._fresh[task.class_.number] = self._filters.refusals(task.class_)
-        return known

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pumice.core.cache.pods import ExistingTerm, PodTally
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.memo import Memo
 from pumice.core.model.pod import PodSpec
 from pumice.core.session.session import Session
 
@@ -29,7 +30,8 @@ class InterPodAffinity:
         # Tasks that had nothing to check once. Volcano never takes the mark away within a
         # session, even if something to check has come up since.
         self._skipped: set[str] = set()
-        self._tallies: dict[tuple[int, str], _Tallies] = {}
+        # By class and namespace.
+        self._tallies = Memo(self._count)
 
     def consider(self, task: Task) -> None:
         """Marks, before nodes are filtered, a task that has nothing to check."""
@@ -85,23 +87,19 @@ class InterPodAffinity:
             found.append(Refusal(EXISTING, rows, unresolvable=False))
         return found
 
-    def _of(self, task: Task) -> _Tallies:
-        key = (task.class_.number, task.pod.namespace)
-        known = self._tallies.get(key)
-        if known is None:
-            pods, spec, namespace = self._session.pods, task.class_.spec, task.pod.namespace
-            near = spec.required_affinity
-            matching = pods.matching_all(namespace, near) if near else None
-            conflicting_pods = tuple(
-                (term.topology_key, pods.matching_all(namespace, (term,)))
-                for term in spec.required_anti_affinity
-            )
-            known = self._tallies[key] = (matching, conflicting_pods)
-        return known
+    def _count(self, key: tuple[TaskClass, str]) -> _Tallies:
+        pods, spec, namespace = self._session.pods, key[0].spec, key[1]
+        near = spec.required_affinity
+        matching = pods.matching_all(namespace, near) if near else None
+        conflicting_pods = tuple(
+            (term.topology_key, pods.matching_all(namespace, (term,)))
+            for term in spec.required_anti_affinity
+        )
+        return matching, conflicting_pods
 
     def _violates_affinity(self, task: Task) -> Mask:
         """Nodes without every topology key, or without matching pods in one of their domains."""
-        matching = self._of(task)[0]
+        matching = self._tallies[task.class_, task.pod.namespace][0]
         terms = task.class_.spec.required_affinity
         columns = [self._session.labels.column(term.topology_key) for term in terms]
         labelled: Mask = np.ones(len(self._session.table), dtype=np.bool_)
@@ -117,23 +115,13 @@ class InterPodAffinity:
             anywhere = anywhere or bool(by_value.any())
             near &= by_value[column.codes] > 0
         # The first of a series of pods that want to be together may go anywhere.
-        if not anywhere and self._matches_own_affinity(task):
+        if not anywhere and self._session.pods.matches_own_affinity(task):
             return ~labelled
         return ~near
 
-    def _matches_own_affinity(self, task: Task) -> bool:
-        pod, pods = task.pod, self._session.pods
-        for term in task.class_.spec.required_affinity:
-            namespaces = pods.namespaces_of(pod.namespace, term)
-            if namespaces is not None and pod.namespace not in namespaces:
-                return False
-            if term.selector is None or not term.selector.matches(pod.labels):
-                return False
-        return True
-
     def _violates_anti_affinity(self, task: Task) -> Mask:
         near: Mask | None = None
-        for key, conflicting_pods in self._of(task)[1]:
+        for key, conflicting_pods in self._tallies[task.class_, task.pod.namespace][1]:
             if conflicting_pods is None or not conflicting_pods.total:
                 continue
             column = self._session.labels.column(key)
@@ -147,11 +135,6 @@ class InterPodAffinity:
         for existing in self._objections(task):
             assert had is not None
             column = self._session.labels.column(existing.term.topology_key)
-            # The last entry answers for nodes without the label: code -1 reads it.
-            closed = np.zeros(len(column.values) + 1, dtype=np.bool_)
-            rows = np.fromiter((r for r in existing.rows if had[r]), np.intp)
-            closed[column.codes[rows]] = True
-            closed[-1] = False
-            here = closed[column.codes]
+            here = column.in_domains_of([row for row in existing.rows if had[row]])
             refused = here if refused is None else refused | here
         return refused

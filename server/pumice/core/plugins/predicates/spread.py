@@ -10,6 +10,7 @@ from pumice.core.cache.labels import LabelColumn
 from pumice.core.cache.pods import Counts, PodTally
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.memo import Memo
 from pumice.core.model.pod import SpreadConstraint
 from pumice.core.session.session import Session
 
@@ -48,21 +49,12 @@ class TopologySpread:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._constraints: dict[int, tuple[SpreadConstraint, ...]] = {}
-        self._prepared: dict[tuple[int, str], list[_Prepared]] = {}
-
-    def constraints(self, class_: TaskClass) -> tuple[SpreadConstraint, ...]:
-        known = self._constraints.get(class_.number)
-        if known is None:
-            known = tuple(c for c in class_.spec.spread_constraints if c.required)
-            self._constraints[class_.number] = known
-        return known
+        self.constraints = Memo(_required)
+        # By class and namespace.
+        self._prepared = Memo(self._prepare)
 
     def refusals(self, task: Task) -> list[Refusal]:
-        key = (task.class_.number, task.pod.namespace)
-        prepared = self._prepared.get(key)
-        if prepared is None:
-            prepared = self._prepared[key] = self._prepare(task)
+        prepared = self._prepared[task.class_, task.pod.namespace]
         unlabelled, uneven = ~prepared[0].present, _too_many(task, prepared[0])
         for part in prepared[1:]:
             # A node is asked about a constraint only if it met all before it.
@@ -74,22 +66,27 @@ class TopologySpread:
             Refusal(TOO_UNEVEN, uneven, unresolvable=False),
         ]
 
-    def _prepare(self, task: Task) -> list[_Prepared]:
-        constraints = self.constraints(task.class_)
+    def _prepare(self, key: tuple[TaskClass, str]) -> list[_Prepared]:
+        constraints = self.constraints[key[0]]
         columns = [self._session.labels.column(c.topology_key) for c in constraints]
         keyed: Mask = np.ones(len(self._session.table), dtype=np.bool_)
         for column in columns:
             keyed &= column.present
         return [
-            self._prepare_one(task, constraint, column, keyed)
+            self._prepare_one(*key, constraint, column, keyed)
             for constraint, column in zip(constraints, columns, strict=True)
         ]
 
     def _prepare_one(
-        self, task: Task, constraint: SpreadConstraint, column: LabelColumn, keyed: Mask
+        self,
+        class_: TaskClass,
+        namespace: str,
+        constraint: SpreadConstraint,
+        column: LabelColumn,
+        keyed: Mask,
     ) -> _Prepared:
         """Nodes count that have all keys and are admitted by the constraint's policies."""
-        labels, spec = self._session.labels, task.class_.spec
+        labels, spec = self._session.labels, class_.spec
         counting = keyed.copy()
         if constraint.honor_node_affinity:
             counting &= labels.admits(spec)
@@ -101,10 +98,14 @@ class TopologySpread:
         tally = None
         # A selector without requirements counts nobody, though it selects the task itself.
         if selector is not None and selector.requirements:
-            namespaces = frozenset((task.pod.namespace,))
+            namespaces = frozenset((namespace,))
             tally = self._session.pods.tally(namespaces, selector, alive=True)
         whole = bool((counting == present).all())
         return _Prepared(constraint, column, present, None if whole else counting, domains, tally)
+
+
+def _required(class_: TaskClass) -> tuple[SpreadConstraint, ...]:
+    return tuple(c for c in class_.spec.spread_constraints if c.required)
 
 
 def _too_many(task: Task, part: _Prepared) -> Mask:

@@ -63,6 +63,17 @@ class SessionPods:
         selected = (n.name for n in self._session.cache.namespaces if selector.matches(n.labels))
         return frozenset((*term.namespaces, *selected))
 
+    def matches_own_affinity(self, task: Task) -> bool:
+        """Whether a pod matches all its own terms of required affinity."""
+        pod = task.pod
+        for term in task.class_.spec.required_affinity:
+            namespaces = self.namespaces_of(pod.namespace, term)
+            if namespaces is not None and pod.namespace not in namespaces:
+                return False
+            if term.selector is None or not term.selector.matches(pod.labels):
+                return False
+        return True
+
     def objecting(self, task: Task) -> list[ExistingTerm]:
         """Required anti-affinity terms of pods on nodes that match the task."""
         return self._matching(self._index.required_anti, task)

@@ -23,6 +23,10 @@ COLUMNS = {
     HN: ["Name", "Tier", "TierName", "NodeCount", "Age"],
     "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies": ["Name", "Age"],
     "/apis/shard.volcano.sh/v1alpha1/nodeshards": ["Name", "AGE"],
+    "/apis/batch.volcano.sh/v1alpha1/cronjobs": ["Name", "Age"],
+    "/apis/flow.volcano.sh/v1alpha1/jobflows": ["Name", "Status", "Age"],
+    "/apis/flow.volcano.sh/v1alpha1/jobtemplates": ["Name", "Age"],
+    "/apis/config.volcano.sh/v1alpha1/colocationconfigurations": ["Name", "Age"],
 }
 SHORT_NAMES = {
     "/apis/scheduling.volcano.sh/v1beta1": {
@@ -33,11 +37,28 @@ SHORT_NAMES = {
     "/apis/topology.volcano.sh/v1alpha1": {"hypernodes": ["hn"], "hypernodes/status": None},
     "/apis/nodeinfo.volcano.sh/v1alpha1": {"numatopologies": ["numatopo"]},
     "/apis/shard.volcano.sh/v1alpha1": {"nodeshards": ["nsh"], "nodeshards/status": None},
+    "/apis/batch.volcano.sh/v1alpha1": {
+        "jobs": ["vcjob", "vj"],
+        "jobs/status": None,
+        "cronjobs": ["cronvcjob", "cronvj"],
+        "cronjobs/status": None,
+    },
+    "/apis/flow.volcano.sh/v1alpha1": {
+        "jobflows": ["jf"],
+        "jobflows/status": None,
+        "jobtemplates": ["jt"],
+        "jobtemplates/status": None,
+    },
+    "/apis/config.volcano.sh/v1alpha1": {
+        "colocationconfigurations": None,
+        "colocationconfigurations/status": None,
+    },
 }
+NAMESPACED = {"PodGroup", "CronJob", "JobFlow", "JobTemplate", "ColocationConfiguration"}
 
 
 def body(version: str, kind: str, name: str = "one", **parts: Any) -> Object:
-    metadata = {"name": name, "namespace": NAMESPACE} if kind == "PodGroup" else {"name": name}
+    metadata = {"name": name, "namespace": NAMESPACE} if kind in NAMESPACED else {"name": name}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **parts}
 
 
@@ -47,6 +68,16 @@ def group(**spec: Any) -> Object:
 
 def queue(**spec: Any) -> Object:
     return body(VOLCANO, "Queue", spec=spec)
+
+
+def cron_job(**spec: Any) -> Object:
+    template = {"spec": {"tasks": [{"replicas": 1}]}}
+    spec = {"schedule": "* * * * *", "jobTemplate": template, **spec}
+    return body("batch.volcano.sh/v1alpha1", "CronJob", spec=spec)
+
+
+def flow(*flows: Object, **spec: Any) -> Object:
+    return body("flow.volcano.sh/v1alpha1", "JobFlow", spec={"flows": list(flows), **spec})
 
 
 def hyper_node(*members: Object, **spec: Any) -> Object:
@@ -102,7 +133,12 @@ async def test_a_pod_groups_status_is_part_of_the_object(cluster: Cluster) -> No
 async def test_a_queue_gets_its_defaults_and_has_its_status_apart(cluster: Cluster) -> None:
     sample = {**queue(parent="root"), "status": {"state": "Open"}}
     created = await cluster.client.create(sample)
-    assert created["spec"] == {"weight": 1, "parent": "root", "dequeueStrategy": "traverse"}
+    assert created["spec"] == {
+        "weight": 1,
+        "parent": "root",
+        "dequeueStrategy": "traverse",
+        "reclaimable": True,
+    }
     assert "status" not in created
     path = f"{path_of(created)}/status"
     merged = await cluster.client.merge(path, {"status": {"allocated": {"cpu": "1500m"}}})
@@ -139,6 +175,31 @@ GOOD = [
         },
     ),
     body("shard.volcano.sh/v1alpha1", "NodeShard", spec={"nodesDesired": ["node-1"]}),
+    cron_job(timeZone="Europe/Berlin", startingDeadlineSeconds=0, failedJobsHistoryLimit=0),
+    flow(
+        {"name": "a"},
+        {
+            "name": "b",
+            "dependsOn": {
+                "targets": ["a"],
+                "probe": {
+                    "httpGetList": [
+                        {"taskName": "t", "port": 80, "httpHeader": {"name": "a", "value": "b"}}
+                    ],
+                    "tcpSocketList": [{"taskName": "t", "port": 80}],
+                    "taskStatusList": [{"taskName": "t", "phase": "Running"}],
+                },
+            },
+            "patch": {"jobSpec": {"maxRetry": 1}},
+        },
+        jobRetainPolicy="delete",
+    ),
+    body("flow.volcano.sh/v1alpha1", "JobTemplate", spec={"tasks": [{"name": "t"}], "queue": "q"}),
+    body(
+        "config.volcano.sh/v1alpha1",
+        "ColocationConfiguration",
+        spec={"selector": {"matchLabels": {"a": "b"}}, "memoryQos": {"highRatio": 50}},
+    ),
 ]
 BAD = {
     "spec.minMember": group(minMember=-1),
@@ -161,8 +222,64 @@ BAD = {
         }
     ),
     "spec.tier": body(TOPOLOGY, "HyperNode", spec={}),
+    "spec.schedule": body("batch.volcano.sh/v1alpha1", "CronJob", spec={"jobTemplate": {}}),
+    "spec.concurrencyPolicy": cron_job(concurrencyPolicy="Sometimes"),
+    "spec.jobTemplate.spec.tasks[0].replicas": cron_job(
+        jobTemplate={"spec": {"tasks": [{"replicas": -1}]}}
+    ),
+    "spec.flows[0].name": flow({"name": ""}),
+    "spec.jobRetainPolicy": flow(jobRetainPolicy="burn"),
+    "spec.tasks[0].name": body(
+        "flow.volcano.sh/v1alpha1", "JobTemplate", spec={"tasks": [{"name": "A B"}]}
+    ),
+    "spec.memoryQos.lowRatio": body(
+        "config.volcano.sh/v1alpha1",
+        "ColocationConfiguration",
+        spec={"memoryQos": {"lowRatio": 101}},
+    ),
     "spec.nodesDesired": body("shard.volcano.sh/v1alpha1", "NodeShard", spec={}),
 }
+
+
+async def test_a_cron_job_gets_its_defaults_and_a_patch_gets_none(cluster: Cluster) -> None:
+    made = await cluster.client.create(cron_job())
+    assert {name: made["spec"][name] for name in made["spec"] if name != "jobTemplate"} == {
+        "schedule": "* * * * *",
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    }
+    assert made["spec"]["jobTemplate"]["spec"]["queue"] == "default"
+    await cluster.client.delete(path_of(made))
+    patched = flow({"name": "a", "patch": {"jobSpec": {"networkTopology": {}, "tasks": [{}]}}})
+    made = await cluster.client.create(patched)
+    assert made["spec"] == patched["spec"]
+    await cluster.client.delete(path_of(made))
+
+
+def test_templates_have_the_schema_of_jobs() -> None:
+    def schema(name: str) -> Any:
+        (definition,) = documents(DEPLOY / "crds" / f"{name}.yaml")
+        return definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+    job = schema("jobs")
+    assert schema("jobtemplates") == job
+    assert schema("cronjobs")["properties"]["jobTemplate"]["properties"]["spec"] == job
+    flow = schema("jobflows")["properties"]["flows"]["items"]["properties"]
+    assert flow["patch"]["properties"]["jobSpec"] == _without_defaults(job)
+
+
+def _without_defaults(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_defaults(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: _without_defaults(one)
+        for name, one in schema.items()
+        if name != "default" or isinstance(one, dict)
+    }
 
 
 async def test_objects_that_exist_today_are_taken_whole(cluster: Cluster) -> None:

@@ -78,6 +78,9 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             f"--disable-admission-plugins={_UNWANTED_PLUGINS}",
             "--delete-collection-workers=8",
+            # PodGroups of Kubernetes itself.
+            "--feature-gates=GenericWorkload=true",
+            "--runtime-config=scheduling.k8s.io/v1alpha2=true",
             *self._options,
         )
         self._wait_until_ready(self._apiserver)

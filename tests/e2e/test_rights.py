@@ -8,6 +8,7 @@ from tests.controlplane.credentials import NOBODY
 from tests.controlplane.manifests import DEPLOY, documents
 from tests.e2e.cluster import GROUPS, LEASE, Cluster
 from tests.e2e.objects import pod_body, pod_group_body
+from tests.e2e.test_native_groups import NATIVE, group_body
 from tests.e2e.test_sharing import SHARDS, gated_pod_body, shard_body
 from tests.e2e.test_volumes import DRIVER, add_class, add_drivers, claim_body, uses, volume_body
 
@@ -55,6 +56,7 @@ async def test_each_right_to_change_something_is_used_and_none_is_missing(
     finally:
         await cluster.client.merge(CONFIG_MAP, {"data": shipped["data"]})
         await cluster.client.delete(f"{SHARDS}/volcano")
+        await cluster.client.delete(f"{NATIVE}/native")
 
 
 async def _use_everything(cluster: Cluster) -> None:
@@ -86,6 +88,7 @@ async def _use_everything(cluster: Cluster) -> None:
     await client.create(pod_group_body("gated", 1))
     await client.create(gated_pod_body("gated", "1"))
     await cluster.until_placed({"gated": 1})
+    await client.create(group_body("native", 99))
     await cluster.add_gang("idle", 5, minimum=1, priority="low")
     await cluster.until_placed({"idle": 5})
     await cluster.add_gang("urgent", 2, priority="high")

@@ -86,14 +86,14 @@ def test_kinds_that_scheduling_does_not_read_are_ignored_by_name() -> None:
         kind: ConfigMap
         metadata: {name: c, namespace: a}
         ---
-        apiVersion: scheduling.k8s.io/v1alpha1
-        kind: PodGroup
+        apiVersion: scheduling.k8s.io/v1alpha2
+        kind: Workload
         metadata: {name: native}
         """
     )
     assert [str(one) for one in found.ignored] == [
         "f.yaml:1: ConfigMap a/c: ignored, v1 ConfigMap is not read",
-        "f.yaml:5: PodGroup native: ignored, scheduling.k8s.io/v1alpha1 PodGroup is not read",
+        "f.yaml:5: Workload native: ignored, scheduling.k8s.io/v1alpha2 Workload is not read",
     ]
     assert not found.errors
 

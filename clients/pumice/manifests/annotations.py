@@ -9,6 +9,7 @@ from typing import Final
 from pumice.manifests.golang import parse_bool, parse_duration_ns, parse_int
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"

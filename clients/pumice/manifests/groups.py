@@ -99,7 +99,14 @@ DECODER: Final = msgspec.json.Decoder(PodGroupShape)
 
 
 def fill_pod_group(group: group_pb2.PodGroup, shape: PodGroupShape) -> None:
-    metadata, spec = shape.metadata, shape.spec
+    fill_marks(group, shape.metadata)
+    _fill_spec(group, shape.spec)
+    fill_spec_hash(group)
+    _fill_status(group.status, shape.status)
+
+
+def fill_marks(group: group_pb2.PodGroup, metadata: Metadata) -> None:
+    """Fills the metadata and the fields that annotations and labels set."""
     annotations = metadata.annotations
     group.name = metadata.need_name()
     group.namespace = metadata.namespace_or_default
@@ -107,14 +114,11 @@ def fill_pod_group(group: group_pb2.PodGroup, shape: PodGroupShape) -> None:
     metadata.fill_creation_time(group.creation_time)
     group.labels.update(metadata.labels)
     group.annotations.update(without_last_applied(annotations))
-    _fill_spec(group, spec)
     group.preemptable = preemptable(annotations, metadata.labels, default=False)
     group.revocable_zone = revocable_zone(annotations)
     waiting_time = sla_waiting_time_ns(annotations)
     if waiting_time is not None:
         group.sla_waiting_time.FromNanoseconds(waiting_time)
-    group.spec_hash = _spec_hash(group)
-    _fill_status(group.status, shape.status)
 
 
 def _fill_spec(group: group_pb2.PodGroup, spec: PodGroupSpecShape) -> None:
@@ -154,8 +158,8 @@ def _fill_policy(policy: group_pb2.SubGroupPolicy, shape: SubGroupPolicyShape, f
         _fill_topology(policy.network_topology, shape.network_topology, f"{field}.networkTopology")
 
 
-def _spec_hash(group: group_pb2.PodGroup) -> str:
-    """A hash of the fields on which decisions about the job depend."""
+def fill_spec_hash(group: group_pb2.PodGroup) -> None:
+    """Fills the hash of the fields on which decisions about the job depend; they come before it."""
     relevant = group_pb2.PodGroup()
     relevant.CopyFrom(group)
     for name in ("uid", "namespace", "name", "creation_time", "labels", "annotations"):
@@ -164,7 +168,7 @@ def _spec_hash(group: group_pb2.PodGroup) -> str:
     # Written by the scheduler in answer to its own decisions.
     relevant.annotations.pop(ALLOCATED_HYPER_NODE, None)
     data = relevant.SerializeToString(deterministic=True)
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
+    group.spec_hash = hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def _fill_status(status: group_pb2.PodGroupStatus, shape: PodGroupStatusShape) -> None:

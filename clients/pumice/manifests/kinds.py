@@ -15,6 +15,7 @@ from pumice.manifests import (
     device_slices,
     devices,
     groups,
+    native_groups,
     nodes,
     pods,
     queues,
@@ -133,6 +134,10 @@ READERS: Final[tuple[Reader[Any, Any], ...]] = (
         Kind.KIND_POD_GROUP, "PodGroup", _VOLCANO,
         groups.DECODER, groups.fill_pod_group, namespaced=True,
     ),
+    Reader(
+        Kind.KIND_POD_GROUP, "PodGroup", (_SCHEDULING,),
+        native_groups.DECODER, native_groups.fill_native_group, namespaced=True,
+    ),
     Reader(Kind.KIND_QUEUE, "Queue", _VOLCANO, queues.QUEUE_DECODER, queues.fill_queue),
     Reader(
         Kind.KIND_PRIORITY_CLASS, "PriorityClass", (_SCHEDULING,),
@@ -220,13 +225,15 @@ READERS: Final[tuple[Reader[Any, Any], ...]] = (
     ),
 )  # fmt: skip
 
-_BY_KIND: Final = {reader.kind: reader for reader in READERS}
+# Of several readers of a kind, the first is that of Volcano's objects.
+_BY_KIND: Final = {reader.kind: reader for reader in reversed(READERS)}
 _BY_NAME: Final = {(group, reader.name): reader for reader in READERS for group in reader.groups}
 
 
-def reader_of(kind: Kind.ValueType) -> Reader[Any, Any]:
-    """The reader of a kind of the protocol."""
-    return _BY_KIND[kind]
+def reader_of(kind: Kind.ValueType, group: str = "") -> Reader[Any, Any]:
+    """The reader of a kind of the protocol, for the objects of an API group that has its own."""
+    reader: Reader[Any, Any] = _BY_KIND[kind]
+    return _BY_NAME.get((group, reader.name), reader) if group else reader
 
 
 def reader_for(api_version: str, kind: str) -> Reader[Any, Any] | None:

@@ -81,6 +81,12 @@ class ResourceClaimShape(Shape, frozen=True):
     resource_claim_name: str = ""
 
 
+class SchedulingGroupShape(Shape, frozen=True):
+    """The PodGroup of Kubernetes that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpecShape(Shape, frozen=True):
     """The specification of a pod."""
 
@@ -101,6 +107,7 @@ class PodSpecShape(Shape, frozen=True):
     resources: Raw = ABSENT
     resource_claims: Raw = ABSENT
     scheduling_gates: Raw = ABSENT
+    scheduling_group: SchedulingGroupShape | None = None
 
 
 class ContainerStatusShape(Shape, frozen=True):

@@ -45,6 +45,8 @@ def fill_pod(pod: pod_pb2.Pod, shape: PodShape) -> None:
     metadata.fill_creation_time(pod.creation_time)
     pod.spec.CopyFrom(pod_spec(shape))
     _fill_marks(pod, metadata, spec.priority)
+    if spec.scheduling_group is not None and not pod.group_name:
+        pod.group_name = spec.scheduling_group.pod_group_name
     if metadata.deletion_timestamp:
         pod.terminating = True
     if spec.node_name:

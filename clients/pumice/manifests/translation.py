@@ -44,11 +44,15 @@ class Translation:
 
 
 def decode(
-    kind: Kind.ValueType, data: bytes | Raw, into: ClusterObject | None = None, source: str = ""
+    kind: Kind.ValueType,
+    data: bytes | Raw,
+    into: ClusterObject | None = None,
+    source: str = "",
+    group: str = "",
 ) -> ClusterObject:
     """An object of a known kind from the JSON of an API server; its `kind` is not read."""
     target = ClusterObject() if into is None else into
-    reader = reader_of(kind)
+    reader = reader_of(kind, group)
     reader.read(data, getattr(target, reader.field), source)
     return target
 

@@ -1,4 +1,4 @@
-"""Objects of the same name in several API groups: Volcano's and those of kube-batch."""
+"""Objects of the same name in several API groups: of Volcano, kube-batch and Kubernetes."""
 
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.world import ObjectGone, ObjectSeen, WorldEvent

@@ -1,12 +1,14 @@
 """What the writers of binds, volumes, statuses and events know of objects from the watches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from pumice.adapters.kubernetes.resources import Resource
+from pumice.v1.group_pb2 import PodGroupStatus
+from pumice.v1.object_pb2 import ClusterObject
 from pumice.v1.storage_pb2 import PersistentVolumeClaim
 
 
@@ -39,6 +41,13 @@ def group_version(raw: bytes | msgspec.Raw) -> GroupVersion:
     found = _WITH_CONDITIONS.decode(raw)
     conditions = (found.status.conditions if found.status else None) or ()
     return GroupVersion(found.metadata.resource_version, tuple(conditions))
+
+
+def has_condition(held: GroupVersion, condition: Mapping[str, object]) -> bool:
+    """Whether a version has a condition; times and generations do not count."""
+    keys = ("type", "status", "reason", "message")
+    wanted = [condition.get(key) for key in keys]
+    return any([known.get(key) for key in keys] == wanted for known in held.conditions)
 
 
 class TerminatingNamespaces:
@@ -74,7 +83,7 @@ class TerminatingNamespaces:
 
 @dataclass(slots=True)
 class ObjectIndex:
-    """The parts of watched objects that writers need. Only the watches change it."""
+    """The parts of watched objects that writers need. Watches change it, and written statuses."""
 
     # By namespace and name.
     claims: dict[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
@@ -84,7 +93,15 @@ class ObjectIndex:
     volume_claims: dict[str, str] = field(default_factory=dict)
     # By uid.
     groups: dict[str, GroupVersion] = field(default_factory=dict)
+    # The last status written for each PodGroup of Kubernetes, by uid.
+    native_statuses: dict[str, PodGroupStatus] = field(default_factory=dict)
     terminating: TerminatingNamespaces = field(default_factory=TerminatingNamespaces)
+
+    def restore_status(self, uid: str, seen: ClusterObject) -> None:
+        """Gives a PodGroup of Kubernetes its phase and counts, for which it has no fields."""
+        written = self.native_statuses.get(uid)
+        if written is not None:
+            seen.pod_group.status.CopyFrom(written)
 
     def volumes_of(self, claim_uid: str) -> list[str]:
         """The volumes that are bound to a claim or reserved for it."""

@@ -118,7 +118,7 @@ class ObjectStore:
             self._listing.add(metadata.uid)
         seen = ClusterObject()
         try:
-            decode(self._kind, raw, seen)
+            decode(self._kind, raw, seen, group=self._source.resource.group)
         except ManifestError as error:
             self._report(metadata, error)
             return
@@ -129,6 +129,7 @@ class ObjectStore:
         if self._invalid:
             self._invalid.pop(metadata.uid, None)
         if self._is_selected(metadata, seen):
+            self._index.restore_status(metadata.uid, seen)
             self._index_object(metadata, seen, raw)
             self._announce(metadata.uid, (metadata.namespace, metadata.name), seen)
         else:
@@ -241,6 +242,7 @@ class ObjectStore:
         self._index.resources.pop(uid, None)
         if self._kind == KIND_POD_GROUP:
             self._index.groups.pop(uid, None)
+            self._index.native_statuses.pop(uid, None)
         elif self._kind == KIND_PERSISTENT_VOLUME_CLAIM:
             held = self._index.claims.get(key)
             if held is not None and held.uid == uid:

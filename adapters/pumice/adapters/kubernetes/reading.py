@@ -49,7 +49,8 @@ class ObjectReader:
             raise ReadError(one_line(error)) from error
         try:
             head = HEAD.decode(body).metadata
-            found = decode(resource.kind, body)
+            found = decode(resource.kind, body, group=resource.group)
+            self._index.restore_status(head.uid, found)
         except (ManifestError, msgspec.MsgspecError) as error:
             raise ReadError(one_line(error)) from error
         owner = head.owner_references[0].name if head.owner_references else head.name

@@ -82,11 +82,16 @@ def _queue(group: str, version: str) -> Resource:
     return Resource(kinds.KIND_QUEUE, "Queue", "queues", group, version, custom=True)
 
 
-# Volcano's own first, then those of kube-batch.
+# PodGroups of Kubernetes itself, which an API server has behind a feature gate.
+NATIVE_GROUPS: Final = Resource(
+    kinds.KIND_POD_GROUP, "PodGroup", "podgroups", "scheduling.k8s.io", "v1alpha2", namespaced=True
+)
+# Volcano's own first, then those of kube-batch and of Kubernetes.
 POD_GROUPS: Final = (
     _group(VOLCANO, "v1beta1"),
     _group(_SIGS, "v1alpha2"),
     _group(_INCUBATOR, "v1alpha1"),
+    NATIVE_GROUPS,
 )
 QUEUES: Final = (
     _queue(VOLCANO, "v1beta1"),

@@ -13,9 +13,22 @@ from pumice.adapters.kubernetes.errors import (
     KubernetesError,
 )
 from pumice.adapters.kubernetes.events import EventRecorder
-from pumice.adapters.kubernetes.object_index import GroupVersion, ObjectIndex, group_version
+from pumice.adapters.kubernetes.native_conditions import native_condition
+from pumice.adapters.kubernetes.object_index import (
+    GroupVersion,
+    ObjectIndex,
+    group_version,
+    has_condition,
+)
 from pumice.adapters.kubernetes.quantities import quantity, shown_time
-from pumice.adapters.kubernetes.resources import NODE_SHARDS, POD_GROUPS, PODS, QUEUES, Resource
+from pumice.adapters.kubernetes.resources import (
+    NATIVE_GROUPS,
+    NODE_SHARDS,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    Resource,
+)
 from pumice.adapters.kubernetes.results import result_of, result_of_write
 from pumice.adapters.kubernetes.session import (
     JSON_PATCH,
@@ -103,6 +116,8 @@ class KubernetesStatusUpdater:
                 group = change.pod_group
                 resource = self._index.resources.get(group.uid, POD_GROUPS[0])
                 path = resource.path(group.namespace, group.name)
+                if resource == NATIVE_GROUPS:
+                    return await self._written(self._write_native(group, path), path, group.uid)
                 return await self._written(self._write_group(group, resource), path, group.uid)
             case "queue":
                 queue = change.queue
@@ -173,6 +188,18 @@ class KubernetesStatusUpdater:
             # The definition was replaced by one that keeps the status elsewhere.
             self._subresources.pop(resource, None)
             return ApplyResult(ApplyCode.CONFLICT, "the status was not taken")
+        return DONE
+
+    async def _write_native(self, change: PodGroupStatusChange, path: str) -> ApplyResult:
+        """Writes whether a PodGroup of Kubernetes is scheduled; the rest of the status is kept here."""
+        condition = native_condition(change.status)
+        held = self._index.groups.get(change.uid)
+        self._index.native_statuses[change.uid] = change.status
+        if condition is None or (held is not None and has_condition(held, condition)):
+            return DONE
+        condition["lastTransitionTime"] = shown_time(self._clock.unix_ms() * 1_000_000)
+        patch = {"metadata": {"uid": change.uid}, "status": {"conditions": [condition]}}
+        await self._patch(f"{path}/status", patch, STRATEGIC, METADATA_ONLY)
         return DONE
 
     async def _has_status_subresource(self, resource: Resource) -> bool:

@@ -1,0 +1,87 @@
+"""PodGroups of Kubernetes itself (`scheduling.k8s.io`), as a second source of jobs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from pumice.manifests.annotations import QUEUE_NAME
+from pumice.manifests.conditions import STATUSES
+from pumice.manifests.errors import FieldError
+from pumice.manifests.groups import (
+    PodGroupConditionShape,
+    fill_marks,
+    fill_spec_hash,
+)
+from pumice.manifests.shapes import Count, Metadata, Shape
+from pumice.v1 import group_pb2
+from pumice.v1.condition_pb2 import CONDITION_STATUS_TRUE
+
+# The condition that a scheduler writes, and its reason while the group waits.
+SCHEDULED: Final = "PodGroupScheduled"
+
+
+class GangShape(Shape, frozen=True):
+    """The policy of a gang."""
+
+    min_count: Count = 0
+
+
+class PolicyShape(Shape, frozen=True):
+    """How the pods of a group are scheduled: as a gang, or each by itself."""
+
+    gang: GangShape | None = None
+
+
+class ConstraintsShape(Shape, frozen=True):
+    """Where the pods of a group must be placed together."""
+
+    topology: tuple[dict[str, str], ...] = ()
+
+
+class NativeGroupSpecShape(Shape, frozen=True):
+    """The specification of a PodGroup of Kubernetes."""
+
+    scheduling_policy: PolicyShape = PolicyShape()
+    scheduling_constraints: ConstraintsShape | None = None
+    resource_claims: tuple[dict[str, str], ...] = ()
+    priority_class_name: str = ""
+
+
+class NativeGroupStatusShape(Shape, frozen=True):
+    """The status of a PodGroup of Kubernetes."""
+
+    conditions: tuple[PodGroupConditionShape, ...] = ()
+
+
+class NativeGroupShape(Shape, frozen=True):
+    """A PodGroup of Kubernetes."""
+
+    metadata: Metadata = Metadata()
+    spec: NativeGroupSpecShape = NativeGroupSpecShape()
+    status: NativeGroupStatusShape = NativeGroupStatusShape()
+
+
+DECODER: Final = msgspec.json.Decoder(NativeGroupShape)
+
+
+def fill_native_group(group: group_pb2.PodGroup, shape: NativeGroupShape) -> None:
+    """A group that asks for more than a gang and a priority is refused: it must not be misplaced."""
+    spec = shape.spec
+    constraints = spec.scheduling_constraints
+    if constraints is not None and constraints.topology:
+        raise FieldError("spec.schedulingConstraints.topology", "is not supported", "no topology")
+    if spec.resource_claims:
+        raise FieldError("spec.resourceClaims", "is not supported", "claims of the pods")
+    fill_marks(group, shape.metadata)
+    gang = spec.scheduling_policy.gang
+    group.min_member = 1 if gang is None else max(gang.min_count, 1)
+    group.queue = shape.metadata.annotations.get(QUEUE_NAME, "")
+    group.priority_class_name = spec.priority_class_name
+    fill_spec_hash(group)
+    if any(
+        condition.type == SCHEDULED and STATUSES.get(condition.status) == CONDITION_STATUS_TRUE
+        for condition in shape.status.conditions
+    ):
+        group.status.phase = group_pb2.POD_GROUP_PHASE_RUNNING

@@ -58,7 +58,7 @@ def test_the_page_shows_a_plugin_for_every_kind_of_hook() -> None:
         "maintenance",
         "headroom",
         "small-first",
-        "waiting-room",
+        "admission-limit",
         "honeymoon",
         "large-first",
         "busy-nodes",
@@ -107,8 +107,8 @@ def test_busy_nodes_take_urgent_jobs_only() -> None:
 def test_only_so_many_jobs_are_let_in() -> None:
     group = pod_group("late", phase=PodGroupPhase.PENDING, min_resources=(("cpu", 1000),))
     engine = engine_with(
-        "waiting-room",
-        {"waiting-room.most": 1},
+        "admission-limit",
+        {"admission-limit.most": 1},
         node("n1"),
         *job("first", 1),
         group,
@@ -116,4 +116,4 @@ def test_only_so_many_jobs_are_let_in() -> None:
     )
     result = engine.schedule(NOW_NS)
     assert [d.name for d in result.decisions] == ["first-0"]
-    assert {w.job: w.reasons[0].author for w in result.waits} == {"ns/late": "waiting-room"}
+    assert {w.job: w.reasons[0].author for w in result.waits} == {"ns/late": "admission-limit"}

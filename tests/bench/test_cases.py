@@ -45,7 +45,8 @@ def test_every_count_of_the_engine_is_known_and_bounded_somewhere() -> None:
     small = Size(8, 6, 4, classes=3, has_background=False)
     seen = {name for bench in ENGINE_BENCHES.values() for name in bench(small).work}
     bounded = {name for case in CASES for name in case.at_most}
-    assert sorted(seen) == sorted(bounded) == sorted(COUNTS)
+    assert sorted(bounded) == sorted(COUNTS)
+    assert seen <= bounded
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -25,8 +25,10 @@ from pumice.bench.results import Result
 CASES = Path(__file__).resolve().parents[2] / "cases.yaml"
 COUNTS = (
     "candidates_scored",
+    "classes_refreshed",
     "domains_tried",
     "jobs_closed",
+    "jobs_visited",
     "nodes_tried_for_victims",
     "preemptors_tried",
     "reclaimers_tried",

@@ -180,6 +180,7 @@ class _AllocateRun:
     def _visit(self, job: Job) -> bool:
         """Tries to place tasks of the job; true: it is to be visited again."""
         session = self._session
+        session.count("jobs_visited")
         session.broken.pop(job.id, None)
         standing = self._standings.pop(job.id, None)
         if standing is not None and self._fits_nowhere(job, standing):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pumice.core.cache.tasks import Task
 from pumice.core.model.node import Node
 from pumice.core.model.resources import Resources
@@ -43,6 +45,22 @@ class NodeEntry:
             return ()
         return offered_names(self.node, self.csi_limits)
 
+    def count_names(self, counts: Counter[str]) -> bool:
+        """Counts the names of what the node offers; true: a name is new or gone."""
+        names = self.resource_names()
+        if names == self.counted_names:
+            return False
+        before = len(counts)
+        counts.update(names)
+        moved = len(counts) != before
+        for name in self.counted_names:
+            counts[name] -= 1
+            if not counts[name]:
+                del counts[name]
+                moved = True
+        self.counted_names = names
+        return moved
+
     def offer(self) -> tuple[object, ...]:
         """The values that ``allocatable`` depends on."""
         node = self.node
@@ -50,14 +68,6 @@ class NodeEntry:
             return ()
         more = (node.oversubscription_milli_cpu, node.oversubscription_memory_bytes)
         return (node.allocatable, *more, self.csi_limits)
-
-    def set_node(self, node: Node) -> tuple[bool, bool]:
-        """Whether the labels, taints or schedulability changed, and whether the images did."""
-        old, self.node = self.node, node
-        if old is None:
-            return True, True
-        labels = (old.labels, old.taints, old.unschedulable)
-        return labels != (node.labels, node.taints, node.unschedulable), old.images != node.images
 
     def tasks_in_order(self) -> list[Task]:
         return sorted(self.tasks.values(), key=lambda task: task.order_key)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.model.fit import Mask
+from pumice.core.model.node import Node
 from pumice.core.model.pod import PodSpec
 from pumice.core.model.selectors import (
     NodeSelectorTerm,
@@ -46,7 +47,7 @@ class LabelColumn:
 
 
 class NodeLabels:
-    """Answers selectors over the node table; kept until a node's labels or taints change."""
+    """Answers selectors over the node table; follows the changes of nodes."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -56,16 +57,49 @@ class NodeLabels:
         self._taint_sets: tuple[NDArray[np.int32], list[tuple[Taint, ...]]] | None = None
         self._unschedulable: Mask | None = None
         self._version = (-1, -1)
+        # The version of the table at which a label, and taints or schedulability, last changed.
+        self._key_versions: dict[str, int] = {}
+        self._taints_version = 0
 
     def forget_outdated(self) -> None:
-        """Drops what was computed for nodes that have changed since."""
-        version = (self._table.layout, self._table.labels_version)
-        if version != self._version:
+        """Follows the nodes that have changed; forgets everything where rows have moved."""
+        table = self._table
+        version = (table.layout, table.labels_version)
+        if version == self._version:
+            return
+        if self._version[0] == table.layout:
+            for row, old in table.relabelled.items():
+                self._follow(row, old, table.labels_version)
+        else:
             self._columns.clear()
             self._keys = frozenset()
             self._taint_sets = None
             self._unschedulable = None
-            self._version = version
+            self._key_versions.clear()
+        table.relabelled.clear()
+        self._version = version
+
+    def _follow(self, row: int, old: Node, version: int) -> None:
+        node = self._table.rows[row].node
+        if node is None:
+            return
+        for key in old.labels.keys() | node.labels.keys():
+            if old.labels.get(key) != node.labels.get(key):
+                self._key_versions[key] = version
+                self._columns.pop(key, None)
+                self._keys = self._keys | {key} if self._columns else self._keys
+        if (old.taints, old.unschedulable) != (node.taints, node.unschedulable):
+            self._taints_version = version
+            self._taint_sets = None
+            self._unschedulable = None
+
+    def version_of(self, spec: PodSpec) -> tuple[int, ...]:
+        """Changes when the labels that a spec selects nodes by, or taints, do."""
+        self.forget_outdated()
+        keys = [key for key, _ in spec.node_selector]
+        for term in spec.required_node_terms or ():
+            keys += [requirement.key for requirement in term.label_requirements]
+        return (self._taints_version, *[self._key_versions.get(key, 0) for key in keys])
 
     def column(self, key: str) -> LabelColumn:
         self.forget_outdated()

@@ -47,6 +47,7 @@ class PluginNodeStates:
         self.first_nodes: dict[str, Node] | None = None
 
     def of(self, plugin: str, table: NodeTable, make: Callable[[NodeEntry], S]) -> NodeStates[S]:
+        table.has_states = True
         states = self._by_plugin.get(plugin)
         if states is None:
             states = self._by_plugin[plugin] = NodeStates(table, make)

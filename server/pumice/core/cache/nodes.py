@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core import kernel
 from pumice.core.cache.entries import NodeEntry
+from pumice.core.cache.images import ImageIndex
 from pumice.core.cache.tasks import ClassWeights, Task, TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.model.integers import exact_sums
@@ -29,6 +31,7 @@ CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, ABSENT_COLUMN = 0, 1, 2, 3
 _ABSENT = ""
 _FIXED_COLUMNS = (CPU, MEMORY, PODS, _ABSENT)
 _RELEASING = TaskStatus.RELEASING
+_labelled = attrgetter("labels", "taints", "unschedulable")
 
 
 class NodeTable:
@@ -42,12 +45,14 @@ class NodeTable:
         self.columns: list[str] = list(_FIXED_COLUMNS)
         self.names: list[str] = []
         self.rows: list[NodeEntry] = []
-        # Grows when columns or rows move: everything kept by position is void.
-        self.layout = 0
-        # Grows when a node's labels, taints or amounts change.
-        self.objects_version = 0
-        # Grow when labels, taints or schedulability of nodes change, and when their images do.
-        self.labels_version = self.images_version = 0
+        self.layout = 0  # Grows when columns or rows move: everything kept by position is void.
+        self.objects_version = 0  # Grows when a node object changes.
+        self.offers_version = 0  # Grows when what a node offers changes.
+        # Grows when labels, taints or schedulability of nodes change; and these nodes as they were.
+        self.labels_version = 0
+        self.relabelled: dict[int, Node] = {}
+        self.images = ImageIndex(self)
+        self.has_states = False  # Plugins keep states of nodes: any change touches the row.
         self.changes = 0  # Grows with every change of a row.
         # Called for every pod that enters (1) or leaves (-1) Kubernetes' view of a row.
         self.watcher: Callable[[int, Task, int], None] | None = None
@@ -108,18 +113,23 @@ class NodeTable:
 
     def set_node(self, node: Node) -> None:
         entry = self.entry(node.name)
-        labels_changed, images_changed = entry.set_node(node)
-        self.labels_version += labels_changed
-        self.images_version += images_changed
+        old, before = entry.node, entry.offer()
+        entry.node = node
+        if old is None or _labelled(old) != _labelled(node):
+            self.labels_version += 1
+            if old is not None and entry.row >= 0:
+                self.relabelled.setdefault(entry.row, old)
+        if old is not None and old.images != node.images and not self._moved:
+            self.images.change(entry.row, old.images, node.images)
         self._count_offer(entry)
-        self._changed(entry)
+        self._changed(entry, offers_other=before != entry.offer())
 
     def set_csi_limits(self, name: str, limits: tuple[tuple[str, int], ...]) -> None:
         entry = self.entry(name)
         if entry.csi_limits != limits:
             entry.csi_limits = limits
             self._count_offer(entry)
-            self._changed(entry)
+            self._changed(entry, offers_other=True)
         self.forget_if_empty(entry)
 
     def remove_node(self, name: str) -> None:
@@ -131,6 +141,7 @@ class NodeTable:
         self._count_offer(entry)
         self._moved = True
         self.objects_version += 1
+        self.offers_version += 1
         self.forget_if_empty(entry)
 
     def forget_if_empty(self, entry: NodeEntry) -> None:
@@ -139,30 +150,21 @@ class NodeTable:
             self._uncounted.discard(entry.name)
             self._moved = self._moved or entry.row >= 0
 
-    def _changed(self, entry: NodeEntry) -> None:
+    def _changed(self, entry: NodeEntry, *, offers_other: bool) -> None:
+        # A heartbeat changes no amount: it touches the row only for plugins that keep states.
         self.objects_version += 1
+        self.offers_version += offers_other
         if entry.row < 0 or self._moved:
             self._moved = True
             self._uncounted.add(entry.name)
-        else:
+        elif offers_other:
             self._fill_row(entry)
+        elif self.has_states:
+            self.touch(entry.row)
 
     def _count_offer(self, entry: NodeEntry) -> None:
-        """Counts the resources that a node offers now; the first and the last one move columns."""
-        names = entry.resource_names()
-        if names == entry.counted_names:
-            return
-        counts = self.offering_nodes
-        before = len(counts)
-        counts.update(names)
-        moved = len(counts) != before
-        for name in entry.counted_names:
-            counts[name] -= 1
-            if not counts[name]:
-                del counts[name]
-                moved = True
-        entry.counted_names = names
-        self._moved = self._moved or moved
+        # The first and the last node that offers a resource move columns.
+        self._moved = entry.count_names(self.offering_nodes) or self._moved
 
     # Tasks are added, removed and change their status; each status changes other amounts.
 
@@ -378,10 +380,10 @@ class NodeTable:
     def scalar_names(self) -> list[str]:
         """Every resource beside cpu and memory that some node lists, be it with nothing of it."""
         version, names = self._scalar_names
-        if version != self.objects_version:
+        if version != self.offers_version:
             found = {name for entry in self.rows for name in entry.allocatable().scalars}
             names = sorted(found)
-            self._scalar_names = (self.objects_version, names)
+            self._scalar_names = (self.offers_version, names)
         return names
 
     def sum_allocatable(self) -> Resources:

@@ -138,20 +138,27 @@ PipelineVote = Callable[[T], int] | MissingVote[T]
 DomainOrder = Callable[[SubJob, dict[str, NDArray[np.intp]]], dict[str, float]] | DomainScore
 
 
+def _always() -> Hashable:
+    """The version of what does not change."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ClassRule(Generic[R_co]):
     """``class_predicate`` or ``class_score`` with a validity of its own.
 
-    The answer covers all nodes. It is kept, over sessions too, as long as ``version`` returns an
-    equal value at the beginning of a session and no node comes or goes; that of a plain function
-    is kept until any node object changes. ``facet`` says what the answer depends on beside the
+    The answer covers all nodes. It is kept, over sessions too, as long as ``version`` and
+    ``version_of``, which is asked for the class, return equal values at the beginning of a session
+    and no node comes or goes; that of a plain function is kept until any node object changes.
+    ``facet`` says what the answer depends on beside the
     class, for example the queue of the task's job: tasks of a class whose facets differ have views
     of their own.
     """
 
     answer: Callable[[TaskClass, Hashable], R_co]
-    version: Callable[[], Hashable]
+    version: Callable[[], Hashable] = _always
     facet: Callable[[Task], Hashable] | None = None
+    version_of: Callable[[TaskClass], Hashable] | None = None
 
     def __call__(self, class_: TaskClass) -> R_co:
         return self.answer(class_, None)

@@ -64,7 +64,7 @@ class NodeOrderPlugin:
         if weight[_IMAGES]:
             self._images = ImageLocality(session)
             hooks.class_score[self.name] = ClassRule(
-                self._by_images, version=lambda: session.table.images_version
+                self._by_images, version_of=self._images.version
             )
         self._nodes = NodePreferences(session, weight[_NODE_AFFINITY], weight[_TAINTS])
         self._pods = InterPodPreferences(session) if weight[_POD_AFFINITY] else None

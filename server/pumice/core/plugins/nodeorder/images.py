@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from pumice.core.cache.pods import Counts
@@ -18,31 +20,22 @@ class ImageLocality:
     """Scores nodes by the sizes of the pod's images that they have."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
-        # Image -> (size, rows that have it).
-        self._images: dict[str, tuple[int, list[int]]] | None = None
+        self._table = session.table
+
+    def version(self, class_: TaskClass) -> Hashable:
+        """Changes when a node gets or loses an image of the class."""
+        return self._table.images.version(class_.spec.images)
 
     def score(self, class_: TaskClass) -> Scores:
-        images = self._index()
-        nodes = len(self._session.table)
+        nodes = len(self._table)
         total: Counts = np.zeros(nodes, dtype=np.int64)
         for name in class_.spec.images:
-            size, rows = images.get(name, (0, []))
-            if rows:
-                total[rows] += int(size * (len(rows) / nodes))
+            found = self._table.images.find(name)
+            if found is not None:
+                size, rows = found
+                total[rows] += int(size * (int(rows.sum()) / nodes))
         most = _MOST_PER_CONTAINER * class_.spec.container_count
         # As Kubernetes clamps: what is not below the least may still be capped below it.
         total = np.where(total < _LEAST, _LEAST, np.minimum(total, most))
         top = 100 * (total - _LEAST)
         return np.trunc(top / (most - _LEAST)) if most != _LEAST else np.zeros(nodes)
-
-    def _index(self) -> dict[str, tuple[int, list[int]]]:
-        if self._images is None:
-            self._images = {}
-            for row, entry in enumerate(self._session.table.rows):
-                for image in entry.node.images if entry.node else ():
-                    for name in dict.fromkeys(image.names):
-                        known = self._images.setdefault(name, (image.size_bytes, []))
-                        if not known[1] or known[1][-1] != row:
-                            known[1].append(row)
-        return self._images

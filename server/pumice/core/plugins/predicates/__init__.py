@@ -114,7 +114,7 @@ class PredicatesPlugin:
         limit = PodLimit(POD_COUNT)
         hooks.row_predicate[self.name] = RowTerms(lambda _class: limit)
         hooks.class_predicate[self.name] = ClassRule(
-            self._of_class, version=lambda: session.table.labels_version
+            self._of_class, version_of=lambda class_: session.labels.version_of(class_.spec)
         )
         hooks.task_predicate[self.name] = self._of_task
         hooks.is_plain[self.name] = PlainRule(

@@ -48,12 +48,16 @@ class ClassAnswers:
             scores = scores + score
         return refused, passes, scores
 
+    def _version(self, rule: ClassRule[Any]) -> Hashable:
+        own = rule.version()
+        return own if rule.version_of is None else (own, rule.version_of(self._class))
+
     def at(self, point: str, chains: Chains) -> list[tuple[str, Any]]:
         """The answers at one point, by plugin, in the order in which plugins are asked."""
         found = []
         for name, rule in chains.named(point):
             is_rule = isinstance(rule, ClassRule)
-            own = rule.version() if is_rule else self._table.objects_version
+            own = self._version(rule) if is_rule else self._table.objects_version
             version = (self._table.layout, own)
             known = self._kept.get((point, name))
             if known is None or known[0] != version:

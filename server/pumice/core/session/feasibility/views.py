@@ -215,6 +215,7 @@ class ClassView:
             return
         if self.answers.asked == before:
             return
+        self._count("classes_refreshed")
         changed = np.flatnonzero((passes != self.static_ok) | (scores != self.static_order))
         # In place: the kernel's program reads these arrays.
         self.static_ok[:], self.static_order[:] = passes, scores

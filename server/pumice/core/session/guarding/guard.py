@@ -159,6 +159,9 @@ class HookGuard:
             parts["score"] = _asked(
                 plugin, f"{point}.score", function.score, lambda q, a: scores_of(len(q[1]), a)
             )
+        if isinstance(function, ClassRule) and function.version_of is not None:
+            where = f"{point}.version_of"
+            parts["version_of"] = _asked(plugin, where, function.version_of, _checking(hashable))
         if isinstance(function, PlainRule) and function.prepare is not None:
             parts["prepare"] = _asked(
                 plugin, f"{point}.prepare", function.prepare, _checking(truth)

@@ -304,6 +304,8 @@ class FakeApi:
             patch.pop("status", None)
         if sub == "status":
             patch = {"status": patch["status"]}
+        if "spec" in patch and "generation" in held["metadata"]:
+            held["metadata"]["generation"] += 1
         _merge(held, patch, strategic="strategic" in content_type)
         return web.json_response(self._store("MODIFIED", key, held))
 

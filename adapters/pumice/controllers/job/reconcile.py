@@ -11,7 +11,7 @@ from pumice.controllers.job.killing import doomed, is_stale_group
 from pumice.controllers.job.lifecycle import POD_EVICTED, Answer, Eviction, answers
 from pumice.controllers.job.states import Facts, Kill, rule_for
 from pumice.controllers.job.statuses import only_counters_differ, status_patch, with_phase
-from pumice.controllers.job.syncing import cleanup_acts, sync
+from pumice.controllers.job.syncing import cleanup_acts, name_claims, sync
 from pumice.controllers.job.types import (
     FINISHED,
     OUT_OF_SYNC,
@@ -172,7 +172,7 @@ def _execute(
     said = Emit(seen.about, "ExecuteAction", f"Start to execute action {action}: {reason}")
     stages.append((*after, said))
     if rule.kill is Kill.TARGET and answer is not None:
-        stages += _kill_targets(seen, _targets(seen, action, answer))
+        stages += _kill_targets(seen, _targets(seen, action, answer), answer.event.pod)
     return tuple(stages)
 
 
@@ -188,16 +188,24 @@ def _targets(seen: Seen, action: Action, answer: Answer) -> list[Pod]:
     return [pod for pod in found if not pod.metadata.is_terminating]
 
 
-def _kill_targets(seen: Seen, pods: Iterable[Pod]) -> list[tuple[Act, ...]]:
-    """Marks pods, so that their deletion is not taken for an eviction, and deletes them."""
+def _kill_targets(seen: Seen, pods: Iterable[Pod], cause: str) -> list[tuple[Act, ...]]:
+    """Marks pods, so that their deletion is not taken for an eviction, and deletes them.
+
+    The pod that caused it is marked last: as long as it is not marked, its event holds.
+    """
     victims = list(pods)
     mark = {"metadata": {"annotations": {OUT_OF_SYNC: "true"}}}
-    marks = tuple(
-        Patch(PODS, *pod.metadata.key, pod.metadata.uid, mark)
-        for pod in victims
-        if not pod.is_marked
+    new = [pod for pod in victims if not pod.is_marked]
+    ordered = (
+        [pod for pod in new if pod.metadata.name != cause],
+        [pod for pod in new if pod.metadata.name == cause],
     )
-    return [marks, tuple(_delete_pods(seen, victims))]
+    marks = [
+        tuple(Patch(PODS, *pod.metadata.key, pod.metadata.uid, mark) for pod in some)
+        for some in ordered
+        if some
+    ]
+    return [*marks, tuple(_delete_pods(seen, victims))]
 
 
 def _delete_pods(seen: Seen, pods: Iterable[Pod]) -> list[Act]:
@@ -256,6 +264,9 @@ def _sync(seen: Seen) -> Plan:
             first.append(Delete(POD_GROUP, *metadata.key, uid=metadata.uid))
         if first:
             return Plan((tuple(first),))
+    naming = name_claims(seen)
+    if naming is not None:
+        return Plan(((naming,),))
     work = sync(seen, status)
     next_phase = rule_for(job.status.phase, Action.SYNC).next_phase(Facts(seen.spec, status))
     if next_phase is not None:

@@ -54,6 +54,16 @@ def sync(seen: "Seen", status: JobStatus) -> Work:
     return work
 
 
+def name_claims(seen: "Seen") -> Patch | None:
+    """Writes the names of generated claims into the spec of the job."""
+    volumes = named_volumes(seen.job, seen.spec)
+    if volumes is None:
+        return None
+    metadata = seen.job.metadata
+    body = {"spec": {"volumes": volumes}}
+    return Patch(JOBS, *metadata.key, metadata.uid, body, version=metadata.resource_version)
+
+
 def _why_not(seen: "Seen") -> str:
     if not seen.spec.tasks:
         return "spec.tasks is empty; a job needs at least one task"
@@ -136,11 +146,6 @@ def _claim_acts(seen: "Seen", status: JobStatus) -> tuple[str, list[Act]]:
             problem = f"claim {name!r} does not exist"
             about = f"{problem}; the job waits for it"
             acts.append(Emit(seen.about, "PVCError", about, warning=True))
-    volumes = named_volumes(seen.job, seen.spec)
-    if volumes is not None:
-        metadata = seen.job.metadata
-        body = {"spec": {"volumes": volumes}}
-        acts.append(Patch(JOBS, *metadata.key, metadata.uid, body))
     status.controlled_resources = held or None
     return problem, acts
 

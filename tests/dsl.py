@@ -44,6 +44,7 @@ from pumice.core.engine import Engine
 from pumice.core.model.group import PodGroup, PriorityClass, Queue, ResourceQuota
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod, PodPhase
+from pumice.core.model.topology import HyperNode
 from tests.tables import NAMESPACE, Tables
 from tests.world import SECOND_NS, START_NS, Cluster, lines, make_engine, read_delta, read_object
 
@@ -57,6 +58,7 @@ _KINDS: dict[str, type[ClusterObject]] = {
     "queue": Queue,
     "class": PriorityClass,
     "quota": ResourceQuota,
+    "hypernode": HyperNode,
 }
 _RULE = "----"
 _PLUGIN = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:\s+|$)")

@@ -27,6 +27,7 @@ class Tables:
             "pods": self._pod,
             "classes": self._class,
             "quotas": self._quota,
+            "hypernodes": self._hyper_node,
         }
 
     @property
@@ -97,6 +98,16 @@ class Tables:
         metadata = self._metadata("ResourceQuota", name)
         yield _object("v1", "ResourceQuota", metadata, {"hard": status["hard"]}, status)
 
+    def _hyper_node(self, name: str, row: Row) -> Iterator[Manifest]:
+        spec: Manifest = {
+            "tier": int(row["tier"]),
+            "members": [_member(text) for text in row["members"].split(",")],
+        }
+        if "called" in row:
+            spec["tierName"] = row["called"]
+        metadata = self._metadata("HyperNode", name, namespaced=False)
+        yield _object("topology.volcano.sh/v1alpha1", "HyperNode", metadata, spec, {})
+
     def _job(self, name: str, row: Row) -> Iterator[Manifest]:
         tasks = int(row.get("tasks", "1"))
         nodes = row["on"].split(",") if "on" in row else []
@@ -110,6 +121,10 @@ class Tables:
             spec["minResources"] = pairs(row["minimum"])
         if "roles" in row:
             spec["minTaskMember"] = {r: int(n) for r, n in pairs(row["roles"]).items()}
+        if "within" in row:
+            spec["networkTopology"] = _topology(row["within"])
+        if "part" in row:
+            spec["subGroupPolicy"] = [_parts(row)]
         if "priority" in row:
             class_name = f"priority-{row['priority']}"
             spec["priorityClassName"] = class_name
@@ -122,6 +137,8 @@ class Tables:
             pod.pop("on", None)
             if index < len(nodes):
                 pod["on"] = nodes[index]
+            if "part" in row:
+                pod["labels"] = f"part={index // int(row['part'])}"
             yield from self._pod(f"{name}-{index}", pod)
 
     def _pod(self, name: str, row: Row) -> Iterator[Manifest]:
@@ -160,7 +177,12 @@ KNOWN_COLUMNS = {
     },
     "classes": {"default", "value"},
     "quotas": {"hard", "used"},
-    "jobs": {"min", "minimum", "phase", "priority", "queue", "roles", "tasks", *_POD_COLUMNS},
+    "hypernodes": {"called", "members", "tier"},
+    "jobs": {
+        *("min", "minimum", "part", "part-within", "parts", "phase", "priority", "queue"),
+        *("roles", "tasks", "within"),
+        *_POD_COLUMNS,
+    },
     "pods": {"job", *_POD_COLUMNS},
 }
 
@@ -184,6 +206,41 @@ def _placement(row: Row) -> Manifest:
         if column in row
     }
     return {**spec, "affinity": affinity} if affinity else spec
+
+
+def _member(text: str) -> Manifest:
+    """``n1``, ``/n[12]/`` or ``rack=r1`` for nodes, ``@leaf`` for a HyperNode."""
+    if text.startswith("@"):
+        return {"type": "HyperNode", "selector": {"exactMatch": {"name": text[1:]}}}
+    selector: Manifest = {"exactMatch": {"name": text}}
+    if text.startswith("/"):
+        selector = {"regexMatch": {"pattern": text.strip("/")}}
+    elif "=" in text:
+        selector = {"labelMatch": {"matchLabels": pairs(text)}}
+    return {"type": "Node", "selector": selector}
+
+
+def _topology(text: str) -> Manifest:
+    """``hard:1``, ``hard:rack`` with the name of a tier, or ``soft``."""
+    mode, _, tier = text.partition(":")
+    if not tier:
+        return {"mode": mode}
+    key = "highestTierAllowed" if tier.isdigit() else "highestTierName"
+    return {"mode": mode, key: int(tier) if tier.isdigit() else tier}
+
+
+def _parts(row: Row) -> Manifest:
+    """Sub-groups of ``part`` pods each, of which ``parts`` are needed, each ``part-within`` a tier."""
+    policy: Manifest = {
+        "name": "parts",
+        "matchLabelKeys": ["part"],
+        "subGroupSize": int(row["part"]),
+    }
+    if "parts" in row:
+        policy["minSubGroups"] = int(row["parts"])
+    if "part-within" in row:
+        policy["networkTopology"] = _topology(row["part-within"])
+    return policy
 
 
 def _near(text: str) -> Manifest:

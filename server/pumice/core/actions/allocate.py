@@ -222,13 +222,13 @@ class _AllocateRun:
             return found.statement, bool(pending_tasks)
         limit = self._session.topology.widest_limit_of(job)
         if limit is not None:
-            name, have = self._search.nearest or ("", 0)
+            name, have, need = self._search.nearest or ("", 0, job.min_available)
             errors = next(iter(job.fit_errors.values()), None)
             reason = Reason(
                 self._author,
                 ReasonCode.NO_DOMAIN_FITS,
                 have=have,
-                need=job.min_available,
+                need=need,
                 subjects=(str(limit), name) if name else (str(limit),),
                 nodes=errors.as_counts() if errors is not None else (),
             )

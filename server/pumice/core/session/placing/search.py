@@ -59,9 +59,9 @@ class DomainSearch:
         self._placement = placement
         self._room = DomainRoom(session)
         self._lowest: dict[tuple[str, ...], bool] = {}
-        # Of the last job that was not placed: the domain with room for most of its tasks, and for
-        # how many, as far as that is known.
-        self.nearest: tuple[str, int] | None = None
+        # Of the last job that was not placed: the domain with room for most of its tasks, for how
+        # many, and how many had to be placed, as far as that is known.
+        self.nearest: tuple[str, int, int] | None = None
 
     def find(self, job: Job, pending_tasks: PendingTasks) -> Found | None:
         """Places the job in the best domain; what is left to place stays in ``pending_tasks``."""
@@ -105,7 +105,7 @@ class DomainSearch:
         if most < need and rooms:
             nearest = domains[rooms.index(most)]
             if self.nearest is None or most >= self.nearest[1]:
-                self.nearest = (nearest, most)
+                self.nearest = (nearest, most, need)
             return [nearest] if is_last else []
         return [name for name, room in zip(domains, rooms, strict=True) if room >= need]
 

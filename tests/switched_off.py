@@ -58,11 +58,17 @@ FAMILIES = {
     "tdm": ("tdm", "shuffle"),
     "rescheduling": ("rescheduling",),
     "usage": ("usage",),
+    "gangpreempt": ("gangpreempt", "gangpreempt2"),
+    "gangreclaim": ("gangreclaim",),
+    "network-topology-aware": ("hypernode", "subgroups"),
 }
 UNIT_TESTS = {
     "capacity": ("tests/core/plugins/test_capacity.py", "tests/core/plugins/test_capacity_tree.py"),
     "deviceshare": ("tests/core/plugins/test_deviceshare.py",),
     "drf": ("tests/core/plugins/test_drf.py", "tests/core/plugins/test_hdrf.py"),
+    "gangpreempt": ("tests/core/test_gang_actions.py",),
+    "gangreclaim": ("tests/core/test_gang_actions.py",),
+    "network-topology-aware": ("tests/core/plugins/test_network_topology.py",),
     "nodeorder": ("tests/core/plugins/test_nodeorder_preferences.py",),
     "predicates": ("tests/core/plugins/test_predicates_node_filters.py",),
 }

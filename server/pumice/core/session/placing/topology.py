@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.core.cache.hyper_nodes import CLUSTER_TOP, NO_DOMAIN, HyperNodeTree
+from pumice.core.cache.index import TaskIndex
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.model.fit import FitErrors, Mask
@@ -158,31 +159,28 @@ class Topology:
         if known is None:
             known = self._occupied[job.id] = Occupied()
             if job.has_network_topology and self.ready:
+                known.job = self._lowest_of(job.index)
                 for id_, sub_job in sorted(job.sub_jobs.items()):
-                    domain = self._lowest_of(sub_job)
-                    if domain:
-                        known.parts[id_] = domain
-                        known.job = self.tree.common(known.job, domain)
+                    if sub_job.network_topology is not None:
+                        known.parts[id_] = self._lowest_of(sub_job.index)
         return known
 
     def occupied_by_part(self, sub_job: SubJob) -> str:
         job = self._session.jobs[sub_job.job_id]
         return self.occupied_by(job).parts.get(sub_job.id, "")
 
-    def _lowest_of(self, sub_job: SubJob) -> str:
-        """The lowest domain with all placed tasks of a sub-job that has a topology; or empty."""
-        if sub_job.network_topology is None:
-            return ""
+    def _lowest_of(self, tasks: TaskIndex) -> str:
+        """The lowest domain with all tasks that are placed; empty where none is."""
         moves, table, tree = self._session.moves, self._session.table, self.tree
         rows = set()
-        for task in sub_job.index:
+        for task in tasks:
             status, node_name = moves.origin_of(task)
-            if status in HOLDS_RESOURCES and node_name:
+            if status in HOLDS_RESOURCES:
                 rows.add(table.row_of(node_name))
-        if not rows or None in rows:
-            # Of nodes that are gone nobody knows the domain.
-            return ""
+        # Of nodes that are gone nobody knows the domain.
         placed = [row for row in rows if row is not None]
+        if not placed:
+            return ""
         names = [tree.names[number] for number in tree.holders_of(placed[0])]
         whole = [name for name in names if tree.rows_of(name)[placed].all()]
         return min(whole, key=lambda name: (tree.tier_of(name), name), default="")

@@ -11,10 +11,9 @@ from tests.core.kubebatch import older
 from tests.world import make_engine
 
 CLAIM = {"resource_claims": (PodResourceClaim("gpu", "gpu-claim"),)}
-PLUGINS = [["gang"], ["predicates"]]
 
 
-@pytest.mark.parametrize("plugins", [PLUGINS, [["gang"]], []])
+@pytest.mark.parametrize("plugins", [[["gang"]], []])
 @pytest.mark.parametrize("cpu", [1, 0])
 def test_a_pod_with_resource_claims_is_not_bound(plugins: list[list[str]], cpu: int) -> None:
     engine = make_engine("enqueue, allocate, backfill", plugins)

@@ -1,6 +1,23 @@
 """One object of every kind in which every field says something."""
 
 from pumice.core.deltas import ClusterObject
+from pumice.core.model.devices import (
+    AllocatedDevice,
+    CapacityPolicy,
+    ClaimConsumer,
+    CounterSet,
+    Device,
+    DeviceAllocation,
+    DeviceCapacity,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSubRequest,
+    DeviceTaint,
+    ResourceClaim,
+    ResourceSlice,
+    Version,
+)
 from pumice.core.model.group import (
     Namespace,
     NetworkTopology,
@@ -19,6 +36,7 @@ from pumice.core.model.group import (
 )
 from pumice.core.model.node import Node, NodeImage
 from pumice.core.model.pod import (
+    ContainerResources,
     HostPort,
     Pod,
     PodAffinityTerm,
@@ -91,6 +109,10 @@ SPEC = PodSpec(
     numa_policy="restricted",
     limit_milli_cpu=3000,
     limit_memory_bytes=3 * 2**30,
+    containers=(
+        ContainerResources(True, 500, (("nvidia.com/gpu", 1000),), (("a.b/c", 2000),), "main"),
+    ),
+    guaranteed=True,
 )
 POD = Pod(
     uid="pod-1",
@@ -174,11 +196,58 @@ QUEUE = Queue(
     allocated=(("cpu", 7),),
 )
 
+TOLERATION = Toleration("gpu", "yes", True, TaintEffect.NO_EXECUTE)
+SUB_REQUEST = DeviceSubRequest(
+    "a", "gpu", ("true",), True, 2, True, (TOLERATION,), (("example.com/memory", 5),)
+)
+ALLOCATED = AllocatedDevice(
+    *("req", "example.com", "pool", "gpu-0", True, (TOLERATION,)),
+    *(("ready",), ("broken",), "share-1", (("example.com/memory", 5),)),
+)
+CLAIM = ResourceClaim(
+    "rc-1",
+    "team-a",
+    "gpus",
+    7,
+    "pod-1",
+    True,
+    (DeviceRequest("req", SUB_REQUEST, (SUB_REQUEST,)),),
+    (DeviceConstraint(("req",), "example.com/numa", "example.com/index"),),
+    DeviceAllocation((ALLOCATED,), (TERM,), 8),
+    (ClaimConsumer("pods", "job-worker-0", "pod-1"),),
+)
+COUNTERS = CounterSet("memory", (("bytes", 9),))
+DEVICE = Device(
+    "gpu-0",
+    {
+        "example.com/index": 1,
+        "example.com/ecc": True,
+        "example.com/model": "a100",
+        "example.com/version": Version("1.2.3"),
+    },
+    {"example.com/memory": DeviceCapacity(40, CapacityPolicy(1, (2, 3), 4, 5, 6))},
+    (COUNTERS,),
+    "n1",
+    (TERM,),
+    True,
+    (DeviceTaint(Taint("broken", "yes", TaintEffect.NO_SCHEDULE), 3),),
+    True,
+    ("ready",),
+    ("broken",),
+    True,
+)
+SLICE = ResourceSlice(
+    *("rs-1", "slice-1", "example.com", "pool", 2, 3, "n1", (TERM,), True, True),
+    *((DEVICE,), (COUNTERS,)),
+)
 OBJECTS: dict[str, ClusterObject] = {
     "node": NODE,
     "pod": POD,
     "pod_group": POD_GROUP,
     "queue": QUEUE,
+    "resource_claim": CLAIM,
+    "resource_slice": SLICE,
+    "device_class": DeviceClass("dc-1", "gpu", ("true",), "example.com/gpu"),
     "priority_class": PriorityClass("pc-1", "high", -7, True),
     "resource_quota": ResourceQuota(
         "rq-1", "team-a", "quota", (("count/pods", 9000),), (("requests.memory", 2**62),)
@@ -253,5 +322,5 @@ OBJECTS: dict[str, ClusterObject] = {
         reserved=(("cpu", 1000),),
         pod_allocations={"pod-1": "0-1"},
     ),
-    "node_shard": NodeShard("sh-1", "volcano", ("n1", "n2"), ("n2",)),
+    "node_shard": NodeShard("sh-1", "volcano", ("n1", "n2"), ("n2",), ("n3",), ("n4",)),
 }

@@ -72,15 +72,6 @@ async def test_bad_objects_count_in_digests(core: RunningCore) -> None:
     assert core.metric("pumice_drift_total") == 0
 
 
-async def test_kinds_that_the_engine_does_not_hold_count_too(core: RunningCore) -> None:
-    claim = object_pb2.ClusterObject()
-    claim.resource_claim.uid, claim.resource_claim.name = "claim", "claim"
-    adapter = await core.served([*EMPTY, claim])
-    await adapter.digest()
-    await adapter.tell(node("n2"))
-    assert core.metric("pumice_drift_total") == 0
-
-
 # Drift.
 
 

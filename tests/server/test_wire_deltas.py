@@ -13,8 +13,6 @@ from pumice.server import wire
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 from tests.server.samples import OBJECTS, POD
 
-IGNORED = ("device_class", "resource_claim", "resource_slice")
-
 REFUSED: dict[str, tuple[str, str, Any]] = {
     "no uid": ("pod", "uid", lambda m: m.ClearField("uid")),
     "no name": ("node", "name", lambda m: m.ClearField("name")),
@@ -146,15 +144,6 @@ def test_kinds_and_fields_from_the_future_are_ignored() -> None:
     assert reader.read(message) == OBJECTS["queue"]
 
 
-@pytest.mark.parametrize("field", IGNORED)
-def test_kinds_that_the_engine_does_not_hold_are_named_but_not_read(field: str) -> None:
-    message = object_pb2.ClusterObject()
-    held = getattr(message, field)
-    held.uid, held.name = "u", "n"
-    assert wire.ObjectReader().read(message) is None
-    assert wire.object_ref(message)[1:] == ("u", "n")
-
-
 def test_ops_become_deltas() -> None:
     read = wire.DeltaReader().read
     upsert = wire.write_upsert(wire.write_object(POD), 4)
@@ -178,8 +167,6 @@ def test_ops_that_are_not_the_engines_are_no_deltas() -> None:
     op = delta_pb2.Op()
     op.configuration.default_queue = "red"
     assert read(op) is None
-    slice_ref = object_pb2.ObjectRef(kind=object_pb2.KIND_RESOURCE_SLICE, uid="s")
-    assert read(delta_pb2.Op(tombstone=slice_ref)) is None
 
 
 @pytest.mark.parametrize(

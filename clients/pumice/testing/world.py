@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.decision_pb2 import Bind, Decision
+from pumice.v1.devices_pb2 import ResourceClaim
 from pumice.v1.group_pb2 import PodGroup, PodGroupPhase
 from pumice.v1.object_pb2 import KIND_POD, ClusterObject, ObjectRef
 from pumice.v1.pod_pb2 import POD_PHASE_RUNNING, POD_PHASE_SUCCEEDED, Pod, PodCondition
@@ -32,6 +33,7 @@ class World:
     def __init__(self, objects: Iterable[ClusterObject]) -> None:
         self._pods: dict[str, Pod] = {}
         self._groups: dict[str, PodGroup] = {}
+        self._claims: dict[str, ResourceClaim] = {}
         self.add(objects)
 
     def add(self, objects: Iterable[ClusterObject]) -> None:
@@ -41,10 +43,13 @@ class World:
                 self._pods[held.pod.uid] = held.pod
             elif held.HasField("pod_group"):
                 self._groups[held.pod_group.uid] = held.pod_group
+            elif held.HasField("resource_claim"):
+                self._claims[held.resource_claim.uid] = held.resource_claim
 
     def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
         self._groups.pop(uid, None)
+        self._claims.pop(uid, None)
 
     def find(self, uid: str) -> Pod | PodGroup | None:
         return self._pods.get(uid) or self._groups.get(uid)
@@ -103,7 +108,19 @@ class World:
         pod.node_name = bind.node
         pod.phase = POD_PHASE_RUNNING
         pod.annotations.update(bind.annotations)
-        return {pod.uid: ClusterObject(pod=pod)}
+        return {pod.uid: ClusterObject(pod=pod), **self._allocated(bind)}
+
+    def _allocated(self, bind: Bind) -> dict[str, ClusterObject]:
+        """The claims of a bound pod, with their devices and the pod as a consumer."""
+        changed = {}
+        for choice in bind.resource_claims:
+            claim = self._claims.get(choice.claim_uid)
+            if claim is not None:
+                if choice.HasField("allocation"):
+                    claim.allocation.CopyFrom(choice.allocation)
+                claim.reserved_for.add(resource="pods", name=bind.name, uid=bind.uid)
+                changed[claim.uid] = ClusterObject(resource_claim=claim)
+        return changed
 
     def _group_written(self, change: PodGroupStatusChange) -> dict[str, ClusterObject]:
         group = self._groups.get(change.uid)

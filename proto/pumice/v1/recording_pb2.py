@@ -27,11 +27,12 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from pumice.v1 import cluster_service_pb2 as pumice_dot_v1_dot_cluster__service__pb2
 from pumice.v1 import configuration_pb2 as pumice_dot_v1_dot_configuration__pb2
 from pumice.v1 import delta_pb2 as pumice_dot_v1_dot_delta__pb2
+from pumice.v1 import devices_pb2 as pumice_dot_v1_dot_devices__pb2
 from pumice.v1 import object_pb2 as pumice_dot_v1_dot_object__pb2
 from pumice.v1 import reason_pb2 as pumice_dot_v1_dot_reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19pumice/v1/recording.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpumice/v1/cluster_service.proto\x1a\x1dpumice/v1/configuration.proto\x1a\x15pumice/v1/delta.proto\x1a\x16pumice/v1/object.proto\x1a\x16pumice/v1/reason.proto\"\xc5\x05\n\x0eRecordingEntry\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1a.pumice.v1.RecordingHeaderH\x00\x12\x34\n\ncheckpoint\x18\x02 \x01(\x0b\x32\x1e.pumice.v1.RecordingCheckpointH\x00\x12\x34\n\nconnection\x18\x03 \x01(\x0b\x32\x1e.pumice.v1.RecordingConnectionH\x00\x12\x32\n\x0esnapshot_begin\x18\x04 \x01(\x0b\x32\x18.pumice.v1.SnapshotBeginH\x00\x12.\n\x0csnapshot_end\x18\x05 \x01(\x0b\x32\x16.pumice.v1.SnapshotEndH\x00\x12,\n\x0b\x64\x65lta_batch\x18\x06 \x01(\x0b\x32\x15.pumice.v1.DeltaBatchH\x00\x12\x1d\n\x03\x61\x63k\x18\x07 \x01(\x0b\x32\x0e.pumice.v1.AckH\x00\x12>\n\x14\x63onfiguration_result\x18\x08 \x01(\x0b\x32\x1e.pumice.v1.ConfigurationResultH\x00\x12(\n\x04tick\x18\t \x01(\x0b\x32\x18.pumice.v1.RecordingTickH\x00\x12\x32\n\x0e\x64\x65\x63ision_batch\x18\n \x01(\x0b\x32\x18.pumice.v1.DecisionBatchH\x00\x12.\n\x0cstatus_batch\x18\x0b \x01(\x0b\x32\x16.pumice.v1.StatusBatchH\x00\x12\x35\n\x0bsession_end\x18\x0c \x01(\x0b\x32\x1e.pumice.v1.RecordingSessionEndH\x00\x12*\n\x05index\x18\r \x01(\x0b\x32\x19.pumice.v1.RecordingIndexH\x00\x12.\n\nentry_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x07\n\x05\x65ntry\"\xaa\x03\n\x0fRecordingHeader\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\x05\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x0f\n\x07\x63ore_id\x18\x03 \x01(\t\x12\x14\n\x0c\x63ore_version\x18\x04 \x01(\t\x12\x31\n\rcreation_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12G\n\x0fplugin_versions\x18\x06 \x03(\x0b\x32..pumice.v1.RecordingHeader.PluginVersionsEntry\x12\x10\n\x08redacted\x18\x07 \x01(\x08\x12:\n\x08platform\x18\x08 \x03(\x0b\x32(.pumice.v1.RecordingHeader.PlatformEntry\x12\x15\n\rfirst_session\x18\t \x01(\x03\x1a\x35\n\x13PluginVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a/\n\rPlatformEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xf0\x06\n\x13RecordingCheckpoint\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12\x0f\n\x07session\x18\x02 \x01(\x03\x12\x0c\n\x04part\x18\x03 \x01(\x05\x12\x12\n\npart_count\x18\x04 \x01(\x05\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12\r\n\x05\x65poch\x18\x06 \x01(\x03\x12/\n\rconfiguration\x18\x07 \x01(\x0b\x32\x18.pumice.v1.Configuration\x12\x1d\n\x15\x65\x66\x66\x65\x63tive_config_hash\x18\x08 \x01(\t\x12+\n\x0c\x63\x61pabilities\x18\t \x03(\x0e\x32\x15.pumice.v1.Capability\x12\"\n\x07objects\x18\n \x03(\x0b\x32\x11.pumice.v1.Upsert\x12+\n\x08rejected\x18\x0b \x03(\x0b\x32\x19.pumice.v1.RejectedObject\x12+\n\x07\x61ssumed\x18\x0c \x03(\x0b\x32\x1a.pumice.v1.AssumedDecision\x12\'\n\ncool_downs\x18\r \x03(\x0b\x32\x13.pumice.v1.CoolDown\x12+\n\x0c\x62roken_gangs\x18\x0e \x03(\x0b\x32\x15.pumice.v1.BrokenGang\x12\x1c\n\x14\x62roken_gangs_scanned\x18\x0f \x01(\x08\x12\x31\n\x0f\x61ssumed_volumes\x18\x10 \x03(\x0b\x32\x18.pumice.v1.AssumedVolume\x12/\n\x0e\x61ssumed_claims\x18\x11 \x03(\x0b\x32\x17.pumice.v1.AssumedClaim\x12\"\n\x04jobs\x18\x12 \x03(\x0b\x32\x14.pumice.v1.JobMemory\x12\"\n\x04pods\x18\x13 \x03(\x0b\x32\x14.pumice.v1.PodMemory\x12\x17\n\x0freleasing_nodes\x18\x14 \x03(\t\x12*\n\x0bplugin_data\x18\x15 \x03(\x0b\x32\x15.pumice.v1.PluginData\x12\x45\n\x0cplugin_times\x18\x16 \x03(\x0b\x32/.pumice.v1.RecordingCheckpoint.PluginTimesEntry\x1aN\n\x10PluginTimesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp:\x02\x38\x01\"\xac\x02\n\x0f\x41ssumedDecision\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x0f\n\x07pod_uid\x18\x02 \x01(\t\x12\x0b\n\x03job\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\r\n\x05\x65vict\x18\x05 \x01(\x08\x12\x31\n\rdecision_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61pplied\x18\x07 \x01(\x08\x12\x0f\n\x07\x65xpired\x18\x08 \x01(\x08\x12@\n\x0b\x61nnotations\x18\t \x03(\x0b\x32+.pumice.v1.AssumedDecision.AnnotationsEntry\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc7\x01\n\x08\x43oolDown\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x15\n\rfailure_count\x18\x02 \x01(\x05\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x36\n\x12last_decision_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04node\x18\x05 \x01(\t\x12#\n\x04\x63ode\x18\x06 \x01(\x0e\x32\x15.pumice.v1.ReasonCode\"I\n\nBrokenGang\x12\x0b\n\x03job\x18\x01 \x01(\t\x12.\n\nbegin_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"P\n\rAssumedVolume\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x63laim\x18\x02 \x01(\t\x12\x11\n\tclaim_uid\x18\x03 \x01(\t\x12\x0f\n\x07pod_uid\x18\x04 \x01(\t\"<\n\x0c\x41ssumedClaim\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x0f\n\x07pod_uid\x18\x03 \x01(\t\"\xa2\x01\n\tJobMemory\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x16\n\x0estatus_written\x18\x02 \x01(\x08\x12=\n\x0bhyper_nodes\x18\x03 \x03(\x0b\x32$.pumice.v1.JobMemory.HyperNodesEntryB\x02\x18\x01\x1a\x31\n\x0fHyperNodesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"V\n\tPodMemory\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x1b\n\x13nominated_node_name\x18\x04 \x01(\t\"[\n\x13RecordingConnection\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x10.pumice.v1.Hello\x12#\n\x07welcome\x18\x02 \x01(\x0b\x32\x12.pumice.v1.Welcome\"y\n\rRecordingTick\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12\x30\n\x0csession_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x03 \x01(\x03\x12\x0f\n\x07skipped\x18\x04 \x01(\x08\"\xe0\x01\n\x13RecordingSessionEnd\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12&\n\x06\x66\x61ults\x18\x02 \x03(\x0b\x32\x16.pumice.v1.PluginFault\x12\x36\n\x04work\x18\x03 \x03(\x0b\x32(.pumice.v1.RecordingSessionEnd.WorkEntry\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a+\n\tWorkEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\";\n\x0eRecordingIndex\x12)\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x19.pumice.v1.RecordingFrame\"\x87\x01\n\x0eRecordingFrame\x12\x14\n\x0coffset_bytes\x18\x01 \x01(\x03\x12\x15\n\rfirst_session\x18\x02 \x01(\x03\x12\x34\n\x10\x66irst_entry_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncheckpoint\x18\x04 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19pumice/v1/recording.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fpumice/v1/cluster_service.proto\x1a\x1dpumice/v1/configuration.proto\x1a\x15pumice/v1/delta.proto\x1a\x17pumice/v1/devices.proto\x1a\x16pumice/v1/object.proto\x1a\x16pumice/v1/reason.proto\"\xc5\x05\n\x0eRecordingEntry\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1a.pumice.v1.RecordingHeaderH\x00\x12\x34\n\ncheckpoint\x18\x02 \x01(\x0b\x32\x1e.pumice.v1.RecordingCheckpointH\x00\x12\x34\n\nconnection\x18\x03 \x01(\x0b\x32\x1e.pumice.v1.RecordingConnectionH\x00\x12\x32\n\x0esnapshot_begin\x18\x04 \x01(\x0b\x32\x18.pumice.v1.SnapshotBeginH\x00\x12.\n\x0csnapshot_end\x18\x05 \x01(\x0b\x32\x16.pumice.v1.SnapshotEndH\x00\x12,\n\x0b\x64\x65lta_batch\x18\x06 \x01(\x0b\x32\x15.pumice.v1.DeltaBatchH\x00\x12\x1d\n\x03\x61\x63k\x18\x07 \x01(\x0b\x32\x0e.pumice.v1.AckH\x00\x12>\n\x14\x63onfiguration_result\x18\x08 \x01(\x0b\x32\x1e.pumice.v1.ConfigurationResultH\x00\x12(\n\x04tick\x18\t \x01(\x0b\x32\x18.pumice.v1.RecordingTickH\x00\x12\x32\n\x0e\x64\x65\x63ision_batch\x18\n \x01(\x0b\x32\x18.pumice.v1.DecisionBatchH\x00\x12.\n\x0cstatus_batch\x18\x0b \x01(\x0b\x32\x16.pumice.v1.StatusBatchH\x00\x12\x35\n\x0bsession_end\x18\x0c \x01(\x0b\x32\x1e.pumice.v1.RecordingSessionEndH\x00\x12*\n\x05index\x18\r \x01(\x0b\x32\x19.pumice.v1.RecordingIndexH\x00\x12.\n\nentry_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x07\n\x05\x65ntry\"\xaa\x03\n\x0fRecordingHeader\x12\x16\n\x0e\x66ormat_version\x18\x01 \x01(\x05\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x0f\n\x07\x63ore_id\x18\x03 \x01(\t\x12\x14\n\x0c\x63ore_version\x18\x04 \x01(\t\x12\x31\n\rcreation_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12G\n\x0fplugin_versions\x18\x06 \x03(\x0b\x32..pumice.v1.RecordingHeader.PluginVersionsEntry\x12\x10\n\x08redacted\x18\x07 \x01(\x08\x12:\n\x08platform\x18\x08 \x03(\x0b\x32(.pumice.v1.RecordingHeader.PlatformEntry\x12\x15\n\rfirst_session\x18\t \x01(\x03\x1a\x35\n\x13PluginVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a/\n\rPlatformEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa4\x07\n\x13RecordingCheckpoint\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12\x0f\n\x07session\x18\x02 \x01(\x03\x12\x0c\n\x04part\x18\x03 \x01(\x05\x12\x12\n\npart_count\x18\x04 \x01(\x05\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12\r\n\x05\x65poch\x18\x06 \x01(\x03\x12/\n\rconfiguration\x18\x07 \x01(\x0b\x32\x18.pumice.v1.Configuration\x12\x1d\n\x15\x65\x66\x66\x65\x63tive_config_hash\x18\x08 \x01(\t\x12+\n\x0c\x63\x61pabilities\x18\t \x03(\x0e\x32\x15.pumice.v1.Capability\x12\"\n\x07objects\x18\n \x03(\x0b\x32\x11.pumice.v1.Upsert\x12+\n\x08rejected\x18\x0b \x03(\x0b\x32\x19.pumice.v1.RejectedObject\x12+\n\x07\x61ssumed\x18\x0c \x03(\x0b\x32\x1a.pumice.v1.AssumedDecision\x12\'\n\ncool_downs\x18\r \x03(\x0b\x32\x13.pumice.v1.CoolDown\x12+\n\x0c\x62roken_gangs\x18\x0e \x03(\x0b\x32\x15.pumice.v1.BrokenGang\x12\x1c\n\x14\x62roken_gangs_scanned\x18\x0f \x01(\x08\x12\x31\n\x0f\x61ssumed_volumes\x18\x10 \x03(\x0b\x32\x18.pumice.v1.AssumedVolume\x12/\n\x0e\x61ssumed_claims\x18\x11 \x03(\x0b\x32\x17.pumice.v1.AssumedClaim\x12\"\n\x04jobs\x18\x12 \x03(\x0b\x32\x14.pumice.v1.JobMemory\x12\"\n\x04pods\x18\x13 \x03(\x0b\x32\x14.pumice.v1.PodMemory\x12\x17\n\x0freleasing_nodes\x18\x14 \x03(\t\x12*\n\x0bplugin_data\x18\x15 \x03(\x0b\x32\x15.pumice.v1.PluginData\x12\x45\n\x0cplugin_times\x18\x16 \x03(\x0b\x32/.pumice.v1.RecordingCheckpoint.PluginTimesEntry\x12\x32\n\x0f\x61ssumed_devices\x18\x17 \x03(\x0b\x32\x19.pumice.v1.AssumedDevices\x1aN\n\x10PluginTimesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12)\n\x05value\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp:\x02\x38\x01\"\xac\x02\n\x0f\x41ssumedDecision\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12\x0f\n\x07pod_uid\x18\x02 \x01(\t\x12\x0b\n\x03job\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\r\n\x05\x65vict\x18\x05 \x01(\x08\x12\x31\n\rdecision_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61pplied\x18\x07 \x01(\x08\x12\x0f\n\x07\x65xpired\x18\x08 \x01(\x08\x12@\n\x0b\x61nnotations\x18\t \x03(\x0b\x32+.pumice.v1.AssumedDecision.AnnotationsEntry\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc7\x01\n\x08\x43oolDown\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x15\n\rfailure_count\x18\x02 \x01(\x05\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x36\n\x12last_decision_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04node\x18\x05 \x01(\t\x12#\n\x04\x63ode\x18\x06 \x01(\x0e\x32\x15.pumice.v1.ReasonCode\"I\n\nBrokenGang\x12\x0b\n\x03job\x18\x01 \x01(\t\x12.\n\nbegin_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"P\n\rAssumedVolume\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x63laim\x18\x02 \x01(\t\x12\x11\n\tclaim_uid\x18\x03 \x01(\t\x12\x0f\n\x07pod_uid\x18\x04 \x01(\t\"a\n\x0e\x41ssumedDevices\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0f\n\x07pod_uid\x18\x02 \x01(\t\x12/\n\nallocation\x18\x03 \x01(\x0b\x32\x1b.pumice.v1.DeviceAllocation\"<\n\x0c\x41ssumedClaim\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x0f\n\x07pod_uid\x18\x03 \x01(\t\"\xa2\x01\n\tJobMemory\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x16\n\x0estatus_written\x18\x02 \x01(\x08\x12=\n\x0bhyper_nodes\x18\x03 \x03(\x0b\x32$.pumice.v1.JobMemory.HyperNodesEntryB\x02\x18\x01\x1a\x31\n\x0fHyperNodesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"V\n\tPodMemory\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x1b\n\x13nominated_node_name\x18\x04 \x01(\t\"[\n\x13RecordingConnection\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x10.pumice.v1.Hello\x12#\n\x07welcome\x18\x02 \x01(\x0b\x32\x12.pumice.v1.Welcome\"y\n\rRecordingTick\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12\x30\n\x0csession_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x03 \x01(\x03\x12\x0f\n\x07skipped\x18\x04 \x01(\x08\"\xe0\x01\n\x13RecordingSessionEnd\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12&\n\x06\x66\x61ults\x18\x02 \x03(\x0b\x32\x16.pumice.v1.PluginFault\x12\x36\n\x04work\x18\x03 \x03(\x0b\x32(.pumice.v1.RecordingSessionEnd.WorkEntry\x12+\n\x08\x64uration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a+\n\tWorkEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\";\n\x0eRecordingIndex\x12)\n\x06\x66rames\x18\x01 \x03(\x0b\x32\x19.pumice.v1.RecordingFrame\"\x87\x01\n\x0eRecordingFrame\x12\x14\n\x0coffset_bytes\x18\x01 \x01(\x03\x12\x15\n\rfirst_session\x18\x02 \x01(\x03\x12\x34\n\x10\x66irst_entry_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncheckpoint\x18\x04 \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,46 +53,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JOBMEMORY'].fields_by_name['hyper_nodes']._serialized_options = b'\030\001'
   _globals['_RECORDINGSESSIONEND_WORKENTRY']._loaded_options = None
   _globals['_RECORDINGSESSIONEND_WORKENTRY']._serialized_options = b'8\001'
-  _globals['_RECORDINGENTRY']._serialized_start=241
-  _globals['_RECORDINGENTRY']._serialized_end=950
-  _globals['_RECORDINGHEADER']._serialized_start=953
-  _globals['_RECORDINGHEADER']._serialized_end=1379
-  _globals['_RECORDINGHEADER_PLUGINVERSIONSENTRY']._serialized_start=1277
-  _globals['_RECORDINGHEADER_PLUGINVERSIONSENTRY']._serialized_end=1330
-  _globals['_RECORDINGHEADER_PLATFORMENTRY']._serialized_start=1332
-  _globals['_RECORDINGHEADER_PLATFORMENTRY']._serialized_end=1379
-  _globals['_RECORDINGCHECKPOINT']._serialized_start=1382
-  _globals['_RECORDINGCHECKPOINT']._serialized_end=2262
-  _globals['_RECORDINGCHECKPOINT_PLUGINTIMESENTRY']._serialized_start=2184
-  _globals['_RECORDINGCHECKPOINT_PLUGINTIMESENTRY']._serialized_end=2262
-  _globals['_ASSUMEDDECISION']._serialized_start=2265
-  _globals['_ASSUMEDDECISION']._serialized_end=2565
-  _globals['_ASSUMEDDECISION_ANNOTATIONSENTRY']._serialized_start=2515
-  _globals['_ASSUMEDDECISION_ANNOTATIONSENTRY']._serialized_end=2565
-  _globals['_COOLDOWN']._serialized_start=2568
-  _globals['_COOLDOWN']._serialized_end=2767
-  _globals['_BROKENGANG']._serialized_start=2769
-  _globals['_BROKENGANG']._serialized_end=2842
-  _globals['_ASSUMEDVOLUME']._serialized_start=2844
-  _globals['_ASSUMEDVOLUME']._serialized_end=2924
-  _globals['_ASSUMEDCLAIM']._serialized_start=2926
-  _globals['_ASSUMEDCLAIM']._serialized_end=2986
-  _globals['_JOBMEMORY']._serialized_start=2989
-  _globals['_JOBMEMORY']._serialized_end=3151
-  _globals['_JOBMEMORY_HYPERNODESENTRY']._serialized_start=3102
-  _globals['_JOBMEMORY_HYPERNODESENTRY']._serialized_end=3151
-  _globals['_PODMEMORY']._serialized_start=3153
-  _globals['_PODMEMORY']._serialized_end=3239
-  _globals['_RECORDINGCONNECTION']._serialized_start=3241
-  _globals['_RECORDINGCONNECTION']._serialized_end=3332
-  _globals['_RECORDINGTICK']._serialized_start=3334
-  _globals['_RECORDINGTICK']._serialized_end=3455
-  _globals['_RECORDINGSESSIONEND']._serialized_start=3458
-  _globals['_RECORDINGSESSIONEND']._serialized_end=3682
-  _globals['_RECORDINGSESSIONEND_WORKENTRY']._serialized_start=3639
-  _globals['_RECORDINGSESSIONEND_WORKENTRY']._serialized_end=3682
-  _globals['_RECORDINGINDEX']._serialized_start=3684
-  _globals['_RECORDINGINDEX']._serialized_end=3743
-  _globals['_RECORDINGFRAME']._serialized_start=3746
-  _globals['_RECORDINGFRAME']._serialized_end=3881
+  _globals['_RECORDINGENTRY']._serialized_start=266
+  _globals['_RECORDINGENTRY']._serialized_end=975
+  _globals['_RECORDINGHEADER']._serialized_start=978
+  _globals['_RECORDINGHEADER']._serialized_end=1404
+  _globals['_RECORDINGHEADER_PLUGINVERSIONSENTRY']._serialized_start=1302
+  _globals['_RECORDINGHEADER_PLUGINVERSIONSENTRY']._serialized_end=1355
+  _globals['_RECORDINGHEADER_PLATFORMENTRY']._serialized_start=1357
+  _globals['_RECORDINGHEADER_PLATFORMENTRY']._serialized_end=1404
+  _globals['_RECORDINGCHECKPOINT']._serialized_start=1407
+  _globals['_RECORDINGCHECKPOINT']._serialized_end=2339
+  _globals['_RECORDINGCHECKPOINT_PLUGINTIMESENTRY']._serialized_start=2261
+  _globals['_RECORDINGCHECKPOINT_PLUGINTIMESENTRY']._serialized_end=2339
+  _globals['_ASSUMEDDECISION']._serialized_start=2342
+  _globals['_ASSUMEDDECISION']._serialized_end=2642
+  _globals['_ASSUMEDDECISION_ANNOTATIONSENTRY']._serialized_start=2592
+  _globals['_ASSUMEDDECISION_ANNOTATIONSENTRY']._serialized_end=2642
+  _globals['_COOLDOWN']._serialized_start=2645
+  _globals['_COOLDOWN']._serialized_end=2844
+  _globals['_BROKENGANG']._serialized_start=2846
+  _globals['_BROKENGANG']._serialized_end=2919
+  _globals['_ASSUMEDVOLUME']._serialized_start=2921
+  _globals['_ASSUMEDVOLUME']._serialized_end=3001
+  _globals['_ASSUMEDDEVICES']._serialized_start=3003
+  _globals['_ASSUMEDDEVICES']._serialized_end=3100
+  _globals['_ASSUMEDCLAIM']._serialized_start=3102
+  _globals['_ASSUMEDCLAIM']._serialized_end=3162
+  _globals['_JOBMEMORY']._serialized_start=3165
+  _globals['_JOBMEMORY']._serialized_end=3327
+  _globals['_JOBMEMORY_HYPERNODESENTRY']._serialized_start=3278
+  _globals['_JOBMEMORY_HYPERNODESENTRY']._serialized_end=3327
+  _globals['_PODMEMORY']._serialized_start=3329
+  _globals['_PODMEMORY']._serialized_end=3415
+  _globals['_RECORDINGCONNECTION']._serialized_start=3417
+  _globals['_RECORDINGCONNECTION']._serialized_end=3508
+  _globals['_RECORDINGTICK']._serialized_start=3510
+  _globals['_RECORDINGTICK']._serialized_end=3631
+  _globals['_RECORDINGSESSIONEND']._serialized_start=3634
+  _globals['_RECORDINGSESSIONEND']._serialized_end=3858
+  _globals['_RECORDINGSESSIONEND_WORKENTRY']._serialized_start=3815
+  _globals['_RECORDINGSESSIONEND_WORKENTRY']._serialized_end=3858
+  _globals['_RECORDINGINDEX']._serialized_start=3860
+  _globals['_RECORDINGINDEX']._serialized_end=3919
+  _globals['_RECORDINGFRAME']._serialized_start=3922
+  _globals['_RECORDINGFRAME']._serialized_end=4057
 # @@protoc_insertion_point(module_scope)

@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from pumice.v1 import cluster_service_pb2 as _cluster_service_pb2
 from pumice.v1 import configuration_pb2 as _configuration_pb2
 from pumice.v1 import delta_pb2 as _delta_pb2
+from pumice.v1 import devices_pb2 as _devices_pb2
 from pumice.v1 import object_pb2 as _object_pb2
 from pumice.v1 import reason_pb2 as _reason_pb2
 import builtins as _builtins
@@ -272,6 +273,7 @@ class RecordingCheckpoint(_message.Message):
     RELEASING_NODES_FIELD_NUMBER: _builtins.int
     PLUGIN_DATA_FIELD_NUMBER: _builtins.int
     PLUGIN_TIMES_FIELD_NUMBER: _builtins.int
+    ASSUMED_DEVICES_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     """The state is that after this op and this session."""
     session: _builtins.int
@@ -322,6 +324,8 @@ class RecordingCheckpoint(_message.Message):
     def plugin_times(self) -> _containers.MessageMap[_builtins.str, _timestamp_pb2.Timestamp]:
         """By plugin: a time that it keeps over sessions."""
 
+    @_builtins.property
+    def assumed_devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssumedDevices]: ...
     def __init__(
         self,
         *,
@@ -347,10 +351,11 @@ class RecordingCheckpoint(_message.Message):
         releasing_nodes: _abc.Iterable[_builtins.str] | None = ...,
         plugin_data: _abc.Iterable[_delta_pb2.PluginData] | None = ...,
         plugin_times: _abc.Mapping[_builtins.str, _timestamp_pb2.Timestamp] | None = ...,
+        assumed_devices: _abc.Iterable[Global___AssumedDevices] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "assumed_claims", b"assumed_claims", "assumed_volumes", b"assumed_volumes", "broken_gangs", b"broken_gangs", "broken_gangs_scanned", b"broken_gangs_scanned", "capabilities", b"capabilities", "configuration", b"configuration", "cool_downs", b"cool_downs", "effective_config_hash", b"effective_config_hash", "epoch", b"epoch", "incarnation", b"incarnation", "jobs", b"jobs", "objects", b"objects", "part", b"part", "part_count", b"part_count", "plugin_data", b"plugin_data", "plugin_times", b"plugin_times", "pods", b"pods", "rejected", b"rejected", "releasing_nodes", b"releasing_nodes", "seq", b"seq", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumed", b"assumed", "assumed_claims", b"assumed_claims", "assumed_devices", b"assumed_devices", "assumed_volumes", b"assumed_volumes", "broken_gangs", b"broken_gangs", "broken_gangs_scanned", b"broken_gangs_scanned", "capabilities", b"capabilities", "configuration", b"configuration", "cool_downs", b"cool_downs", "effective_config_hash", b"effective_config_hash", "epoch", b"epoch", "incarnation", b"incarnation", "jobs", b"jobs", "objects", b"objects", "part", b"part", "part_count", b"part_count", "plugin_data", b"plugin_data", "plugin_times", b"plugin_times", "pods", b"pods", "rejected", b"rejected", "releasing_nodes", b"releasing_nodes", "seq", b"seq", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -526,6 +531,35 @@ class AssumedVolume(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AssumedVolume: _TypeAlias = AssumedVolume  # noqa: Y015
+
+@_typing.final
+class AssumedDevices(_message.Message):
+    """Devices that a decision gives to a claim, which does not show them yet."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLAIM_FIELD_NUMBER: _builtins.int
+    POD_UID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_FIELD_NUMBER: _builtins.int
+    claim: _builtins.str
+    """`namespace/name`."""
+    pod_uid: _builtins.str
+    @_builtins.property
+    def allocation(self) -> _devices_pb2.DeviceAllocation: ...
+    def __init__(
+        self,
+        *,
+        claim: _builtins.str = ...,
+        pod_uid: _builtins.str = ...,
+        allocation: _devices_pb2.DeviceAllocation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "claim", b"claim", "pod_uid", b"pod_uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AssumedDevices: _TypeAlias = AssumedDevices  # noqa: Y015
 
 @_typing.final
 class AssumedClaim(_message.Message):

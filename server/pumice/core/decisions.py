@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pumice.core.model.devices import ClaimChoice, DeviceAllocation
 from pumice.core.model.group import PodGroupStatus
 from pumice.core.model.reasons import Reason
 
@@ -46,9 +47,19 @@ class Bind:
     gang: Gang | None = None
     annotations: tuple[tuple[str, str], ...] = ()
     volumes: tuple[VolumeChoice, ...] = ()
+    claims: tuple[ClaimChoice, ...] = ()
 
     def __str__(self) -> str:
         return f"bind {self.name} {self.node}"
+
+
+def given_by(bind: Bind) -> dict[str, DeviceAllocation]:
+    """The devices that a bind gives to claims, by ``namespace/name`` of the claim."""
+    return {
+        f"{bind.namespace}/{choice.claim}": choice.allocation
+        for choice in bind.claims
+        if choice.allocation is not None
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from pumice.core.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from pumice.core.model.group import (
     Namespace,
     PodDisruptionBudget,
@@ -48,6 +49,9 @@ ClusterObject = (
     | HyperNode
     | NumaTopology
     | NodeShard
+    | ResourceClaim
+    | ResourceSlice
+    | DeviceClass
 )
 
 

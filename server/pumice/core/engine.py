@@ -314,6 +314,7 @@ class Engine:
         self.promised = promises_of(session, touched)
         session.moves.finish()
         self.cache.storage.ledger.close(session.moves.bound)
+        self.cache.devices.ledger.close(session.moves.bound)
         self._assume(decisions, session.now_ns)
         self.cache.assume_statuses(statuses)
         self.cache.plugin_times.update(session.kept_times)

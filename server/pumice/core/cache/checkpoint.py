@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.cluster import ClusterCache
+from pumice.core.cache.devices import AssumedAllocation
 from pumice.core.cache.plugin_data import Values
 from pumice.core.cache.storage import TakenVolume
 from pumice.core.deltas import ClusterObject
@@ -45,6 +46,8 @@ class Checkpoint:
     plugin_data: tuple[tuple[str, str, Values], ...] = ()
     # By plugin: a time that it keeps.
     plugin_times: tuple[tuple[str, int], ...] = ()
+    # Devices given to claims that do not show them yet.
+    devices: tuple[AssumedAllocation, ...] = ()
 
 
 def take(cache: ClusterCache, session: int) -> Checkpoint:
@@ -69,6 +72,7 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
         tuple(sorted(cache.shard_claims.releasing)),
         tuple(cache.plugin_data.all()),
         tuple(sorted(cache.plugin_times.items())),
+        cache.devices.ledger.memory(),
     )
 
 
@@ -94,6 +98,7 @@ def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     cache.broken.remember(checkpoint.broken, scanned=checkpoint.broken_scanned)
     # Last, because objects that are added end reservations.
     cache.storage.ledger.remember(checkpoint.volumes, checkpoint.claims)
+    cache.devices.ledger.remember(checkpoint.devices)
     cache.shard_claims.releasing.update(checkpoint.releasing_nodes)
     for plugin, name, values in checkpoint.plugin_data:
         cache.put_data(plugin, name, values)

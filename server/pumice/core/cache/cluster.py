@@ -31,6 +31,7 @@ from pumice.core.decisions import (
     StatusChange,
 )
 from pumice.core.deltas import ClusterObject
+from pumice.core.model.devices import ResourceClaim
 from pumice.core.model.group import (
     Namespace,
     PodDisruptionBudget,
@@ -111,8 +112,8 @@ class ClusterCache(TaskCache):
                 self._put(self.shards, item)
                 self.shard_claims.observe(item)
             case _:
-                if self._put(self._store_of(type(item)), item) and isinstance(item, NumaTopology):
-                    self._touch_node(item.name)
+                if self._put(self._store_of(type(item)), item):
+                    self._was_changed(item)
 
     def _put(self, store: ObjectStore[T], item: T) -> bool:
         before = store.version
@@ -122,6 +123,12 @@ class ClusterCache(TaskCache):
             self.version += 1
             self.placement_changes += 1
         return changed
+
+    def _was_changed(self, item: ClusterObject) -> None:
+        if isinstance(item, NumaTopology):
+            self._touch_node(item.name)
+        elif isinstance(item, ResourceClaim):
+            self.devices.ledger.updated(item)
 
     def _touch_node(self, name: str) -> None:
         """Something beside a node has changed that plugins' states of it follow from."""
@@ -225,6 +232,8 @@ class ClusterCache(TaskCache):
                 self._reprioritise()
             case NumaTopology():
                 self._touch_node(gone.name)
+            case ResourceClaim():
+                self.devices.ledger.updated(gone, gone=True)
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 self.storage.gone(gone)
 

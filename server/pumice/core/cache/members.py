@@ -10,6 +10,7 @@ from typing import ClassVar
 from pumice.core.cache.assumptions import Assumptions
 from pumice.core.cache.broken import BrokenGangs
 from pumice.core.cache.classes import ClassRegistry
+from pumice.core.cache.devices import DeviceCache
 from pumice.core.cache.evictable import EvictableTasks
 from pumice.core.cache.job_index import JobIndex
 from pumice.core.cache.jobs import Job
@@ -49,7 +50,7 @@ class TaskCache:
         self.table.watcher = self.pods.change
         self.table.is_watched = self.pods.is_concerned_by
         self.stores = ObjectStores()
-        self.storage = StorageCache(self.stores)
+        self.storage, self.devices = StorageCache(self.stores), DeviceCache(self.stores)
         self.classes = ClassRegistry(self)
         self.assumptions = Assumptions()
         self.totals = QueueTotals()
@@ -165,6 +166,7 @@ class TaskCache:
         if known.node_name != task.node_name:
             # It is not on the node that we chose.
             self.storage.ledger.failed(task.uid)
+            self.devices.ledger.failed(task.uid)
 
     def _is_unchanged(self, task: Task, pod: Pod) -> bool:
         """Whether an update changes nothing. An expired decision is closed by any update."""
@@ -282,6 +284,7 @@ class TaskCache:
         self.foreign.pop(uid, None)
         self.assumptions.pod_gone(uid)
         self.storage.ledger.failed(uid)
+        self.devices.ledger.failed(uid)
         task = self.tasks.get(uid)
         if task is not None:
             self._forget(task)
@@ -315,5 +318,6 @@ class TaskCache:
         self._forget(task)
         self._enter(self.task_type(task.pod, task.class_, task.job_id))
         self.storage.ledger.failed(task.uid)
+        self.devices.ledger.failed(task.uid)
         self.version += 1
         self.placement_changes += 1

@@ -11,7 +11,7 @@ import numpy as np
 from pumice.core.cache.tasks import Task
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.fit import FitErrors, Mask, Refusal
-from pumice.core.session.feasibility.filters import why_not_bindable
+from pumice.core.session.feasibility.filters import CLAIMS_NOT_ALLOCATED
 from pumice.core.session.feasibility.views import ClassView
 
 OUT_OF_SYNC = "node(s) were out of sync"
@@ -42,7 +42,7 @@ def allowed_nodes(session: KubeBatchSession, task: Task, view: ClassView) -> Mas
 def _claim_refusals(session: KubeBatchSession, task: Task) -> list[Refusal]:
     """Refusals because of claims, which no plugin of kube-batch checks."""
     spec, volumes = task.class_.spec, session.volumes
-    problem = why_not_bindable(spec)
+    problem = CLAIMS_NOT_ALLOCATED if spec.resource_claims else None
     if problem is None:
         if not spec.volumes:
             return []

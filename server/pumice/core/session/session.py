@@ -50,6 +50,9 @@ _FACET_POINTS = ("class_predicate", "class_score", "row_predicate", "row_score",
 class Session:
     """What actions and plugins may read, ask and change in one cycle."""
 
+    # A plugin allocates resource claims; else pods that have some are not placed.
+    allocates_claims = False
+
     def __init__(
         self,
         number: int,
@@ -253,6 +256,7 @@ class Session:
         touched, concerned = self.moves.touched_jobs, self.concerned_jobs()
         self.moves.abort()
         self.cache.storage.ledger.close(())
+        self.cache.devices.ledger.close(())
         for job in concerned:
             job.fit_errors.clear()
             if job.id in touched:

@@ -18,6 +18,7 @@ from pumice.core.decisions import (
     PodGroupStatusChanged,
     QueueStatusChanged,
     SessionResult,
+    given_by,
 )
 from pumice.core.errors import InputError
 from pumice.core.model.group import PodGroup
@@ -296,6 +297,13 @@ class Playback:
         cache.assumptions.open(assumed)
         cache.assume(task, status, decision.node)
         self._take_volumes(decision)
+        self._take_devices(decision)
+
+    def _take_devices(self, decision: Decision) -> None:
+        if isinstance(decision, Bind) and decision.claims:
+            ledger = self.state.engine.cache.devices.ledger
+            ledger.take(decision.uid, given_by(decision))
+            ledger.close({decision.uid})
 
     def _take_volumes(self, decision: Decision) -> None:
         if not isinstance(decision, Bind) or not decision.volumes:

@@ -108,7 +108,12 @@ class ReplicaFeed:
         volumes = any(isinstance(d, Bind) and d.volumes for d in result.decisions)
         ledger = state.engine.cache.storage.ledger.memory() if volumes else None
         times = dict(state.engine.cache.plugin_times)
-        self._send("on_session", result.session, result.now_ns, orders, statuses, ledger, times)
+        claims = any(isinstance(d, Bind) and d.claims for d in result.decisions)
+        devices = state.engine.cache.devices.ledger.memory() if claims else None
+        self._send(
+            *("on_session", result.session, result.now_ns, orders, statuses),
+            *(ledger, times, devices),
+        )
 
 
 def start_feed(served: ServedCluster, feed: ReplicaFeed) -> ReplicaCheckpoint | None:

@@ -129,6 +129,7 @@ class Replica:
         statuses: list[Any],
         ledger: Any,
         times: dict[str, int],
+        devices: Any,
     ) -> None:
         self.on_skipped_session(now_ns)
         if self.state is not None:
@@ -136,6 +137,8 @@ class Replica:
             self.state.engine.cache.plugin_times.update(times)
             if ledger is not None:
                 self.state.engine.cache.storage.ledger.remember(*ledger)
+            if devices is not None:
+                self.state.engine.cache.devices.ledger.remember(devices)
 
 
 class ReplicaProcess:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pumice.core.decisions import Bind, Decision, Evict, Gang, SessionResult, VolumeChoice
+from pumice.server.wire.devices import read_choice, write_choice
 from pumice.v1 import cluster_service_pb2, decision_pb2
 
 # The size at which a batch is sent; well below the limit of messages.
@@ -36,6 +37,7 @@ def _write_bind(bind: Bind) -> decision_pb2.Bind:
             decision_pb2.VolumeChoice(claim=v.claim, volume_name=v.volume_name)
             for v in bind.volumes
         ],
+        resource_claims=map(write_choice, bind.claims),
     )
 
 
@@ -77,6 +79,7 @@ def read_decision(message: decision_pb2.Decision, gangs: Mapping[str, Gang]) -> 
                 gang,
                 tuple(sorted(held.annotations.items())),
                 tuple(VolumeChoice(v.claim, v.volume_name) for v in held.volumes),
+                tuple(map(read_choice, held.resource_claims)),
             )
         case "evict":
             order = message.evict

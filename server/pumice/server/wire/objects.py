@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from pumice.core.deltas import ClusterObject
 from pumice.core.errors import ObjectError
+from pumice.core.model import devices as resources
 from pumice.core.model import group, node, pod, storage, topology
-from pumice.server.wire import groups, pods, policies
+from pumice.server.wire import devices, groups, pods, policies
 from pumice.server.wire import storage as volumes
 from pumice.server.wire import topology as layouts
 from pumice.server.wire.fields import FieldError, UnknownValueError
@@ -78,6 +79,15 @@ _KINDS = {
     "hyper_node": _kind(topology.HyperNode, layouts.read_hyper_node, layouts.write_hyper_node),
     "numa_topology": _kind(
         topology.NumaTopology, layouts.read_numa_topology, layouts.write_numa_topology
+    ),
+    "resource_claim": _kind(
+        resources.ResourceClaim, devices.read_resource_claim, devices.write_resource_claim
+    ),
+    "resource_slice": _kind(
+        resources.ResourceSlice, devices.read_resource_slice, devices.write_resource_slice
+    ),
+    "device_class": _kind(
+        resources.DeviceClass, devices.read_device_class, devices.write_device_class
     ),
     "node_shard": _kind(topology.NodeShard, layouts.read_node_shard, layouts.write_node_shard),
 }

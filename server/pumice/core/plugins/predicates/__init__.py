@@ -13,6 +13,7 @@ from pumice.core.model.memo import Memo
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.predicates.attachments import VolumeLimits
 from pumice.core.plugins.predicates.binding import VolumeBinding
+from pumice.core.plugins.predicates.claims import DeviceClaims
 from pumice.core.plugins.predicates.equivalence import EquivalenceCache
 from pumice.core.plugins.predicates.interpod import InterPodAffinity, has_required_terms
 from pumice.core.plugins.predicates.node_filters import NodeFilters
@@ -21,7 +22,7 @@ from pumice.core.plugins.predicates.simulation import AffinitySimulation
 from pumice.core.plugins.predicates.spread import TopologySpread
 from pumice.core.plugins.predicates.zones import VolumeZones
 from pumice.core.session.feasibility.terms import PodLimit
-from pumice.core.session.hooks import EventHandler
+from pumice.core.session.hooks import EventHandler, Rows, Scores
 from pumice.core.session.policies import ClassRule, PlainRule, RowTerms
 from pumice.core.session.session import Session
 
@@ -47,10 +48,11 @@ class _Concerns:
     pod_affinity: bool
     spread: bool
     volumes: bool
+    claims: bool
 
     @property
     def any(self) -> bool:
-        return self.ports or self.pod_affinity or self.spread or self.volumes
+        return self.ports or self.pod_affinity or self.spread or self.volumes or self.claims
 
 
 _NO_CAPACITY_SCORES = "free storage is no score, as without the gate StorageCapacityScoring"
@@ -80,7 +82,7 @@ class PredicatesPlugin:
             "volumebinding.bindTimeoutSeconds": "the adapter bounds how long a bind may take",
             "volumebinding.weight": _NO_CAPACITY_SCORES,
             "volumebinding.shape": _NO_CAPACITY_SCORES,
-            "dynamicresources.filterTimeoutSeconds": "device claims are not looked at yet",
+            "dynamicresources.filterTimeoutSeconds": "the search for devices is bounded by steps, not by time",
             "predicate.GPUSharingEnable": "Volcano moved it to the plugin deviceshare",
             "predicate.ProportionalEnable": _MOVED_TO_STRATEGY,
             "predicate.resources*": _MOVED_TO_STRATEGY,
@@ -109,6 +111,8 @@ class PredicatesPlugin:
         self._limits = VolumeLimits(session)
         self._zones = VolumeZones(session)
         self._volumes = VolumeBinding(session)
+        self._claims = DeviceClaims(session)
+        session.allocates_claims = True
         hooks = session.hooks
         hooks.pre_predicate[self.name] = self._why_not_anywhere
         limit = PodLimit(POD_COUNT)
@@ -117,6 +121,7 @@ class PredicatesPlugin:
             self._of_class, version_of=lambda class_: session.labels.version_of(class_.spec)
         )
         hooks.task_predicate[self.name] = self._of_task
+        hooks.task_batch_score[self.name] = self._scores
         hooks.is_plain[self.name] = PlainRule(
             self._is_plain_class, lambda task: not self._meets_objections(task), self._prepare
         )
@@ -136,6 +141,7 @@ class PredicatesPlugin:
             has_required_terms(spec) and on[_POD_AFFINITY],
             bool(self._spread.constraints[class_]) and on[_SPREAD],
             bool(spec.volumes),
+            bool(spec.resource_claims),
         )
 
     def _is_plain_class(self, class_: TaskClass) -> bool | None:
@@ -173,7 +179,11 @@ class PredicatesPlugin:
         if self._pods is not None:
             self._pods.consider(task)
         self._freeze(task)
-        return self._why_volumes_prevent(task) if task.class_.spec.volumes else None
+        problem = self._why_volumes_prevent(task) if task.class_.spec.volumes else None
+        if problem is None and task.class_.spec.resource_claims:
+            problem = self._claims.why_not_anywhere(task)
+            return None if problem is None else _failed("DynamicResources", problem)
+        return problem
 
     def _freeze(self, task: Task) -> None:
         """Counts pods for affinity and spread.
@@ -223,7 +233,12 @@ class PredicatesPlugin:
         found += spread
         if concerns.volumes and self._on[_BINDING]:
             found += self._volumes.refusals(task)
+        if concerns.claims:
+            found += self._claims.refusals(task)
         return found
+
+    def _scores(self, task: Task, rows: Rows) -> Scores | None:
+        return self._claims.scores(task, rows) if task.class_.spec.resource_claims else None
 
     # Kubernetes' view of the nodes, and what placements take.
 
@@ -236,12 +251,26 @@ class PredicatesPlugin:
             if problem is not None:
                 self._refused.add(task.uid)
                 return problem
+        problem = self._take_devices(task) if task.class_.spec.resource_claims else None
+        if problem is not None:
+            self._refused.add(task.uid)
+            return problem
         self._moves.kube_add(task)
         return None
+
+    def _take_devices(self, task: Task) -> str | None:
+        if task.status is TaskStatus.PIPELINED:
+            return self._claims.why_not_pipelined(task)
+        row = self._session.table.row_of(task.node_name)
+        if task.status is not TaskStatus.ALLOCATED or row is None:
+            return None
+        return self._claims.reserve(task, row)
 
     def _deallocated(self, task: Task) -> None:
         if task.class_.spec.volumes:
             self._volumes.give_back(task)
+        if task.class_.spec.resource_claims:
+            self._claims.give_back(task)
         if task.uid in self._refused:
             self._refused.discard(task.uid)
         else:

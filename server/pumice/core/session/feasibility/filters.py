@@ -23,11 +23,6 @@ _NOT_PREPARED = "the filters were not prepared for the pod"
 CLAIMS_NOT_ALLOCATED = "pod has resource claims, which this scheduler does not allocate"
 
 
-def why_not_bindable(spec: PodSpec) -> str | None:
-    """What a bind of such a pod needs that nobody provides; None: nothing."""
-    return CLAIMS_NOT_ALLOCATED if spec.resource_claims else None
-
-
 class Feasibility:
     """Evaluates predicates in one session; masks are by row of the node table."""
 
@@ -46,12 +41,18 @@ class Feasibility:
         if task.pod.nominated_node_name:
             self._prepared.add(task.uid)
 
+    def why_not_bindable(self, spec: PodSpec) -> str | None:
+        """What a bind of such a pod needs that nobody provides; None: nothing."""
+        if not spec.resource_claims or self._session.allocates_claims:
+            return None
+        return CLAIMS_NOT_ALLOCATED
+
     def why_not_anywhere(self, task: Task) -> str | None:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
         self.prepare(task)
         if self._session.plain.is_class_plain(task.class_):
             return None
-        problem = why_not_bindable(task.class_.spec)
+        problem = self.why_not_bindable(task.class_.spec)
         if problem is not None:
             return problem
         for function in self._session.chains.flat("pre_predicate"):

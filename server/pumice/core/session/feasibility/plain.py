@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.session.feasibility.candidate_terms import MOST_TERMS, CandidateTerm
-from pumice.core.session.feasibility.filters import why_not_bindable
 from pumice.core.session.policies import CandidateTerms, PlainRule
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class PlainTasks:
         filters = self._tests(answers, ("task_predicate",))
         scores = self._tests(answers, _SCORES)
         names = [name for name, _ in chains.named("pre_predicate")]
-        bindable = why_not_bindable(class_.spec) is None
+        bindable = self._session.feasibility.why_not_bindable(class_.spec) is None
         prepared = {
             name: rule.prepare
             for name, rule in rules.items()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Bind, Decision, Event, Evict, Gang, VolumeChoice
+from pumice.core.model.devices import ClaimChoice
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -23,6 +24,7 @@ class Outbox:
         self._session = session
         self._orders: list[_Order] = []
         self._volumes: dict[str, tuple[VolumeChoice, ...]] = {}
+        self._claims: dict[str, tuple[ClaimChoice, ...]] = {}
         # The actions that have run, each with the number of orders by its end.
         self.made_by: list[tuple[str, int]] = []
 
@@ -50,6 +52,13 @@ class Outbox:
         else:
             self._volumes.pop(task.uid, None)
 
+    def attach_claims(self, task: Task, claims: tuple[ClaimChoice, ...]) -> None:
+        """Sets the devices for the task's claims in its bind."""
+        if claims:
+            self._claims[task.uid] = claims
+        else:
+            self._claims.pop(task.uid, None)
+
     def decisions(self) -> tuple[Decision, ...]:
         sizes = Counter(for_job for _, _, _, for_job in self._orders)
         gangs = {job: self._gang(job, size) for job, size in sizes.items()}
@@ -62,7 +71,9 @@ class Outbox:
                 decisions.append(Evict(id_, *names, node, reason, for_job, gang, task.job_id))
             else:
                 chosen = volumes.get(task.uid, ()) if volumes else ()
-                decisions.append(Bind(id_, *names, node, gang, task.bind_annotations, chosen))
+                claims = self._claims.get(task.uid, ()) if self._claims else ()
+                added = task.bind_annotations
+                decisions.append(Bind(id_, *names, node, gang, added, chosen, claims))
         return tuple(decisions)
 
     def _gang(self, job_id: str, size: int) -> Gang | None:

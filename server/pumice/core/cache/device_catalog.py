@@ -1,0 +1,154 @@
+"""The devices that slices publish, by the nodes that reach them; selectors are evaluated once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pumice.core.cel import CelError, MapValue, Quantity, Semver, compiled
+from pumice.core.model.devices import AttributeValue, Device, ResourceSlice, Version
+from pumice.core.model.selectors import NodeSelectorTerm
+
+DeviceId = tuple[str, str, str]
+CounterId = tuple[str, str, str, str]
+_THOUSAND = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledDevice:
+    """A device with its driver, its pool and the nodes that reach it."""
+
+    id: DeviceId
+    device: Device
+    # Exactly one of these three says where it is.
+    node_name: str
+    node_terms: tuple[NodeSelectorTerm, ...] | None
+    all_nodes: bool
+    # What it takes of counters that it shares with other devices of the pool.
+    consumes: tuple[tuple[CounterId, int], ...]
+    variables: Mapping[str, object]
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is taken as a whole and at once, which is all that can be allocated here."""
+        return not self.device.allows_sharing and not self.device.binding_conditions
+
+
+class DeviceCatalog:
+    """The devices of the newest generation of every pool that is complete."""
+
+    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+        self.by_node: dict[str, list[PooledDevice]] = {}
+        # Devices that several nodes reach.
+        self.shared: list[PooledDevice] = []
+        self.counters: dict[CounterId, int] = {}
+        self.by_id: dict[DeviceId, PooledDevice] = {}
+        self._verdicts: dict[tuple[str, DeviceId], bool | str] = {}
+        for members in _newest(slices):
+            self._add_pool(members)
+
+    def _add_pool(self, members: list[ResourceSlice]) -> None:
+        names = [device.name for part in members for device in part.devices]
+        # Where a name occurs twice nobody knows which device would be meant.
+        if len(members) != members[0].slice_count or len(set(names)) != len(names):
+            return
+        for part in members:
+            for counters in part.counters:
+                for name, amount in counters.counters:
+                    self.counters[part.driver, part.pool, counters.name, name] = amount
+            for device in part.devices:
+                self._add(_pooled(part, device))
+
+    def _add(self, device: PooledDevice) -> None:
+        self.by_id[device.id] = device
+        if device.node_name:
+            self.by_node.setdefault(device.node_name, []).append(device)
+        elif device.all_nodes or device.node_terms is not None:
+            self.shared.append(device)
+
+    def matches(self, expression: str, device: PooledDevice) -> bool | str:
+        """Whether an expression holds for a device; a text: it cannot be evaluated."""
+        key = (expression, device.id)
+        known = self._verdicts.get(key)
+        if known is None:
+            known = self._verdicts[key] = _evaluated(expression, device.variables)
+        return known
+
+
+def _evaluated(expression: str, variables: Mapping[str, object]) -> bool | str:
+    found = compiled(expression)
+    if isinstance(found, str):
+        return found
+    try:
+        return found.holds(variables)
+    except CelError as error:
+        return str(error)
+
+
+def _newest(slices: Iterable[ResourceSlice]) -> list[list[ResourceSlice]]:
+    """The slices of the newest generation of each pool, pools and slices by name."""
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for part in slices:
+        pools.setdefault((part.driver, part.pool), []).append(part)
+    result = []
+    for _, members in sorted(pools.items()):
+        newest = max(part.generation for part in members)
+        latest = [part for part in members if part.generation == newest]
+        result.append(sorted(latest, key=lambda part: part.name))
+    return result
+
+
+def _pooled(part: ResourceSlice, device: Device) -> PooledDevice:
+    where: ResourceSlice | Device = device if part.per_device else part
+    return PooledDevice(
+        (part.driver, part.pool, device.name),
+        device,
+        where.node_name,
+        where.node_terms,
+        where.all_nodes,
+        tuple(
+            ((part.driver, part.pool, counters.name, name), amount)
+            for counters in device.consumes
+            for name, amount in counters.counters
+        ),
+        {"device": _variable(part.driver, device)},
+    )
+
+
+_EMPTY = MapValue({})
+
+
+def _variable(driver: str, device: Device) -> MapValue:
+    """The device as expressions see it."""
+    amounts = {
+        name: Quantity(Fraction(held.value, _THOUSAND)) for name, held in device.capacity.items()
+    }
+    attributes = {name: _value(value) for name, value in device.attributes.items()}
+    return MapValue(
+        {
+            "driver": driver,
+            "attributes": _by_domain(attributes),
+            "capacity": _by_domain(amounts),
+            "allowMultipleAllocations": device.allows_sharing,
+        }
+    )
+
+
+def _value(value: AttributeValue) -> object:
+    if not isinstance(value, Version):
+        return value
+    try:
+        return Semver.parse(value.text)
+    except CelError:
+        return value.text
+
+
+def _by_domain(values: Mapping[str, object]) -> MapValue:
+    """Qualified names as two maps; an unknown domain is empty."""
+    domains: dict[object, dict[object, object]] = {}
+    for name, value in values.items():
+        domain, _, own = name.rpartition("/")
+        domains.setdefault(domain, {})[own] = value
+    found = {domain: MapValue(held) for domain, held in domains.items()}
+    return MapValue(found, default=_EMPTY, has_default=True)

@@ -1,0 +1,156 @@
+"""The functions and methods that expressions may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pumice.core.cel.errors import CelError
+from pumice.core.cel.values import MapValue, Quantity, Semver, kind_of
+
+_LARGEST_INT = 2**63
+# What one text that an expression builds may have.
+MAX_TEXT = 65_536
+
+
+def whole(value: int) -> int:
+    if not -_LARGEST_INT <= value < _LARGEST_INT:
+        raise CelError("integer overflow")
+    return value
+
+
+def call(name: str, arguments: list[object]) -> object:
+    """A function, such as ``quantity("1Gi")``."""
+    function = _FUNCTIONS.get((name, tuple(map(kind_of, arguments))))
+    if function is None:
+        if name == "size" and len(arguments) == 1:
+            return _size(arguments[0])
+        raise _unknown(name, arguments)
+    return function(*arguments)
+
+
+def method(name: str, target: object, arguments: list[object]) -> object:
+    """A method, such as ``text.startsWith("a")``."""
+    kinds = tuple(map(kind_of, arguments))
+    function = _METHODS.get((kind_of(target), name, kinds))
+    if function is None:
+        if name == "size" and not arguments:
+            return _size(target)
+        raise _unknown(f"{kind_of(target)}.{name}", arguments)
+    return function(target, *arguments)
+
+
+def _unknown(name: str, arguments: list[object]) -> CelError:
+    return CelError(f"{name}({', '.join(map(kind_of, arguments))}) is not supported")
+
+
+def _size(value: object) -> int:
+    if isinstance(value, str | tuple):
+        return len(value)
+    if isinstance(value, MapValue):
+        return len(value.items)
+    raise CelError(f"size({kind_of(value)}) is not supported")
+
+
+def _is(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        try:
+            parse(text)
+        except CelError:
+            return False
+        return True
+
+    return check
+
+
+def _to_int(value: Any) -> int:
+    try:
+        return whole(int(value))
+    except (ValueError, OverflowError):
+        raise CelError(f"{value!r} is no whole number") from None
+
+
+def _to_double(value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise CelError(f"{value!r} is no number") from None
+
+
+def _compare(left: Any, right: Any) -> int:
+    return int(left > right) - int(left < right)
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    if len(text) + text.count(old) * len(new) > MAX_TEXT:
+        raise CelError("the text is too long")
+    return text.replace(old, new)
+
+
+def _substring(text: str, begin: int, end: int | None = None) -> str:
+    end = len(text) if end is None else end
+    if not 0 <= begin <= end <= len(text):
+        raise CelError("index out of range")
+    return text[begin:end]
+
+
+def _as_integer(value: Quantity) -> int:
+    if value.amount.denominator != 1:
+        raise CelError("the quantity is no whole number")
+    return whole(value.amount.numerator)
+
+
+_FUNCTIONS: dict[tuple[str, tuple[str, ...]], Callable[..., object]] = {
+    ("quantity", ("string",)): Quantity.parse,
+    ("isQuantity", ("string",)): _is(Quantity.parse),
+    ("semver", ("string",)): Semver.parse,
+    ("isSemver", ("string",)): _is(Semver.parse),
+    ("int", ("int",)): lambda value: value,
+    ("int", ("double",)): _to_int,
+    ("int", ("string",)): _to_int,
+    ("double", ("int",)): _to_double,
+    ("double", ("double",)): lambda value: value,
+    ("double", ("string",)): _to_double,
+    ("string", ("string",)): lambda value: value,
+    ("string", ("int",)): str,
+    ("string", ("bool",)): lambda value: "true" if value else "false",
+    ("bool", ("bool",)): lambda value: value,
+    **{
+        ("dyn", (kind,)): lambda value: value
+        for kind in ("bool", "int", "double", "string", "list", "map", "null", "quantity", "semver")
+    },
+}
+_TEXT = "string"
+_METHODS: dict[tuple[str, str, tuple[str, ...]], Callable[..., object]] = {
+    (_TEXT, "startsWith", (_TEXT,)): str.startswith,
+    (_TEXT, "endsWith", (_TEXT,)): str.endswith,
+    (_TEXT, "contains", (_TEXT,)): lambda text, part: part in text,
+    (_TEXT, "lowerAscii", ()): lambda text: "".join(c.lower() if c.isascii() else c for c in text),
+    (_TEXT, "upperAscii", ()): lambda text: "".join(c.upper() if c.isascii() else c for c in text),
+    (_TEXT, "trim", ()): str.strip,
+    (_TEXT, "split", (_TEXT,)): lambda text, by: tuple(text.split(by) if by else text),
+    (_TEXT, "replace", (_TEXT, _TEXT)): _replaced,
+    (_TEXT, "indexOf", (_TEXT,)): str.find,
+    (_TEXT, "substring", ("int",)): _substring,
+    (_TEXT, "substring", ("int", "int")): _substring,
+    **{
+        (kind, name, (kind,)): function
+        for kind in ("quantity", "semver")
+        for name, function in (
+            ("compareTo", _compare),
+            ("isGreaterThan", lambda left, right: left > right),
+            ("isLessThan", lambda left, right: left < right),
+        )
+    },
+    ("quantity", "sign", ()): lambda value: _compare(value.amount, 0),
+    ("quantity", "isInteger", ()): lambda value: value.amount.denominator == 1,
+    ("quantity", "asInteger", ()): _as_integer,
+    ("quantity", "asApproximateFloat", ()): lambda value: float(value.amount),
+    ("quantity", "add", ("quantity",)): lambda a, b: Quantity(a.amount + b.amount),
+    ("quantity", "add", ("int",)): lambda a, b: Quantity(a.amount + b),
+    ("quantity", "sub", ("quantity",)): lambda a, b: Quantity(a.amount - b.amount),
+    ("quantity", "sub", ("int",)): lambda a, b: Quantity(a.amount - b),
+    ("semver", "major", ()): lambda value: value.major,
+    ("semver", "minor", ()): lambda value: value.minor,
+    ("semver", "patch", ()): lambda value: value.patch,
+}

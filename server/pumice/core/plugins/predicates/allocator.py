@@ -1,0 +1,258 @@
+"""Searches devices for claims on one node, as Kubernetes' structured allocator does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pumice.core.cache.device_catalog import CounterId, DeviceCatalog, DeviceId, PooledDevice
+from pumice.core.model.devices import (
+    AllocatedDevice,
+    DeviceAllocation,
+    DeviceClass,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSubRequest,
+    ResourceClaim,
+)
+from pumice.core.model.selectors import NodeSelectorTerm, Operator, Requirement, TaintEffect
+
+CANNOT_ALLOCATE = "cannot allocate all claims"
+TOO_LONG = "the search for devices takes too many steps"
+# Devices of one claim, as in Kubernetes.
+MAX_DEVICES = 32
+# Alternatives of one request, by which they are scored.
+MAX_ALTERNATIVES = 8
+# Devices that the search for one pod on one node may try.
+MAX_STEPS = 20_000
+_REPELLING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
+
+Classes = Callable[[str], DeviceClass | None]
+
+
+class UndecidedError(Exception):
+    """The search cannot say whether devices can be allocated; the text says why."""
+
+
+@dataclass(slots=True)
+class _Item:
+    """A request of a claim; and while it is being tried, the alternative and its devices."""
+
+    claim: ResourceClaim
+    request: DeviceRequest
+    alternatives: Sequence[DeviceSubRequest]
+    chosen: int = -1
+    devices: list[PooledDevice] = field(default_factory=list)
+
+    @property
+    def sub_request(self) -> DeviceSubRequest:
+        return self.alternatives[self.chosen]
+
+    @property
+    def name(self) -> str:
+        exact = self.request.exactly is not None
+        return self.request.name if exact else f"{self.request.name}/{self.sub_request.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The devices of each claim, and how good the chosen alternatives are."""
+
+    allocations: tuple[tuple[str, DeviceAllocation], ...]
+    score: int
+
+
+class Allocator:
+    """One search: for claims that are not allocated, among the devices that a node reaches."""
+
+    def __init__(
+        self,
+        catalog: DeviceCatalog,
+        classes: Classes,
+        devices: Sequence[PooledDevice],
+        used: frozenset[DeviceId],
+        node: str,
+    ) -> None:
+        self._catalog, self._classes = catalog, classes
+        self._devices, self._node = devices, node
+        self._used = used
+        self._taken: set[DeviceId] = set()
+        self._left: dict[CounterId, int] = {}
+        self._steps = 0
+
+    def find(self, claims: Sequence[ResourceClaim], now_ns: int) -> Found | None:
+        """None: there are too few devices. Raises UndecidedError."""
+        items = [
+            _Item(claim, request, [request.exactly] if request.exactly else request.first_available)
+            for claim in claims
+            for request in claim.requests
+        ]
+        self._count_left()
+        if not self._solve(items, 0):
+            return None
+        allocations = tuple(
+            (claim.key, self._allocation([i for i in items if i.claim is claim], now_ns))
+            for claim in claims
+        )
+        score = sum(MAX_ALTERNATIVES - i.chosen for i in items if i.request.exactly is None)
+        return Found(allocations, score)
+
+    def _count_left(self) -> None:
+        """What is left of shared counters that devices of this node take."""
+        wanted = {counter for device in self._devices for counter, _ in device.consumes}
+        if not wanted:
+            return
+        self._left = {counter: self._catalog.counters.get(counter, 0) for counter in wanted}
+        for id_ in self._used:
+            used = self._catalog.by_id.get(id_)
+            for counter, amount in used.consumes if used is not None else ():
+                if counter in self._left:
+                    self._left[counter] -= amount
+
+    def _solve(self, items: list[_Item], place: int) -> bool:
+        if place == len(items):
+            return True
+        item = items[place]
+        for number in range(len(item.alternatives)):
+            item.chosen = number
+            if self._try(items, place):
+                return True
+        item.chosen = -1
+        return False
+
+    def _try(self, items: list[_Item], place: int) -> bool:
+        item = items[place]
+        matching = list(self._matching(item.sub_request))
+        if not item.sub_request.takes_all:
+            return self._choose(items, place, matching, 0)
+        done: list[PooledDevice] = []
+        for device in matching:
+            if not self._take(items, item, device):
+                break
+            done.append(device)
+        if done and len(done) == len(matching) and self._solve(items, place + 1):
+            return True
+        for device in reversed(done):
+            self._put_back(item, device)
+        return False
+
+    def _choose(
+        self, items: list[_Item], place: int, matching: list[PooledDevice], start: int
+    ) -> bool:
+        """Takes as many devices as the request wants, later ones where earlier ones do not do."""
+        item = items[place]
+        if len(item.devices) == item.sub_request.count:
+            return self._solve(items, place + 1)
+        missing = item.sub_request.count - len(item.devices)
+        for number in range(start, len(matching) - missing + 1):
+            if self._take(items, item, matching[number]):
+                if self._choose(items, place, matching, number + 1):
+                    return True
+                self._put_back(item, matching[number])
+        return False
+
+    def _matching(self, wanted: DeviceSubRequest) -> Iterator[PooledDevice]:
+        """Devices that the class and the request select; used ones too."""
+        known = self._classes(wanted.device_class_name)
+        selectors = (*(known.selectors if known is not None else ()), *wanted.selectors)
+        for device in self._devices:
+            for selector in selectors:
+                answer = self._catalog.matches(selector, device)
+                if isinstance(answer, str):
+                    raise UndecidedError(f"selector {selector!r} cannot be evaluated: {answer}")
+                if not answer:
+                    break
+            else:
+                if device.is_usable and _is_tolerated(wanted, device):
+                    yield device
+
+    def _take(self, items: list[_Item], item: _Item, device: PooledDevice) -> bool:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise UndecidedError(TOO_LONG)
+        own = [other for other in items if other.claim is item.claim]
+        if sum(len(other.devices) for other in own) >= MAX_DEVICES or device in item.devices:
+            return False
+        if not item.sub_request.admin_access:
+            if device.id in self._used or device.id in self._taken:
+                return False
+            if any(self._left.get(counter, 0) < amount for counter, amount in device.consumes):
+                return False
+        item.devices.append(device)
+        if not all(_holds(constraint, own) for constraint in item.claim.constraints):
+            item.devices.pop()
+            return False
+        if not item.sub_request.admin_access:
+            self._taken.add(device.id)
+            for counter, amount in device.consumes:
+                self._left[counter] -= amount
+        return True
+
+    def _put_back(self, item: _Item, device: PooledDevice) -> None:
+        item.devices.remove(device)
+        if not item.sub_request.admin_access:
+            self._taken.discard(device.id)
+            for counter, amount in device.consumes:
+                self._left[counter] += amount
+
+    def _allocation(self, items: list[_Item], now_ns: int) -> DeviceAllocation:
+        devices = [device for item in items for device in item.devices]
+        return DeviceAllocation(
+            tuple(
+                AllocatedDevice(
+                    item.name,
+                    *device.id,
+                    admin_access=item.sub_request.admin_access,
+                    tolerations=item.sub_request.tolerations,
+                )
+                for item in items
+                for device in item.devices
+            ),
+            _node_terms(devices, self._node),
+            now_ns,
+        )
+
+
+def _is_tolerated(wanted: DeviceSubRequest, device: PooledDevice) -> bool:
+    return all(
+        any(toleration.tolerates(mark.taint) for toleration in wanted.tolerations)
+        for mark in device.device.taints
+        if mark.taint.effect in _REPELLING
+    )
+
+
+def _holds(constraint: DeviceConstraint, items: Sequence[_Item]) -> bool:
+    """Whether a constraint holds for the devices that its requests have so far."""
+    covered = [
+        device
+        for item in items
+        if not constraint.requests
+        or item.request.name in constraint.requests
+        or (item.devices and item.name in constraint.requests)
+        for device in item.devices
+    ]
+    name = constraint.match_attribute or constraint.distinct_attribute
+    if not all(name in device.device.attributes for device in covered):
+        return False
+    # True and 1 are different values.
+    values = {(type(v), v) for v in (device.device.attributes[name] for device in covered)}
+    if constraint.match_attribute:
+        return len(values) <= 1
+    return len(values) == len(covered)
+
+
+def _node_terms(devices: Sequence[PooledDevice], node: str) -> tuple[NodeSelectorTerm, ...] | None:
+    """Where a claim with these devices can be used; None: everywhere."""
+    if any(device.node_name or device.device.binds_to_node for device in devices):
+        name = Requirement("metadata.name", Operator.IN, (node,))
+        return (NodeSelectorTerm((), (name,)),)
+    labels: dict[Requirement, None] = {}
+    fields: dict[Requirement, None] = {}
+    for device in devices:
+        # A slice has one term.
+        for term in device.node_terms or ():
+            labels |= dict.fromkeys(term.label_requirements)
+            fields |= dict.fromkeys(term.field_requirements)
+    if not labels and not fields:
+        return None
+    return (NodeSelectorTerm(tuple(labels), tuple(fields)),)

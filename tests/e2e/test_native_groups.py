@@ -55,18 +55,13 @@ async def test_a_gang_of_kubernetes_is_placed_whole_or_waits_and_says_why(
         assert not await cluster.placed("large")
 
         # A restarted adapter has nothing new to say.
-        versions = [
-            (await cluster.client.get(f"{NATIVE}/{n}"))["metadata"]["resourceVersion"]
-            for n in ("small", "large")
-        ]
+        told = [await scheduled(cluster, name) for name in ("small", "large")]
         cluster.scheduler.children[-1].stop()
         cluster.start_adapter()
-        await cluster.add_gang("after", 20)
+        # A job that takes no part in the sharing of the cluster shows that a session has run.
+        await cluster.add_gang("after", 1, queue="missing")
         await cluster.until_waiting("after")
-        assert versions == [
-            (await cluster.client.get(f"{NATIVE}/{n}"))["metadata"]["resourceVersion"]
-            for n in ("small", "large")
-        ]
+        assert told == [await scheduled(cluster, name) for name in ("small", "large")]
 
         await cluster.add_nodes(1, prefix="new")
         await cluster.until_placed({"small": 3, "large": 9})

@@ -41,7 +41,7 @@ def forget(engine: Engine) -> None:
     """Every class is computed anew, and every job looked at and closed again."""
     engine._views.clear()
     for one in engine.cache.jobs.values():
-        one.standing = None
+        one.to_place = None
         one.closed_version = -1
         engine.cache.job_index.changed.add(one.id)
 

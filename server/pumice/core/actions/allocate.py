@@ -6,8 +6,8 @@ from collections import deque
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.standing import Standing
 from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks_to_place import TasksToPlace
 from pumice.core.cache.waiting import Key
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.model.group import Queue
@@ -17,7 +17,7 @@ from pumice.core.session.placing.pending_tasks import (
     PendingTasks,
     of_one_sub_job,
     pending_tasks_of,
-    standing_of,
+    tasks_to_place_of,
 )
 from pumice.core.session.placing.placement import Placement
 from pumice.core.session.placing.search import DomainSearch, Found
@@ -62,7 +62,7 @@ class _AllocateRun:
         self._queues = session.orders.waiting_queues()
         self._jobs: dict[str, Heap[Job]] = {}
         # What is to be placed of jobs that were not tried yet.
-        self._standings: dict[str, Standing] = {}
+        self._to_place: dict[str, TasksToPlace] = {}
         # What is left of jobs that were: by sub-job where that matters, else the tasks.
         self._pending: dict[str, PendingTasks] = {}
         self._tasks: dict[str, deque[Task]] = {}
@@ -108,8 +108,8 @@ class _AllocateRun:
 
     def _explain_gates(self, job: Job) -> None:
         """Explains a job of which nothing may be placed because of scheduling gates."""
-        standing = self._standings.get(job.id)
-        reasons = standing.reasons if standing is not None else ()
+        to_place = self._to_place.get(job.id)
+        reasons = to_place.reasons if to_place is not None else ()
         if not reasons:
             pending = job.index.pending.values()
             gated = [task for task in pending if task.gated and not task.only_volcano_gate]
@@ -118,8 +118,8 @@ class _AllocateRun:
             first = min(gated, key=lambda task: task.order_key)
             gates = first.class_.spec.scheduling_gates
             reasons = (Reason(self._author, ReasonCode.GATED, first.name, subjects=gates),)
-            if standing is not None:
-                standing.reasons = reasons
+            if to_place is not None:
+                to_place.reasons = reasons
         for reason in reasons:
             self._session.explain(job, reason)
 
@@ -136,8 +136,8 @@ class _AllocateRun:
             pending_tasks = pending_tasks_of(self._session, job)
             self._pending[job.id] = pending_tasks
             return bool(pending_tasks)
-        standing = self._standings[job.id] = standing_of(self._session, job)
-        return bool(standing.tasks)
+        to_place = self._to_place[job.id] = tasks_to_place_of(self._session, job)
+        return bool(to_place.tasks)
 
     def place_all(self) -> None:
         session = self._session
@@ -182,10 +182,10 @@ class _AllocateRun:
         session = self._session
         session.count("jobs_visited")
         session.broken.pop(job.id, None)
-        standing = self._standings.pop(job.id, None)
-        if standing is not None and self._fits_nowhere(job, standing):
+        to_place = self._to_place.pop(job.id, None)
+        if to_place is not None and self._fits_nowhere(job, to_place):
             return False
-        statement, has_more = self._place(job, standing)
+        statement, has_more = self._place(job, to_place)
         if statement is None:
             self._explain_short(job)
             return False
@@ -198,18 +198,18 @@ class _AllocateRun:
             session.topology.occupies(job, self._found.domain, self._found.parts)
         return has_more
 
-    def _place(self, job: Job, standing: Standing | None) -> tuple[Statement | None, bool]:
+    def _place(self, job: Job, to_place: TasksToPlace | None) -> tuple[Statement | None, bool]:
         """Tries to make the job ready. The second value: more tasks are left to place."""
         session = self._session
         self._found = None
         if job.has_policies or session.topology.is_constrained(job):
-            if standing is not None:
-                self._pending[job.id] = of_one_sub_job(session, job, standing.tasks)
+            if to_place is not None:
+                self._pending[job.id] = of_one_sub_job(session, job, to_place.tasks)
             return self._place_in_domain(job, self._pending[job.id])
-        if standing is not None:
-            self._tasks[job.id] = deque(standing.tasks)
+        if to_place is not None:
+            self._tasks[job.id] = deque(to_place.tasks)
         tasks, sub_job = self._tasks[job.id], job.default_sub_job()
-        uniform = standing is not None and standing.is_uniform
+        uniform = to_place is not None and to_place.is_uniform
         statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP, uniform=uniform)
         return statement, bool(tasks)
 
@@ -235,13 +235,13 @@ class _AllocateRun:
             self._session.explain(job, reason)
         return None, False
 
-    def _fits_nowhere(self, job: Job, standing: Standing) -> bool:
+    def _fits_nowhere(self, job: Job, to_place: TasksToPlace) -> bool:
         """Explains a gang whose first task fits on no node; false: that has to be tried.
 
         It answers only where trying the tasks would give the same result.
         """
-        session, votes, first = self._session, self._session.votes, standing.tasks[0]
-        if not standing.needs_all or standing is not job.standing:
+        session, votes, first = self._session, self._session.votes, to_place.tasks[0]
+        if not to_place.needs_all or to_place is not job.to_place:
             return False
         if first.gated or not session.plain.is_filtered_by_class(first):
             return False
@@ -259,13 +259,13 @@ class _AllocateRun:
         if self._key is not None:
             session.waiting.hopeless[job.id] = (job, self._key)
         reasons = session.reasons.setdefault(job.id, [])
-        if standing.errors is errors:
-            reasons += standing.reasons
+        if to_place.errors is errors:
+            reasons += to_place.reasons
             return True
         before = len(reasons)
         self._placement.explain(job, first, errors)
         self._explain_short(job)
-        standing.errors, standing.reasons = errors, tuple(reasons[before:])
+        to_place.errors, to_place.reasons = errors, tuple(reasons[before:])
         return True
 
     def _explain_short(self, job: Job) -> None:

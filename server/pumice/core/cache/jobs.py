@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.index import TaskIndex
-from pumice.core.cache.standing import Standing
 from pumice.core.cache.subjobs import SubJob, first_as_index, match_values, sub_job_id
 from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks_to_place import TasksToPlace
 from pumice.core.model.group import PodGroup, PodGroupPhase, PodGroupStatus
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
@@ -40,9 +40,9 @@ class Job:
         "queue",
         "role_minima",
         "role_minima_total",
-        "standing",
         "sub_job_of",
         "sub_jobs",
+        "to_place",
         "version",
     )
 
@@ -73,7 +73,7 @@ class Job:
         self.closed_errors: dict[str, FitErrors] | None = None
         # What its condition then added to Volcano's text.
         self.closed_text = ""
-        self.standing: Standing | None = None
+        self.to_place: TasksToPlace | None = None
 
     def __repr__(self) -> str:
         return f"Job({self.id}, {len(self.index)} tasks)"

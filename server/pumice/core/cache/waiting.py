@@ -43,8 +43,8 @@ class WaitingGroup:
     def first(self) -> Task:
         """A task that represents all jobs of the group."""
         _, job = next(iter(self._members.values()))
-        assert job.standing is not None
-        return job.standing.tasks[0]
+        assert job.to_place is not None
+        return job.to_place.tasks[0]
 
     def in_order(self) -> list[tuple[Key, Job]]:
         """Its jobs with their keys, in the order in which they would be visited."""
@@ -69,15 +69,15 @@ class WaitingGroups:
         return iter(self._groups.values())
 
     def enter(self, job: Job, key: Key, wait: Wait) -> None:
-        """From now on the job is passed over; its standing says why it waits."""
-        standing = job.standing
-        assert standing is not None
-        assert standing.errors is not None
-        place = (job.queue, standing.tasks[0].class_.number)
+        """From now on the job is passed over, for the reason in ``job.to_place``."""
+        to_place = job.to_place
+        assert to_place is not None
+        assert to_place.errors is not None
+        place = (job.queue, to_place.tasks[0].class_.number)
         group = self._groups.get(place)
         if group is None:
-            group = self._groups[place] = WaitingGroup(job.queue, standing.errors)
-        elif group.errors is not standing.errors:
+            group = self._groups[place] = WaitingGroup(job.queue, to_place.errors)
+        elif group.errors is not to_place.errors:
             # Found at another moment of a session: the next one will put them together.
             return
         group.add(job, key)

@@ -147,7 +147,7 @@ class WaitingJobs:
         if session.plain.is_class_filtered(first.class_) and not session.facet_rules(first.class_):
             return True
         facets = session.facets(first)
-        tasks = [job.standing.tasks[0] for _, job in group.in_order() if job.standing]
+        tasks = [job.to_place.tasks[0] for _, job in group.in_order() if job.to_place]
         goes_by_class = session.plain.is_filtered_by_class
         return all(goes_by_class(t) and session.facets(t) == facets for t in tasks)
 
@@ -173,14 +173,14 @@ def remember_waiting(session: Session, waits: Iterable[Wait]) -> None:
 
 
 def _may_be_passed_over(job: Job, wait: Wait) -> bool:
-    standing, index = job.standing, job.index
-    if standing is None or standing.errors is None or standing.version != job.version:
+    to_place, index = job.to_place, job.index
+    if to_place is None or to_place.errors is None or to_place.version != job.version:
         return False
-    if job.closed_version != job.version or wait.reasons != standing.reasons:
+    if job.closed_version != job.version or wait.reasons != to_place.reasons:
         return False
     # It holds nothing, and so is no broken gang; and backfill has nothing to do with it.
     if len(index.pending) != len(index) or index.pending_best_effort:
         return False
     # None where the session had moved some of its tasks.
     errors = job.closed_errors or {}
-    return len(errors) == 1 and errors.get(standing.tasks[0].uid) is standing.errors
+    return len(errors) == 1 and errors.get(to_place.tasks[0].uid) is to_place.errors

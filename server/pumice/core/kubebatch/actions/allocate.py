@@ -32,12 +32,12 @@ class KubeBatchAllocateAction:
 
     def execute(self, session: Session) -> None:
         assert isinstance(session, KubeBatchSession)
-        run = _Run(session, self.name)
+        run = _AllocateRun(session, self.name)
         run.visit_all()
         run.explain_short()
 
 
-class _Run:
+class _AllocateRun:
     """One run of the action."""
 
     def __init__(self, session: KubeBatchSession, author: str) -> None:

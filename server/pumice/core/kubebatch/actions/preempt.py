@@ -37,13 +37,13 @@ class KubeBatchPreemptAction:
 
     def execute(self, session: Session) -> None:
         assert isinstance(session, KubeBatchSession)
-        run = _Run(session, self.name)
+        run = _PreemptRun(session, self.name)
         for queue in sorted({job.queue for job in session.active_jobs}):
             run.between_jobs(queue)
             run.within_jobs()
 
 
-class _Run:
+class _PreemptRun:
     """One run of the action."""
 
     def __init__(self, session: KubeBatchSession, author: str) -> None:

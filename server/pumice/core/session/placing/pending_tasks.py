@@ -6,9 +6,9 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.standing import Standing
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks_to_place import TasksToPlace
 from pumice.core.session.ordering.heap import LiveHeap
 
 if TYPE_CHECKING:
@@ -67,29 +67,29 @@ def of_one_sub_job(session: Session, job: Job, tasks: list[Task]) -> PendingTask
     return PendingTasks(sub_jobs, {sub_job.id: deque(tasks)} if tasks else {})
 
 
-def standing_of(session: Session, job: Job) -> Standing:
+def tasks_to_place_of(session: Session, job: Job) -> TasksToPlace:
     """The tasks to place of a job without policies; kept until the job changes.
 
     That takes an order that follows from the tasks alone, and a job that this session has not
     touched yet.
     """
-    standing = job.standing
+    to_place = job.to_place
     touched = job.id in session.moves.touched_jobs
     if (
-        standing is not None
-        and standing.version == job.version
-        and standing.configuration is session.configuration
+        to_place is not None
+        and to_place.version == job.version
+        and to_place.configuration is session.configuration
         and session.is_whole
         and not touched
     ):
-        return standing
+        return to_place
     tasks = session.orders.tasks(_placeable(job.default_sub_job()))
     needs_all = job.min_available == len(job.index) and not job.has_network_topology
-    standing = Standing(job.version, session.configuration, tasks, needs_all=needs_all)
-    standing.is_uniform = needs_all and len(tasks) == len(job.index) and _are_alike(tasks)
+    to_place = TasksToPlace(job.version, session.configuration, tasks, needs_all=needs_all)
+    to_place.is_uniform = needs_all and len(tasks) == len(job.index) and _are_alike(tasks)
     if session.orders.has_task_keys and not touched:
-        job.standing = standing
-    return standing
+        job.to_place = to_place
+    return to_place
 
 
 def _are_alike(tasks: list[Task]) -> bool:

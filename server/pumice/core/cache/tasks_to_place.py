@@ -8,8 +8,8 @@ from pumice.core.model.fit import FitErrors
 from pumice.core.model.reasons import Reason
 
 
-class Standing:
-    """The order of a job's tasks, and why none was placed: both hold for one version of it."""
+class TasksToPlace:
+    """The tasks of a job that need a node, in order, and why none was placed; for one version of the job."""
 
     __slots__ = (
         "configuration",

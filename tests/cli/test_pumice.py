@@ -40,7 +40,7 @@ def test_help_lists_the_commands() -> None:
     done = process("--help")
     assert done.code == 0
     listed = re.findall(r"^  (\w+) ", done.out.partition("Commands:")[2], flags=re.MULTILINE)
-    assert listed[:3] == ["run", "core", "demo"]
+    assert listed[:5] == ["run", "core", "controllers", "job", "queue"]
     assert listed[-2:] == ["adapter", "version"]
 
 

@@ -6,6 +6,8 @@ from pumice.adapters.kubernetes.configuration import CONFIG_MAPS
 from pumice.adapters.kubernetes.resources import (
     CLAIMS,
     EVENTS,
+    NODE_SHARDS,
+    NODES,
     POD_GROUPS,
     PODS,
     QUEUES,
@@ -17,17 +19,26 @@ from pumice.v1 import object_pb2 as kinds
 
 __all__ = [
     "CLAIMS",
+    "COLOCATION_CONFIGURATIONS",
     "COMMANDS",
     "CONFIG_MAPS",
+    "CRON_JOBS",
     "EVENTS",
+    "HYPER_NODES",
     "JOBS",
+    "JOB_FLOWS",
+    "JOB_TEMPLATES",
     "NETWORK_POLICIES",
+    "NODES",
+    "NODE_SHARDS",
     "PODS",
     "POD_GROUP",
     "PRIORITY_CLASSES",
     "QUEUE",
+    "REPLICA_SETS",
     "SECRETS",
     "SERVICES",
+    "STATEFUL_SETS",
 ]
 
 _NO_KIND: Final = KindNumber(0)
@@ -46,3 +57,18 @@ JOBS: Final = Resource(
 COMMANDS: Final = Resource(
     _NO_KIND, "Command", "commands", "bus.volcano.sh", "v1alpha1", namespaced=True, custom=True
 )
+
+
+def _volcano(name: str, plural: str, group: str) -> Resource:
+    return Resource(_NO_KIND, name, plural, group, "v1alpha1", namespaced=True, custom=True)
+
+
+CRON_JOBS: Final = _volcano("CronJob", "cronjobs", "batch.volcano.sh")
+JOB_FLOWS: Final = _volcano("JobFlow", "jobflows", "flow.volcano.sh")
+JOB_TEMPLATES: Final = _volcano("JobTemplate", "jobtemplates", "flow.volcano.sh")
+COLOCATION_CONFIGURATIONS: Final = _volcano(
+    "ColocationConfiguration", "colocationconfigurations", "config.volcano.sh"
+)
+HYPER_NODES: Final = resources_of(kinds.KIND_HYPER_NODE)[0]
+REPLICA_SETS: Final = resources_of(kinds.KIND_REPLICA_SET)[0]
+STATEFUL_SETS: Final = resources_of(kinds.KIND_STATEFUL_SET)[0]

@@ -22,6 +22,17 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "pumice.controllers.commands:controllers_command",
         "Controllers of a Kubernetes cluster, such as that of Jobs.",
     ),
+    **{
+        name: LazyCommand(f"pumice.controllers.vcctl.commands:{name}_group", text)
+        for name, text in (
+            ("job", "Jobs of a Kubernetes cluster: run, list, view, suspend, resume, delete."),
+            ("queue", "Queues of a Kubernetes cluster: create, list, get, operate, delete."),
+            ("jobflow", "JobFlows of a Kubernetes cluster: create, list, get, describe, delete."),
+            ("jobtemplate", "JobTemplates: create, list, get, describe, delete."),
+            ("podgroup", "PodGroups of a Kubernetes cluster: list, get, delete."),
+            ("pod", "Pods of jobs and queues of a Kubernetes cluster: list."),
+        )
+    },
     "demo": LazyCommand(
         "pumice.cli.demo:demo_command", "Core and simulated cluster, with a live view."
     ),

@@ -1,0 +1,228 @@
+"""The commands `pumice job …`."""
+
+from typing import Any
+
+import click
+
+from pumice.controllers.resources import EVENTS, JOBS
+from pumice.controllers.runtime.objects import Manifest
+from pumice.controllers.vcctl.access import (
+    BadInputError,
+    Objects,
+    access_options,
+    all_namespaces_option,
+    name_option,
+    namespace_option,
+    run_with,
+)
+from pumice.controllers.vcctl.bus import send
+from pumice.controllers.vcctl.files import one_of
+from pumice.controllers.vcctl.job_view import described, events_of
+from pumice.controllers.vcctl.tables import NONE_FOUND, say_table, widths_of
+from pumice.manifests.errors import FieldError
+from pumice.manifests.quantities import nanos
+
+_AMOUNTS = "cpu=1000m,memory=100Mi"
+_COLUMNS = {
+    "Creation": 15, "Phase": 12, "JobType": 12, "Replicas": 12, "Min": 6, "Pending": 10,
+    "Running": 10, "Succeeded": 12, "Failed": 10, "Unknown": 12, "RetryCount": 10,
+}  # fmt: skip
+
+
+@click.group("job", short_help="Jobs of a cluster.")
+def job_group() -> None:
+    """Runs, lists, shows, suspends, resumes and deletes Jobs (batch.volcano.sh)."""
+
+
+@job_group.command("run")
+@access_options
+@namespace_option
+@click.option("-N", "--name", default="", help="Name of the job.")
+@click.option("-i", "--image", default="busybox", show_default=True, help="Image of the pods.")
+@click.option(
+    "-m", "--min", "least", type=click.IntRange(0), default=1, show_default=True,
+    help="Pods that must be placed together.",
+)  # fmt: skip
+@click.option(
+    "-r", "--replicas", type=click.IntRange(0), default=1, show_default=True, help="Number of pods."
+)
+@click.option(
+    "-R", "--requests", default=_AMOUNTS, show_default=True, help="Requested amounts of a pod."
+)
+@click.option("-L", "--limits", default=_AMOUNTS, show_default=True, help="Limits of a pod.")
+@click.option(
+    "-S", "--scheduler", default="volcano", show_default=True, help="Scheduler of the pods."
+)
+@click.option(
+    "-f", "--filename", default="", help="YAML file with a Job; other flags do not count."
+)
+def run(master: str, kubeconfig: str, namespace: str, filename: str, **values: Any) -> None:
+    """Creates a Job from flags, or from a file."""
+    if filename:
+        body = _from_file(filename, namespace)
+    elif values["name"]:
+        body = job_body(namespace, **values)
+    else:
+        raise click.UsageError("give the name of the job with --name, or a file with --filename")
+    made = run_with(kubeconfig, master, lambda objects: objects.create(JOBS, body))
+    click.echo(f"run job {made['metadata']['name']} successfully")
+
+
+def _from_file(filename: str, namespace: str) -> Manifest:
+    if not filename.endswith((".yaml", ".yml")):
+        raise click.UsageError(f"--filename {filename}: allowed: files that end with .yaml or .yml")
+    body = one_of(filename, JOBS.name)
+    given = body["metadata"].get("namespace", namespace)
+    if given != namespace:
+        raise BadInputError(f"{filename}: metadata.namespace is {given}; give --namespace {given}")
+    return {**body, "metadata": {**body["metadata"], "namespace": namespace}}
+
+
+def job_body(
+    namespace: str,
+    name: str,
+    image: str,
+    least: int,
+    replicas: int,
+    requests: str,
+    limits: str,
+    scheduler: str,
+) -> Manifest:
+    container = {
+        "image": image,
+        "name": name,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {
+            "limits": amounts_of("--limits", limits),
+            "requests": amounts_of("--requests", requests),
+        },
+    }
+    template = {
+        "metadata": {"name": name, "labels": {"job.volcano.sh": name}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "minAvailable": least,
+            "schedulerName": scheduler,
+            "tasks": [{"replicas": replicas, "template": template}],
+        },
+    }
+
+
+def amounts_of(flag: str, text: str) -> dict[str, str]:
+    """Amounts from `cpu=1,memory=1Gi`. Raises click.UsageError."""
+    amounts = {}
+    for term in filter(None, text.split(",")):
+        name, equals, amount = term.partition("=")
+        try:
+            nanos(amount)
+        except FieldError:
+            equals = ""
+        if not name or not equals:
+            raise click.UsageError(f"{flag}: {term!r} given; allowed: RESOURCE=AMOUNT, as cpu=500m")
+        amounts[name] = amount
+    return amounts
+
+
+@job_group.command("list")
+@access_options
+@namespace_option
+@all_namespaces_option
+@click.option("-q", "--queue", default="", help="Jobs of this queue only.")
+@click.option("-S", "--scheduler", default="", help="Jobs of this scheduler only.")
+@click.option("--selector", default="", help="Jobs whose name contains this text.")
+def list_jobs(
+    master: str, kubeconfig: str, namespace: str, all_namespaces: bool, **wanted: str
+) -> None:
+    """Lists Jobs with their phases and pods."""
+    where = "" if all_namespaces else namespace
+    found = run_with(kubeconfig, master, lambda objects: objects.list(JOBS, where))
+    jobs = [job for job in found if _is_wanted(job, **wanted)]
+    if not jobs:
+        click.echo(NONE_FOUND)
+        return
+    rows = [_row(job) for job in jobs]
+    header, widths = ["Name", *_COLUMNS], list(_COLUMNS.values())
+    leading = ["Name"]
+    if all_namespaces:
+        rows = [[job["metadata"]["namespace"], *row] for job, row in zip(jobs, rows, strict=True)]
+        header, leading = ["Namespace", *header], ["Namespace", "Name"]
+    leads = widths_of(leading, [row[: len(leading)] for row in rows], 3, 3)
+    say_table(header, rows, [*leads, *widths])
+
+
+def _is_wanted(job: Manifest, queue: str, scheduler: str, selector: str) -> bool:
+    spec = job.get("spec", {})
+    return (
+        (not queue or spec.get("queue") == queue)
+        and (not scheduler or spec.get("schedulerName") == scheduler)
+        and selector in job["metadata"]["name"]
+    )
+
+
+def _row(job: Manifest) -> list[object]:
+    metadata, spec, status = job["metadata"], job.get("spec", {}), job.get("status", {})
+    counters = (
+        "minAvailable",
+        "pending",
+        "running",
+        "succeeded",
+        "failed",
+        "unknown",
+        "retryCount",
+    )
+    return [
+        metadata["name"],
+        metadata.get("creationTimestamp", "")[:10],
+        (status.get("state") or {}).get("phase", ""),
+        (metadata.get("labels") or {}).get("volcano.sh/job-type") or "Batch",
+        sum(task.get("replicas", 0) for task in spec.get("tasks") or ()),
+        *(status.get(name, 0) for name in counters),
+    ]
+
+
+@job_group.command("view")
+@access_options
+@namespace_option
+@name_option
+def view(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+    """Shows a Job with its tasks, its status and its events."""
+
+    async def work(objects: Objects) -> tuple[Manifest, list[Manifest]]:
+        job = await objects.get(JOBS, namespace, name)
+        return job, await objects.list(EVENTS, namespace)
+
+    job, events = run_with(kubeconfig, master, work)
+    for line in (*described(job), *events_of(events, name)):
+        click.echo(line)
+
+
+@job_group.command("suspend")
+@access_options
+@namespace_option
+@name_option
+def suspend(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+    """Suspends a Job: its pods are deleted, and it can be resumed."""
+    run_with(kubeconfig, master, lambda objects: send(objects, JOBS, (namespace, name), "AbortJob"))
+
+
+@job_group.command("resume")
+@access_options
+@namespace_option
+@name_option
+def resume(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+    """Resumes a suspended Job."""
+    key = (namespace, name)
+    run_with(kubeconfig, master, lambda objects: send(objects, JOBS, key, "ResumeJob"))
+
+
+@job_group.command("delete")
+@access_options
+@namespace_option
+@name_option
+def delete(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+    """Deletes a Job and its pods."""
+    run_with(kubeconfig, master, lambda objects: objects.delete(JOBS, namespace, name))
+    click.echo(f"delete job {name} successfully")

@@ -1,0 +1,147 @@
+"""The commands `pumice pod …` and `pumice podgroup …`."""
+
+from typing import Final
+
+import click
+
+from pumice.controllers.resources import POD_GROUP, PODS
+from pumice.controllers.runtime.objects import Manifest
+from pumice.controllers.vcctl.access import (
+    CommandError,
+    access_options,
+    all_namespaces_option,
+    name_option,
+    namespace_option,
+    run_with,
+)
+from pumice.controllers.vcctl.pod_status import ready_of, restarts_of, status_of
+from pumice.controllers.vcctl.tables import NONE_FOUND, age, say_table, widths_of
+
+_JOB_NAME: Final = "volcano.sh/job-name"
+_QUEUE_LABEL: Final = "volcano.sh/queue-name"
+_QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+_POD_HEADER: Final = ("Name", "Ready", "Status", "Restart", "Age")
+_GROUP_HEADER: Final = (
+    "Name", "Queue", "Phase", "MinMember", "Running", "Succeeded", "Failed", "Age",
+)  # fmt: skip
+
+
+@click.group("pod", short_help="Pods of jobs and queues.")
+def pod_group() -> None:
+    """Lists the pods of Jobs and queues."""
+
+
+@pod_group.command("list")
+@access_options
+@namespace_option
+@all_namespaces_option
+@click.option("-j", "--job", default="", help="Pods of this job only.")
+@click.option("-q", "--queue", default="", help="Pods of this queue, of jobs and others.")
+def list_pods(
+    master: str, kubeconfig: str, namespace: str, all_namespaces: bool, job: str, queue: str
+) -> None:
+    """Lists pods of Jobs, or all pods of a queue."""
+    selector = f"{_JOB_NAME}={job}" if job else "" if queue else _JOB_NAME
+    where = "" if all_namespaces else namespace
+    pods = run_with(kubeconfig, master, lambda objects: objects.list(PODS, where, selector))
+    if queue:
+        own = [pod for pod in pods if _is_in(pod, queue)]
+        if job and len(own) < len(pods):
+            raise CommandError(f"job {job} is not in queue {queue}")
+        pods = own
+    if not pods:
+        click.echo(NONE_FOUND)
+        return
+    pods.sort(key=lambda pod: (pod["metadata"]["namespace"], pod["metadata"]["name"]))
+    rows = [_pod_row(pod) for pod in pods]
+    _say_all(_POD_HEADER, pods, rows, has_namespaces=all_namespaces, space=8, header_space=2)
+
+
+def _is_in(pod: Manifest, queue: str) -> bool:
+    metadata = pod["metadata"]
+    return queue in (
+        (metadata.get("labels") or {}).get(_QUEUE_LABEL),
+        (metadata.get("annotations") or {}).get(_QUEUE_ANNOTATION),
+    )
+
+
+def _pod_row(pod: Manifest) -> list[object]:
+    metadata = pod["metadata"]
+    created = age(metadata.get("creationTimestamp"))
+    return [metadata["name"], ready_of(pod), status_of(pod), restarts_of(pod), created]
+
+
+@click.group("podgroup", short_help="PodGroups of a cluster.")
+def podgroup_group() -> None:
+    """Lists and deletes PodGroups (scheduling.volcano.sh)."""
+
+
+@podgroup_group.command("list")
+@access_options
+@namespace_option
+@all_namespaces_option
+@click.option("-q", "--queue", default="", help="PodGroups of this queue only.")
+def list_groups(
+    master: str, kubeconfig: str, namespace: str, all_namespaces: bool, queue: str
+) -> None:
+    """Lists PodGroups with their phases and pods."""
+    where = "" if all_namespaces else namespace
+    found = run_with(kubeconfig, master, lambda objects: objects.list(POD_GROUP, where))
+    groups = [one for one in found if not queue or one["spec"].get("queue") == queue]
+    if not groups:
+        click.echo(NONE_FOUND)
+        return
+    rows = [_group_row(group) for group in groups]
+    _say_all(_GROUP_HEADER, groups, rows, has_namespaces=all_namespaces, space=3, header_space=3)
+
+
+@podgroup_group.command("get")
+@access_options
+@namespace_option
+@name_option
+def get_group(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+    """Shows one PodGroup as a line, and its conditions."""
+    group = run_with(kubeconfig, master, lambda objects: objects.get(POD_GROUP, namespace, name))
+    _say_all(
+        _GROUP_HEADER, [group], [_group_row(group)], has_namespaces=False, space=3, header_space=3
+    )
+    for one in (group.get("status") or {}).get("conditions") or ():
+        click.echo(f"{one.get('type')}={one.get('status')}: {one.get('message', '')}")
+
+
+@podgroup_group.command("delete")
+@access_options
+@namespace_option
+@name_option
+def delete_group(master: str, kubeconfig: str, namespace: str, name: str) -> None:
+    """Deletes a PodGroup; its pods stay."""
+    run_with(kubeconfig, master, lambda objects: objects.delete(POD_GROUP, namespace, name))
+    click.echo(f"delete podgroup {name} successfully")
+
+
+def _group_row(group: Manifest) -> list[object]:
+    metadata, spec, status = group["metadata"], group["spec"], group.get("status") or {}
+    return [
+        metadata["name"],
+        spec.get("queue", ""),
+        status.get("phase", ""),
+        spec.get("minMember", 0),
+        *(status.get(name, 0) for name in ("running", "succeeded", "failed")),
+        age(metadata.get("creationTimestamp")),
+    ]
+
+
+def _say_all(
+    header: tuple[str, ...],
+    found: list[Manifest],
+    rows: list[list[object]],
+    *,
+    has_namespaces: bool,
+    space: int,
+    header_space: int,
+) -> None:
+    if has_namespaces:
+        header = ("Namespace", *header)
+        pairs = zip(found, rows, strict=True)
+        rows = [[one["metadata"]["namespace"], *row] for one, row in pairs]
+    say_table(header, rows, widths_of(header, rows, space, header_space))

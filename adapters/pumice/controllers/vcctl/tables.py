@@ -1,0 +1,67 @@
+"""Tables and ages in the form of vcctl."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import click
+
+NONE_FOUND: Final = "No resources found"
+
+_MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_YEAR: Final = 365 * _DAY
+
+
+def say_table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], widths: Sequence[int]
+) -> None:
+    """Prints columns of fixed widths, aligned left."""
+    for row in (header, *rows):
+        click.echo("".join(f"{cell!s:<{width}}" for cell, width in zip(row, widths, strict=True)))
+
+
+def widths_of(
+    header: Sequence[str], rows: Iterable[Sequence[object]], space: int, header_space: int
+) -> list[int]:
+    """Widths that leave a space after the widest cell of each column."""
+    widths = [len(title) + header_space for title in header]
+    for row in rows:
+        widths = [
+            max(width, len(str(cell)) + space) for width, cell in zip(widths, row, strict=True)
+        ]
+    return widths
+
+
+def seconds_since(timestamp: str | None, now: datetime | None = None) -> float | None:
+    if not timestamp:
+        return None
+    return ((now or datetime.now(UTC)) - datetime.fromisoformat(timestamp)).total_seconds()
+
+
+def age(timestamp: str | None, now: datetime | None = None) -> str:
+    """The time since a timestamp, as kubectl shows it."""
+    elapsed = seconds_since(timestamp, now)
+    return "<unknown>" if elapsed is None else shown_duration(elapsed)
+
+
+def shown_duration(elapsed: float) -> str:
+    """Two units while the larger one is small, then one."""
+    seconds = int(elapsed)
+    if seconds < 0:
+        return "0s" if seconds > -2 else "<invalid>"
+    for limit, unit, word, lower, lower_word in (
+        (2 * _MINUTE, 1, "s", 0, ""),
+        (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+        (3 * _HOUR, _MINUTE, "m", 0, ""),
+        (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+        (2 * _DAY, _HOUR, "h", 0, ""),
+        (8 * _DAY, _DAY, "d", _HOUR, "h"),
+        (2 * _YEAR, _DAY, "d", 0, ""),
+        (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+    ):
+        if seconds < limit:
+            rest = (seconds % unit) // lower if lower else 0
+            return f"{seconds // unit}{word}" + (f"{rest}{lower_word}" if rest else "")
+    return f"{seconds // _YEAR}y"

@@ -179,7 +179,7 @@ def test_csi_nodes_and_nodes_leave_nothing_in_any_order(first: type[ClusterObjec
 
 def other_settings(engine: Engine) -> None:
     known = engine.cache.settings
-    engine.resettle(dataclasses.replace(known, scheduler_names=("volcano", "other")))
+    engine.change_settings(dataclasses.replace(known, scheduler_names=("volcano", "other")))
 
 
 def test_other_settings_do_not_decide_again_what_takes_long() -> None:

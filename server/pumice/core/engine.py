@@ -94,7 +94,7 @@ class Engine:
             self.cache.version += 1
             self.cache.placement_changes += 1
 
-    def resettle(self, settings: CacheSettings) -> None:
+    def change_settings(self, settings: CacheSettings) -> None:
         """Rebuilds the cache for other settings, under which other pods may be scheduled."""
         if settings == self.cache.settings:
             return

@@ -85,7 +85,7 @@ class ClusterState:
 
     def _use(self, effective: Effective) -> None:
         self.effective = effective
-        self.engine.resettle(effective.settings)
+        self.engine.change_settings(effective.settings)
         self.engine.configure(effective.scheduler)
         self._set_deadline()
 

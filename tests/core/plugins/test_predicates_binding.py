@@ -380,6 +380,6 @@ def test_a_pod_that_arrives_where_it_was_sent_keeps_its_volumes() -> None:
 def test_other_settings_do_not_free_what_was_decided() -> None:
     engine = engine_with(SSD, pod_group("g", 1), *two_claims())
     assert len(binds(engine, 1)) == 1
-    engine.resettle(replace(engine.cache.settings, scheduler_names=("volcano", "other")))
+    engine.change_settings(replace(engine.cache.settings, scheduler_names=("volcano", "other")))
     assert engine.cache.storage.ledger.taken("pv") is not None
     assert binds(engine, 2) == {}

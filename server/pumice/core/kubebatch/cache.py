@@ -42,7 +42,7 @@ class KubeBatchCache(ClusterCache):
         super().__init__(settings)
         self.pods.hard_affinity_weight = _HARD_AFFINITY_WEIGHT
         # Jobs without a PodGroup whose pods came or went: their groups may have to change.
-        self._unsettled: dict[str, None] = {}
+        self._outdated: dict[str, None] = {}
 
     @property
     def _namespaces_are_queues(self) -> bool:
@@ -57,7 +57,7 @@ class KubeBatchCache(ClusterCache):
             self._reassign_budgets(old, item)
         else:
             super().upsert(item)
-        self._settle_groups()
+        self._update_groups()
 
     def _can_enter_together(self, alike: list[Pod], uids: list[str]) -> bool:
         # A pod may bring a job of its own.
@@ -67,15 +67,15 @@ class KubeBatchCache(ClusterCache):
         old = self.budgets.by_uid(uid) if kind is PodDisruptionBudget else None
         super().delete(kind, uid)
         self._reassign_budgets(old)
-        self._settle_groups()
+        self._update_groups()
 
     def restore(self, task: Task) -> None:
         super().restore(task)
-        self._settle_groups()
+        self._update_groups()
 
     def settle(self) -> None:
         super().settle()
-        self._settle_groups()
+        self._update_groups()
 
     def _upsert_pod(self, pod: Pod) -> None:
         known = pod.uid in self.tasks
@@ -83,7 +83,7 @@ class KubeBatchCache(ClusterCache):
         task = self.tasks.get(pod.uid)
         if not known and task is not None and task.job_id:
             self.assumptions.end_cool_down(task.job_id)
-        self._settle_groups()
+        self._update_groups()
 
     def _is_ours(self, pod: Pod) -> bool:
         """Our pending pods, and the pods of all schedulers that are not pending."""
@@ -105,13 +105,13 @@ class KubeBatchCache(ClusterCache):
         super()._enter(task)
         if task.job_id and not is_group_id(task.job_id):
             self._kube_batch_job(task.job_id).joined(task)
-            self._unsettled[task.job_id] = None
+            self._outdated[task.job_id] = None
 
     def _forget(self, task: Task) -> None:
         super()._forget(task)
         if task.job_id and not is_group_id(task.job_id):
             self._kube_batch_job(task.job_id).left(task)
-            self._unsettled[task.job_id] = None
+            self._outdated[task.job_id] = None
 
     def _kube_batch_job(self, id_: str) -> KubeBatchJob:
         job = self._job(id_)
@@ -128,14 +128,14 @@ class KubeBatchCache(ClusterCache):
             job.budget = max(
                 own, key=lambda b: (b.creation_time_ns, b.namespace, b.name), default=None
             )
-            self._unsettled[uid] = None
+            self._outdated[uid] = None
 
-    def _settle_groups(self) -> None:
+    def _update_groups(self) -> None:
         """Gives jobs without a PodGroup their groups, and drops empty jobs."""
-        if not self._unsettled:
+        if not self._outdated:
             return
-        unsettled, self._unsettled = self._unsettled, {}
-        for id_ in unsettled:
+        outdated, self._outdated = self._outdated, {}
+        for id_ in outdated:
             job = self._kube_batch_job(id_)
             group = job.group_in_memory()
             if group is None:

@@ -41,7 +41,7 @@ class _Node:
         self.share = 0.0
         self.saturated = False
 
-    def settle(self, share: float, *, saturated: bool) -> None:
+    def set_state(self, share: float, *, saturated: bool) -> None:
         """The node's new state; its parent keeps count."""
         before, was_saturated = self.share, self.saturated
         self.share, self.saturated = share, saturated
@@ -59,7 +59,9 @@ class _Leaf(_Node):
         self.request = request
 
     def recompute(self, total: Resources, demanding: frozenset[str]) -> None:
-        self.settle(self.allocated.dominant_share(total), saturated=self._is_saturated(demanding))
+        self.set_state(
+            self.allocated.dominant_share(total), saturated=self._is_saturated(demanding)
+        )
 
     def _is_saturated(self, demanding: frozenset[str]) -> bool:
         """Whether it has all it requests of a resource, or requests an exhausted one."""
@@ -110,7 +112,7 @@ class _Group(_Node):
             if not child.saturated:
                 part = part.clone().scale(smallest / child.share)
             self.allocated.add(part)
-        self.settle(self.allocated.dominant_share(total), saturated=self._unsaturated == 0)
+        self.set_state(self.allocated.dominant_share(total), saturated=self._unsaturated == 0)
 
 
 class ShareTree:

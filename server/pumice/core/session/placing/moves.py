@@ -190,7 +190,7 @@ class Moves:
         self._kube_hidden.clear()
         for task, status, node_name in self._origins.values():
             if keep and task.uid in self.bound:
-                self._settle_bound(task)
+                self._keep_bound(task)
             elif not (keep and task.uid in self.evicted):
                 self._return(task, status, node_name)
             task.eviction_occurred = False
@@ -203,7 +203,7 @@ class Moves:
         self.touched_jobs = set()
         self._kube_added.clear()
 
-    def _settle_bound(self, task: Task) -> None:
+    def _keep_bound(self, task: Task) -> None:
         if task.uid in self._kube_added:
             return
         row = self._session.table.row_of(task.node_name)

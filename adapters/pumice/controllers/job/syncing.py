@@ -30,12 +30,13 @@ class Work:
 def sync(seen: "Seen", status: JobStatus) -> Work:
     """What a job lacks. Marks what is made in the new status."""
     work = Work()
-    if problem := _why_not(seen):
-        work.problem = problem
+    if wait := _why_not(seen):
+        # A watch tells when the wait is over.
+        work.stages.append((Emit(seen.about, "JobStatusError", wait, warning=True),))
         return work
     try:
         first = _plugin_acts(seen, status)
-        problem, claims = _claim_acts(seen, status)
+        missing, claims = _claim_acts(seen, status)
         first += claims
         first += _group_acts(seen)
         pods = _pod_acts(seen) if _is_admitted(seen) else []
@@ -44,10 +45,9 @@ def sync(seen: "Seen", status: JobStatus) -> Work:
         work.stages.append((about,))
         work.problem = str(error)
         return work
-    work.problem = problem
     if first:
         work.stages.append(tuple(first))
-    if pods and not problem:
+    if pods and not missing:
         work.stages.append(tuple(pods))
     if seen.has_group_news:
         work.stages += _group_news(seen)
@@ -68,7 +68,7 @@ def _why_not(seen: "Seen") -> str:
     if not seen.spec.tasks:
         return "spec.tasks is empty; a job needs at least one task"
     if seen.is_forwarded is None:
-        return f"queue {seen.spec.queue!r} does not exist"
+        return f"queue {seen.spec.queue!r} does not exist; the job waits for it"
     return ""
 
 
@@ -128,26 +128,26 @@ def _config_map_patch(
     )
 
 
-def _claim_acts(seen: "Seen", status: JobStatus) -> tuple[str, list[Act]]:
-    """What claims need, and which claim the job waits for."""
+def _claim_acts(seen: "Seen", status: JobStatus) -> tuple[bool, list[Act]]:
+    """Whether the job waits for a claim, and what claims need."""
     acts: list[Act] = []
     names = claim_names(seen.job, seen.spec)
     bodies = claim_bodies(seen.job, seen.spec)
     held = dict(status.controlled_resources or {})
     refused = Emit(seen.about, "PVCError", "Error creating a claim")
-    problem = ""
+    is_missing = False
     for name in names:
         if name in seen.claims:
             held[f"volume-pvc-{name}"] = name
         elif name in bodies:
             acts.append(Create(CLAIMS, bodies[name], refused, may_exist=True))
             held[f"volume-pvc-{name}"] = name
-        elif not problem:
-            problem = f"claim {name!r} does not exist"
-            about = f"{problem}; the job waits for it"
+        else:
+            is_missing = True
+            about = f"claim {name!r} does not exist; the job waits for it"
             acts.append(Emit(seen.about, "PVCError", about, warning=True))
     status.controlled_resources = held or None
-    return problem, acts
+    return is_missing, acts
 
 
 def _group_acts(seen: "Seen") -> list[Act]:

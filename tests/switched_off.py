@@ -57,6 +57,7 @@ FAMILIES = {
     "task-topology": ("tasktopology",),
     "tdm": ("tdm", "shuffle"),
     "rescheduling": ("rescheduling",),
+    "extender": (),
     "usage": ("usage",),
     "gangpreempt": ("gangpreempt", "gangpreempt2"),
     "gangreclaim": ("gangreclaim",),

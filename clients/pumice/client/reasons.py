@@ -199,4 +199,5 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.TOPOLOGY_NOT_READY: lambda r: f"the HyperNodes do not form a tree{_about(r)}",
     ReasonCode.TIER_UNKNOWN: lambda r: f"no HyperNode has the tier that it must keep to{_about(r)}",
     ReasonCode.NO_DOMAIN_FITS: _no_domain_fits,
+    ReasonCode.EXTENDER_WAITS: lambda _: "the extender has not answered yet",
 }

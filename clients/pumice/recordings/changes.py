@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.delta_pb2 import PluginData
 from pumice.v1.object_pb2 import ClusterObject
 from pumice.v1.recording_pb2 import RecordingEntry
 
@@ -14,13 +15,14 @@ _Key = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change at a time. Without object and configuration the object was deleted."""
+    """A change at a time. Without object, configuration and data the object was deleted."""
 
     at_ns: int
     object: ClusterObject | None = None
     kind: int = 0
     uid: str = ""
     configuration: Configuration | None = None
+    data: PluginData | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,15 @@ class Changes:
             yield Change(at_ns, configuration=part.configuration)
         for upsert in part.objects:
             yield from self._upsert(upsert.object, at_ns)
+        for data in part.plugin_data:
+            yield Change(at_ns, data=data)
 
     def _batch(self, entry: RecordingEntry, at_ns: int) -> Iterator[Change]:
         for op in entry.delta_batch.ops:
             if op.HasField("upsert"):
                 yield from self._upsert(op.upsert.object, at_ns)
+            elif op.HasField("plugin_data"):
+                yield Change(at_ns, data=op.plugin_data)
             elif op.HasField("tombstone"):
                 yield from self._gone((op.tombstone.kind, op.tombstone.uid), at_ns)
             elif op.HasField("configuration"):

@@ -30,47 +30,51 @@ from pumice.v1 import object_pb2 as pumice_dot_v1_dot_object__pb2
 from pumice.v1 import status_pb2 as pumice_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fpumice/v1/cluster_service.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpumice/v1/configuration.proto\x1a\x18pumice/v1/decision.proto\x1a\x15pumice/v1/delta.proto\x1a\x16pumice/v1/object.proto\x1a\x16pumice/v1/status.proto\"\xf5\x01\n\x0e\x43onnectRequest\x12!\n\x05hello\x18\x01 \x01(\x0b\x32\x10.pumice.v1.HelloH\x00\x12,\n\x0b\x64\x65lta_batch\x18\x02 \x01(\x0b\x32\x15.pumice.v1.DeltaBatchH\x00\x12\x32\n\x0esnapshot_begin\x18\x03 \x01(\x0b\x32\x18.pumice.v1.SnapshotBeginH\x00\x12.\n\x0csnapshot_end\x18\x04 \x01(\x0b\x32\x16.pumice.v1.SnapshotEndH\x00\x12#\n\x06\x64igest\x18\x05 \x01(\x0b\x32\x11.pumice.v1.DigestH\x00\x42\t\n\x07message\"\xd1\x02\n\x0f\x43onnectResponse\x12%\n\x07welcome\x18\x01 \x01(\x0b\x32\x12.pumice.v1.WelcomeH\x00\x12\x1d\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x0e.pumice.v1.AckH\x00\x12\x32\n\x0e\x64\x65\x63ision_batch\x18\x03 \x01(\x0b\x32\x18.pumice.v1.DecisionBatchH\x00\x12.\n\x0cstatus_batch\x18\x04 \x01(\x0b\x32\x16.pumice.v1.StatusBatchH\x00\x12#\n\x06resync\x18\x05 \x01(\x0b\x32\x11.pumice.v1.ResyncH\x00\x12$\n\x07go_away\x18\x06 \x01(\x0b\x32\x11.pumice.v1.GoAwayH\x00\x12>\n\x14\x63onfiguration_result\x18\x07 \x01(\x0b\x32\x1e.pumice.v1.ConfigurationResultH\x00\x42\t\n\x07message\"\xa4\x02\n\x05Hello\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x12\n\nadapter_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\x14\n\x0cmin_protocol\x18\x05 \x01(\x05\x12\x14\n\x0cmax_protocol\x18\x06 \x01(\x05\x12+\n\x0c\x63\x61pabilities\x18\x07 \x03(\x0e\x32\x15.pumice.v1.Capability\x12\x1d\n\x15last_acknowledged_seq\x18\x08 \x01(\x03\x12&\n\x07\x64igests\x18\t \x03(\x0b\x32\x15.pumice.v1.KindDigest\x12\x19\n\x11held_decision_ids\x18\n \x03(\t\x12\x17\n\x0f\x61\x64\x61pter_version\x18\x0b \x01(\t\"B\n\rSnapshotBegin\x12\x11\n\tfirst_seq\x18\x01 \x01(\x03\x12\x1e\n\x05kinds\x18\x02 \x03(\x0e\x32\x0f.pumice.v1.Kind\"B\n\x0bSnapshotEnd\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12&\n\x07\x64igests\x18\x02 \x03(\x0b\x32\x15.pumice.v1.KindDigest\"=\n\x06\x44igest\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12&\n\x07\x64igests\x18\x02 \x03(\x0b\x32\x15.pumice.v1.KindDigest\"\xe4\x01\n\x07Welcome\x12\x0f\n\x07\x63ore_id\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\x05\x12$\n\x04mode\x18\x03 \x01(\x0e\x32\x16.pumice.v1.WelcomeMode\x12\x18\n\x10resume_after_seq\x18\x04 \x01(\x03\x12!\n\x06limits\x18\x05 \x01(\x0b\x32\x11.pumice.v1.Limits\x12\x1d\n\x15\x65\x66\x66\x65\x63tive_config_hash\x18\x06 \x01(\t\x12\x14\n\x0c\x63ore_version\x18\x07 \x01(\t\x12\x1e\n\x05kinds\x18\x08 \x03(\x0e\x32\x0f.pumice.v1.Kind\"\xb1\x01\n\x06Limits\x12\x19\n\x11max_message_bytes\x18\x01 \x01(\x03\x12\x13\n\x0b\x62\x61tch_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06\x63redit\x18\x03 \x01(\x03\x12\x32\n\x0f\x64igest_interval\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10snapshot_timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x83\x01\n\x03\x41\x63k\x12\x13\n\x0b\x61pplied_seq\x18\x01 \x01(\x03\x12+\n\x08rejected\x18\x02 \x03(\x0b\x32\x19.pumice.v1.RejectedObject\x12\x0e\n\x06\x63redit\x18\x03 \x01(\x03\x12*\n\x08warnings\x18\x04 \x03(\x0b\x32\x18.pumice.v1.ObjectWarning\"\x8d\x01\n\rDecisionBatch\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x03 \x01(\x03\x12\x1e\n\x05gangs\x18\x04 \x03(\x0b\x32\x0f.pumice.v1.Gang\x12&\n\tdecisions\x18\x05 \x03(\x0b\x32\x13.pumice.v1.Decision\"y\n\x0bStatusBatch\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12(\n\x07\x63hanges\x18\x03 \x03(\x0b\x32\x17.pumice.v1.StatusChange\x12 \n\x06\x65vents\x18\x04 \x03(\x0b\x32\x10.pumice.v1.Event\"_\n\x06Resync\x12\x1e\n\x05kinds\x18\x01 \x03(\x0e\x32\x0f.pumice.v1.Kind\x12%\n\x07objects\x18\x02 \x03(\x0b\x32\x14.pumice.v1.ObjectRef\x12\x0e\n\x06reason\x18\x03 \x01(\t\"B\n\x06GoAway\x12\'\n\x06reason\x18\x01 \x01(\x0e\x32\x17.pumice.v1.GoAwayReason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x86\x01\n\x13\x43onfigurationResult\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12\x1d\n\x15\x65\x66\x66\x65\x63tive_config_hash\x18\x03 \x01(\t\x12\x31\n\x08problems\x18\x04 \x03(\x0b\x32\x1f.pumice.v1.ConfigurationProblem*\xb2\x01\n\nCapability\x12\x1a\n\x16\x43\x41PABILITY_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43\x41PABILITY_EVICT\x10\x01\x12\x16\n\x12\x43\x41PABILITY_VOLUMES\x10\x02\x12\x1e\n\x1a\x43\x41PABILITY_RESOURCE_CLAIMS\x10\x03\x12\x1d\n\x19\x43\x41PABILITY_SHARED_DEVICES\x10\x04\x12\x1b\n\x17\x43\x41PABILITY_REMOVE_GATES\x10\x05*_\n\x0bWelcomeMode\x12\x1c\n\x18WELCOME_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13WELCOME_MODE_RESUME\x10\x01\x12\x19\n\x15WELCOME_MODE_SNAPSHOT\x10\x02*\xc3\x01\n\x0cGoAwayReason\x12\x1e\n\x1aGO_AWAY_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17GO_AWAY_REASON_REPLACED\x10\x01\x12\x19\n\x15GO_AWAY_REASON_FENCED\x10\x02\x12 \n\x1cGO_AWAY_REASON_SHUTTING_DOWN\x10\x03\x12\x1b\n\x17GO_AWAY_REASON_TOO_SLOW\x10\x04\x12\x1c\n\x18GO_AWAY_REASON_FORGOTTEN\x10\x05\x32V\n\x0e\x43lusterService\x12\x44\n\x07\x43onnect\x12\x19.pumice.v1.ConnectRequest\x1a\x1a.pumice.v1.ConnectResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fpumice/v1/cluster_service.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dpumice/v1/configuration.proto\x1a\x18pumice/v1/decision.proto\x1a\x15pumice/v1/delta.proto\x1a\x16pumice/v1/object.proto\x1a\x16pumice/v1/status.proto\"\xf5\x01\n\x0e\x43onnectRequest\x12!\n\x05hello\x18\x01 \x01(\x0b\x32\x10.pumice.v1.HelloH\x00\x12,\n\x0b\x64\x65lta_batch\x18\x02 \x01(\x0b\x32\x15.pumice.v1.DeltaBatchH\x00\x12\x32\n\x0esnapshot_begin\x18\x03 \x01(\x0b\x32\x18.pumice.v1.SnapshotBeginH\x00\x12.\n\x0csnapshot_end\x18\x04 \x01(\x0b\x32\x16.pumice.v1.SnapshotEndH\x00\x12#\n\x06\x64igest\x18\x05 \x01(\x0b\x32\x11.pumice.v1.DigestH\x00\x42\t\n\x07message\"\x85\x03\n\x0f\x43onnectResponse\x12%\n\x07welcome\x18\x01 \x01(\x0b\x32\x12.pumice.v1.WelcomeH\x00\x12\x1d\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x0e.pumice.v1.AckH\x00\x12\x32\n\x0e\x64\x65\x63ision_batch\x18\x03 \x01(\x0b\x32\x18.pumice.v1.DecisionBatchH\x00\x12.\n\x0cstatus_batch\x18\x04 \x01(\x0b\x32\x16.pumice.v1.StatusBatchH\x00\x12#\n\x06resync\x18\x05 \x01(\x0b\x32\x11.pumice.v1.ResyncH\x00\x12$\n\x07go_away\x18\x06 \x01(\x0b\x32\x11.pumice.v1.GoAwayH\x00\x12>\n\x14\x63onfiguration_result\x18\x07 \x01(\x0b\x32\x1e.pumice.v1.ConfigurationResultH\x00\x12\x32\n\x0equestion_batch\x18\x08 \x01(\x0b\x32\x18.pumice.v1.QuestionBatchH\x00\x42\t\n\x07message\"\x85\x01\n\x08Question\x12\x0e\n\x06plugin\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03url\x18\x03 \x01(\t\x12\x0c\n\x04\x62ody\x18\x04 \x01(\t\x12*\n\x07timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cneeds_answer\x18\x06 \x01(\x08\"7\n\rQuestionBatch\x12&\n\tquestions\x18\x01 \x03(\x0b\x32\x13.pumice.v1.Question\"\xa4\x02\n\x05Hello\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x12\n\nadapter_id\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\x14\n\x0cmin_protocol\x18\x05 \x01(\x05\x12\x14\n\x0cmax_protocol\x18\x06 \x01(\x05\x12+\n\x0c\x63\x61pabilities\x18\x07 \x03(\x0e\x32\x15.pumice.v1.Capability\x12\x1d\n\x15last_acknowledged_seq\x18\x08 \x01(\x03\x12&\n\x07\x64igests\x18\t \x03(\x0b\x32\x15.pumice.v1.KindDigest\x12\x19\n\x11held_decision_ids\x18\n \x03(\t\x12\x17\n\x0f\x61\x64\x61pter_version\x18\x0b \x01(\t\"B\n\rSnapshotBegin\x12\x11\n\tfirst_seq\x18\x01 \x01(\x03\x12\x1e\n\x05kinds\x18\x02 \x03(\x0e\x32\x0f.pumice.v1.Kind\"B\n\x0bSnapshotEnd\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12&\n\x07\x64igests\x18\x02 \x03(\x0b\x32\x15.pumice.v1.KindDigest\"=\n\x06\x44igest\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12&\n\x07\x64igests\x18\x02 \x03(\x0b\x32\x15.pumice.v1.KindDigest\"\xe4\x01\n\x07Welcome\x12\x0f\n\x07\x63ore_id\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\x05\x12$\n\x04mode\x18\x03 \x01(\x0e\x32\x16.pumice.v1.WelcomeMode\x12\x18\n\x10resume_after_seq\x18\x04 \x01(\x03\x12!\n\x06limits\x18\x05 \x01(\x0b\x32\x11.pumice.v1.Limits\x12\x1d\n\x15\x65\x66\x66\x65\x63tive_config_hash\x18\x06 \x01(\t\x12\x14\n\x0c\x63ore_version\x18\x07 \x01(\t\x12\x1e\n\x05kinds\x18\x08 \x03(\x0e\x32\x0f.pumice.v1.Kind\"\xb1\x01\n\x06Limits\x12\x19\n\x11max_message_bytes\x18\x01 \x01(\x03\x12\x13\n\x0b\x62\x61tch_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06\x63redit\x18\x03 \x01(\x03\x12\x32\n\x0f\x64igest_interval\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10snapshot_timeout\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x83\x01\n\x03\x41\x63k\x12\x13\n\x0b\x61pplied_seq\x18\x01 \x01(\x03\x12+\n\x08rejected\x18\x02 \x03(\x0b\x32\x19.pumice.v1.RejectedObject\x12\x0e\n\x06\x63redit\x18\x03 \x01(\x03\x12*\n\x08warnings\x18\x04 \x03(\x0b\x32\x18.pumice.v1.ObjectWarning\"\x8d\x01\n\rDecisionBatch\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x03 \x01(\x03\x12\x1e\n\x05gangs\x18\x04 \x03(\x0b\x32\x0f.pumice.v1.Gang\x12&\n\tdecisions\x18\x05 \x03(\x0b\x32\x13.pumice.v1.Decision\"y\n\x0bStatusBatch\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12(\n\x07\x63hanges\x18\x03 \x03(\x0b\x32\x17.pumice.v1.StatusChange\x12 \n\x06\x65vents\x18\x04 \x03(\x0b\x32\x10.pumice.v1.Event\"_\n\x06Resync\x12\x1e\n\x05kinds\x18\x01 \x03(\x0e\x32\x0f.pumice.v1.Kind\x12%\n\x07objects\x18\x02 \x03(\x0b\x32\x14.pumice.v1.ObjectRef\x12\x0e\n\x06reason\x18\x03 \x01(\t\"B\n\x06GoAway\x12\'\n\x06reason\x18\x01 \x01(\x0e\x32\x17.pumice.v1.GoAwayReason\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x86\x01\n\x13\x43onfigurationResult\x12\x0b\n\x03seq\x18\x01 \x01(\x03\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12\x1d\n\x15\x65\x66\x66\x65\x63tive_config_hash\x18\x03 \x01(\t\x12\x31\n\x08problems\x18\x04 \x03(\x0b\x32\x1f.pumice.v1.ConfigurationProblem*\xcc\x01\n\nCapability\x12\x1a\n\x16\x43\x41PABILITY_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43\x41PABILITY_EVICT\x10\x01\x12\x16\n\x12\x43\x41PABILITY_VOLUMES\x10\x02\x12\x1e\n\x1a\x43\x41PABILITY_RESOURCE_CLAIMS\x10\x03\x12\x1d\n\x19\x43\x41PABILITY_SHARED_DEVICES\x10\x04\x12\x1b\n\x17\x43\x41PABILITY_REMOVE_GATES\x10\x05\x12\x18\n\x14\x43\x41PABILITY_QUESTIONS\x10\x06*_\n\x0bWelcomeMode\x12\x1c\n\x18WELCOME_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13WELCOME_MODE_RESUME\x10\x01\x12\x19\n\x15WELCOME_MODE_SNAPSHOT\x10\x02*\xc3\x01\n\x0cGoAwayReason\x12\x1e\n\x1aGO_AWAY_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17GO_AWAY_REASON_REPLACED\x10\x01\x12\x19\n\x15GO_AWAY_REASON_FENCED\x10\x02\x12 \n\x1cGO_AWAY_REASON_SHUTTING_DOWN\x10\x03\x12\x1b\n\x17GO_AWAY_REASON_TOO_SLOW\x10\x04\x12\x1c\n\x18GO_AWAY_REASON_FORGOTTEN\x10\x05\x32V\n\x0e\x43lusterService\x12\x44\n\x07\x43onnect\x12\x19.pumice.v1.ConnectRequest\x1a\x1a.pumice.v1.ConnectResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pumice.v1.cluster_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CAPABILITY']._serialized_start=2403
-  _globals['_CAPABILITY']._serialized_end=2581
-  _globals['_WELCOMEMODE']._serialized_start=2583
-  _globals['_WELCOMEMODE']._serialized_end=2678
-  _globals['_GOAWAYREASON']._serialized_start=2681
-  _globals['_GOAWAYREASON']._serialized_end=2876
+  _globals['_CAPABILITY']._serialized_start=2648
+  _globals['_CAPABILITY']._serialized_end=2852
+  _globals['_WELCOMEMODE']._serialized_start=2854
+  _globals['_WELCOMEMODE']._serialized_end=2949
+  _globals['_GOAWAYREASON']._serialized_start=2952
+  _globals['_GOAWAYREASON']._serialized_end=3147
   _globals['_CONNECTREQUEST']._serialized_start=207
   _globals['_CONNECTREQUEST']._serialized_end=452
   _globals['_CONNECTRESPONSE']._serialized_start=455
-  _globals['_CONNECTRESPONSE']._serialized_end=792
-  _globals['_HELLO']._serialized_start=795
-  _globals['_HELLO']._serialized_end=1087
-  _globals['_SNAPSHOTBEGIN']._serialized_start=1089
-  _globals['_SNAPSHOTBEGIN']._serialized_end=1155
-  _globals['_SNAPSHOTEND']._serialized_start=1157
-  _globals['_SNAPSHOTEND']._serialized_end=1223
-  _globals['_DIGEST']._serialized_start=1225
-  _globals['_DIGEST']._serialized_end=1286
-  _globals['_WELCOME']._serialized_start=1289
-  _globals['_WELCOME']._serialized_end=1517
-  _globals['_LIMITS']._serialized_start=1520
-  _globals['_LIMITS']._serialized_end=1697
-  _globals['_ACK']._serialized_start=1700
-  _globals['_ACK']._serialized_end=1831
-  _globals['_DECISIONBATCH']._serialized_start=1834
-  _globals['_DECISIONBATCH']._serialized_end=1975
-  _globals['_STATUSBATCH']._serialized_start=1977
-  _globals['_STATUSBATCH']._serialized_end=2098
-  _globals['_RESYNC']._serialized_start=2100
-  _globals['_RESYNC']._serialized_end=2195
-  _globals['_GOAWAY']._serialized_start=2197
-  _globals['_GOAWAY']._serialized_end=2263
-  _globals['_CONFIGURATIONRESULT']._serialized_start=2266
-  _globals['_CONFIGURATIONRESULT']._serialized_end=2400
-  _globals['_CLUSTERSERVICE']._serialized_start=2878
-  _globals['_CLUSTERSERVICE']._serialized_end=2964
+  _globals['_CONNECTRESPONSE']._serialized_end=844
+  _globals['_QUESTION']._serialized_start=847
+  _globals['_QUESTION']._serialized_end=980
+  _globals['_QUESTIONBATCH']._serialized_start=982
+  _globals['_QUESTIONBATCH']._serialized_end=1037
+  _globals['_HELLO']._serialized_start=1040
+  _globals['_HELLO']._serialized_end=1332
+  _globals['_SNAPSHOTBEGIN']._serialized_start=1334
+  _globals['_SNAPSHOTBEGIN']._serialized_end=1400
+  _globals['_SNAPSHOTEND']._serialized_start=1402
+  _globals['_SNAPSHOTEND']._serialized_end=1468
+  _globals['_DIGEST']._serialized_start=1470
+  _globals['_DIGEST']._serialized_end=1531
+  _globals['_WELCOME']._serialized_start=1534
+  _globals['_WELCOME']._serialized_end=1762
+  _globals['_LIMITS']._serialized_start=1765
+  _globals['_LIMITS']._serialized_end=1942
+  _globals['_ACK']._serialized_start=1945
+  _globals['_ACK']._serialized_end=2076
+  _globals['_DECISIONBATCH']._serialized_start=2079
+  _globals['_DECISIONBATCH']._serialized_end=2220
+  _globals['_STATUSBATCH']._serialized_start=2222
+  _globals['_STATUSBATCH']._serialized_end=2343
+  _globals['_RESYNC']._serialized_start=2345
+  _globals['_RESYNC']._serialized_end=2440
+  _globals['_GOAWAY']._serialized_start=2442
+  _globals['_GOAWAY']._serialized_end=2508
+  _globals['_CONFIGURATIONRESULT']._serialized_start=2511
+  _globals['_CONFIGURATIONRESULT']._serialized_end=2645
+  _globals['_CLUSTERSERVICE']._serialized_start=3149
+  _globals['_CLUSTERSERVICE']._serialized_end=3235
 # @@protoc_insertion_point(module_scope)

@@ -41,6 +41,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """Locks nodes for device-sharing agents."""
     CAPABILITY_REMOVE_GATES: _Capability.ValueType  # 5
     """Removes Volcano's scheduling gate."""
+    CAPABILITY_QUESTIONS: _Capability.ValueType  # 6
+    """Asks questions over HTTP on behalf of plugins."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """What an adapter can do. The core never sends a decision that needs a capability which the adapter
@@ -57,6 +59,8 @@ CAPABILITY_SHARED_DEVICES: Capability.ValueType  # 4
 """Locks nodes for device-sharing agents."""
 CAPABILITY_REMOVE_GATES: Capability.ValueType  # 5
 """Removes Volcano's scheduling gate."""
+CAPABILITY_QUESTIONS: Capability.ValueType  # 6
+"""Asks questions over HTTP on behalf of plugins."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _WelcomeMode:
@@ -168,6 +172,7 @@ class ConnectResponse(_message.Message):
     RESYNC_FIELD_NUMBER: _builtins.int
     GO_AWAY_FIELD_NUMBER: _builtins.int
     CONFIGURATION_RESULT_FIELD_NUMBER: _builtins.int
+    QUESTION_BATCH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome: ...
     @_builtins.property
@@ -182,6 +187,8 @@ class ConnectResponse(_message.Message):
     def go_away(self) -> Global___GoAway: ...
     @_builtins.property
     def configuration_result(self) -> Global___ConfigurationResult: ...
+    @_builtins.property
+    def question_batch(self) -> Global___QuestionBatch: ...
     def __init__(
         self,
         *,
@@ -192,16 +199,84 @@ class ConnectResponse(_message.Message):
         resync: Global___Resync | None = ...,
         go_away: Global___GoAway | None = ...,
         configuration_result: Global___ConfigurationResult | None = ...,
+        question_batch: Global___QuestionBatch | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "configuration_result", b"configuration_result", "decision_batch", b"decision_batch", "go_away", b"go_away", "message", b"message", "resync", b"resync", "status_batch", b"status_batch", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "configuration_result", b"configuration_result", "decision_batch", b"decision_batch", "go_away", b"go_away", "message", b"message", "question_batch", b"question_batch", "resync", b"resync", "status_batch", b"status_batch", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "configuration_result", b"configuration_result", "decision_batch", b"decision_batch", "go_away", b"go_away", "message", b"message", "resync", b"resync", "status_batch", b"status_batch", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "configuration_result", b"configuration_result", "decision_batch", b"decision_batch", "go_away", b"go_away", "message", b"message", "question_batch", b"question_batch", "resync", b"resync", "status_batch", b"status_batch", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "ack", "decision_batch", "status_batch", "resync", "go_away", "configuration_result"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "ack", "decision_batch", "status_batch", "resync", "go_away", "configuration_result", "question_batch"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___ConnectResponse: _TypeAlias = ConnectResponse  # noqa: Y015
+
+@_typing.final
+class Question(_message.Message):
+    """Something to ask over HTTP on behalf of a plugin."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLUGIN_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    BODY_FIELD_NUMBER: _builtins.int
+    TIMEOUT_FIELD_NUMBER: _builtins.int
+    NEEDS_ANSWER_FIELD_NUMBER: _builtins.int
+    plugin: _builtins.str
+    """The answer is sent as PluginData with this plugin and name: `texts["answer"]` is the body of a
+    response with status 200, `texts["error"]` says why there is none, and `numbers["time"]` is when
+    it was asked, in Unix seconds.
+    """
+    name: _builtins.str
+    url: _builtins.str
+    """Where to POST the body, which is JSON."""
+    body: _builtins.str
+    needs_answer: _builtins.bool
+    """Else nobody waits for an answer, and none is sent."""
+    @_builtins.property
+    def timeout(self) -> _duration_pb2.Duration: ...
+    def __init__(
+        self,
+        *,
+        plugin: _builtins.str = ...,
+        name: _builtins.str = ...,
+        url: _builtins.str = ...,
+        body: _builtins.str = ...,
+        timeout: _duration_pb2.Duration | None = ...,
+        needs_answer: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["timeout", b"timeout"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "name", b"name", "needs_answer", b"needs_answer", "plugin", b"plugin", "timeout", b"timeout", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Question: _TypeAlias = Question  # noqa: Y015
+
+@_typing.final
+class QuestionBatch(_message.Message):
+    """Questions of a session, only to adapters with CAPABILITY_QUESTIONS. A question of a name that is
+    being asked is ignored.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Question]: ...
+    def __init__(
+        self,
+        *,
+        questions: _abc.Iterable[Global___Question] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["questions", b"questions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuestionBatch: _TypeAlias = QuestionBatch  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):

@@ -64,6 +64,8 @@ class _ReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReasonCode
     """No HyperNode within its highest tier takes it. `subjects`: the tier, and where it is known the
     HyperNode with room for most of its pods; `have` is for how many.
     """
+    REASON_CODE_EXTENDER_WAITS: _ReasonCode.ValueType  # 21
+    """The extender was asked and has not answered yet."""
 
 class ReasonCode(_ReasonCode, metaclass=_ReasonCodeEnumTypeWrapper):
     """Reasons as data: who held something back, why, and with which numbers.
@@ -110,6 +112,8 @@ REASON_CODE_NO_DOMAIN_FITS: ReasonCode.ValueType  # 20
 """No HyperNode within its highest tier takes it. `subjects`: the tier, and where it is known the
 HyperNode with room for most of its pods; `have` is for how many.
 """
+REASON_CODE_EXTENDER_WAITS: ReasonCode.ValueType  # 21
+"""The extender was asked and has not answered yet."""
 Global___ReasonCode: _TypeAlias = ReasonCode  # noqa: Y015
 
 @_typing.final

@@ -177,6 +177,20 @@ class PluginFault:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What an adapter shall ask somebody over HTTP; the answer comes back as data for the plugin."""
+
+    plugin: str
+    # The name of the data that the answer becomes.
+    name: str
+    url: str
+    body: str
+    timeout_ns: int
+    # Else nobody waits for it.
+    needs_answer: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class SessionResult:
     """What one session decided and found."""
 
@@ -191,6 +205,7 @@ class SessionResult:
     work: dict[str, int] = field(default_factory=dict)
     # Actions in the order in which they ran, each with the number of decisions made by its end.
     made_by: tuple[tuple[str, int], ...] = ()
+    questions: tuple[Question, ...] = ()
 
     def action_of(self, decision: Decision) -> str:
         """The action that made a decision; empty for decisions made before the first action."""

@@ -334,6 +334,7 @@ class Engine:
             faults,
             session.work,
             tuple(session.outbox.made_by),
+            tuple(session.questions),
         )
 
     def _assume(self, decisions: Iterable[Decision], now_ns: int) -> None:

@@ -34,6 +34,7 @@ from pumice.core.plugins.cdp import CdpPlugin
 from pumice.core.plugins.conformance import ConformancePlugin
 from pumice.core.plugins.deviceshare import DeviceSharePlugin
 from pumice.core.plugins.drf import DrfPlugin
+from pumice.core.plugins.extender import ExtenderPlugin
 from pumice.core.plugins.gang import GangPlugin
 from pumice.core.plugins.network_topology import NetworkTopologyAwarePlugin
 from pumice.core.plugins.node_shard import NodeShardPlugin
@@ -130,6 +131,7 @@ BUILT_IN_PLUGINS: tuple[type[Plugin], ...] = (
     ConformancePlugin,
     DeviceSharePlugin,
     DrfPlugin,
+    ExtenderPlugin,
     GangPlugin,
     NetworkTopologyAwarePlugin,
     NodeGroupPlugin,

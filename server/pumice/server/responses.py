@@ -1,14 +1,15 @@
-"""Messages to an adapter: Welcome and Ack."""
+"""Messages to an adapter: Welcome, Ack, and the result of a session."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pumice.core.decisions import SessionResult
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.limits import HIGHEST_PROTOCOL
 from pumice.server.state import ClusterState
 from pumice.server.versions import own_version
-from pumice.server.wire import READ_KINDS
+from pumice.server.wire import READ_KINDS, decision_batches, question_batches, status_batches
 from pumice.v1 import cluster_service_pb2, object_pb2
 
 # Warnings in one Ack.
@@ -41,3 +42,19 @@ def write_ack(
     return cluster_service_pb2.Ack(
         applied_seq=seq, rejected=rejected, credit=credit, warnings=warnings[:MAX_WARNINGS]
     )
+
+
+def write_result(
+    result: SessionResult, state: ClusterState, *, epoch: int, batch_bytes: int
+) -> list[cluster_service_pb2.ConnectResponse]:
+    """Decisions, statuses, and questions where the adapter can ask them."""
+    response = cluster_service_pb2.ConnectResponse
+    seq = state.applied_seq
+    decisions = decision_batches(result, epoch=epoch, based_on_seq=seq, batch_bytes=batch_bytes)
+    statuses = status_batches(result, epoch=epoch, batch_bytes=batch_bytes)
+    written = [response(decision_batch=batch) for batch in decisions]
+    written += [response(status_batch=batch) for batch in statuses]
+    if cluster_service_pb2.CAPABILITY_QUESTIONS in state.capabilities:
+        batches = question_batches(result.questions, batch_bytes)
+        written += [response(question_batch=batch) for batch in batches]
+    return written

@@ -17,12 +17,12 @@ from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.pause import Pause, is_same, pause_now
 from pumice.server.records import SessionRecord, record
 from pumice.server.reporting import ClusterReporter
-from pumice.server.responses import write_ack, write_welcome
+from pumice.server.responses import write_ack, write_result, write_welcome
 from pumice.server.session_timer import SessionTimer
 from pumice.server.state import NO_LARGE, ClusterState
 from pumice.server.stream import AdapterStream
 from pumice.server.unconfirmed_statuses import UnconfirmedStatuses
-from pumice.server.wire import decision_batches, status_batches
+from pumice.server.wire import status_batches
 from pumice.v1 import cluster_service_pb2, delta_pb2, object_pb2
 
 _POD = object_pb2.KIND_POD
@@ -380,11 +380,8 @@ class ServedCluster:
         return [_Response(status_batch=batch) for batch in batches]
 
     def _told_session(self, result: SessionResult, duration_ns: int) -> SessionRecord:
-        epoch, seq = self._identity[1], self.state.applied_seq
-        size = self._env.limits.batch_bytes
-        batches = decision_batches(result, epoch=epoch, based_on_seq=seq, batch_bytes=size)
-        responses = [_Response(decision_batch=batch) for batch in batches]
-        responses += self._statuses(result)
+        seq, size = self.state.applied_seq, self._env.limits.batch_bytes
+        responses = write_result(result, self.state, epoch=self._identity[1], batch_bytes=size)
         self._send(*responses)
         self.observers.on_session(self.state, result, responses, duration_ns)
         self._unconfirmed.sent(result.statuses)

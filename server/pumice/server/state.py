@@ -46,8 +46,9 @@ class ClusterState:
         self.capabilities: frozenset[int] = ALL_CAPABILITIES
 
     def inherit(self, old: ClusterState) -> None:
-        """A new snapshot begins: only the last valid configuration is kept."""
+        """A new snapshot begins: only the last valid configuration and the times of plugins are kept."""
         self.engine.session = old.engine.session
+        self.engine.cache.plugin_times.update(old.engine.cache.plugin_times)
         self.capabilities = old.capabilities
         if old.effective is not None:
             self._use(old.effective)

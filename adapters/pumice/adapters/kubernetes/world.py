@@ -48,7 +48,12 @@ from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber
 from pumice.adapters.runtime.world import ConfigurationSeen, Reading, Synced, WorldEvent
-from pumice.v1.cluster_service_pb2 import CAPABILITY_EVICT, CAPABILITY_VOLUMES, Capability
+from pumice.v1.cluster_service_pb2 import (
+    CAPABILITY_EVICT,
+    CAPABILITY_QUESTIONS,
+    CAPABILITY_VOLUMES,
+    Capability,
+)
 from pumice.v1.status_pb2 import Event
 
 log = logging.getLogger(__name__)
@@ -136,7 +141,9 @@ class KubernetesWorld:
 
     @property
     def capabilities(self) -> Sequence[Capability.ValueType]:
-        return (CAPABILITY_EVICT, CAPABILITY_VOLUMES)
+        always = (CAPABILITY_EVICT, CAPABILITY_VOLUMES)
+        # A shadow tells nobody what it would do.
+        return always if self._options.read_only else (*always, CAPABILITY_QUESTIONS)
 
     @property
     def binder(self) -> KubernetesBinder:

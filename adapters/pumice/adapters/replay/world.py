@@ -9,6 +9,7 @@ from pumice.adapters.runtime.world import (
     DONE,
     ApplyResult,
     ConfigurationSeen,
+    DataSeen,
     ObjectGone,
     ObjectSeen,
     Reading,
@@ -133,6 +134,8 @@ class ReplayWorld:
             if self._scheduler_conf is not None:
                 self._configuration.scheduler_conf = self._scheduler_conf
             return ConfigurationSeen(self._configuration)
+        if change.data is not None:
+            return DataSeen(change.data)
         if change.object is not None:
             return ObjectSeen(change.object)
         return ObjectGone(Kind.ValueType(change.kind), change.uid)

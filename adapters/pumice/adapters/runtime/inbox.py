@@ -10,6 +10,7 @@ from pumice.adapters.runtime.ledger import Ledger, Order, Refusal
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.outbox import Outbox
+from pumice.adapters.runtime.questions import QuestionAnswerer
 from pumice.adapters.runtime.resync import ResyncQueue
 from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.v1.cluster_service_pb2 import (
@@ -37,12 +38,13 @@ class Inbox:
         statuses: StatusWriter,
         resync: ResyncQueue,
         configurations: ConfigurationKeeper,
+        questions: QuestionAnswerer,
         metrics: Metrics,
     ) -> None:
         self._epoch = epoch
         self._buffer, self._outbox, self._ledger = buffer, outbox, ledger
         self._pool, self._statuses, self._resync = pool, statuses, resync
-        self._configurations = configurations
+        self._configurations, self._questions = configurations, questions
         self._metrics = metrics
         # Decisions of sessions that saw fewer ops are stale; None: all decisions are.
         self._decisions_from: int | None = None
@@ -81,6 +83,8 @@ class Inbox:
                 self._take_statuses(message.status_batch)
             case "resync":
                 self._take_resync(message.resync)
+            case "question_batch":
+                self._questions.take(message.question_batch.questions)
             case "configuration_result":
                 self._configurations.take_result(message.configuration_result)
             case _:

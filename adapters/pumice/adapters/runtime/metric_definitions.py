@@ -50,6 +50,7 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "ops": ("Deltas sent to the core.", ()),
     "outcomes": ("Outcomes reported to the core.", ("verb", "code")),
     "oversized_objects": ("Objects left out because they exceed the message size.", ()),
+    "questions": ("Questions of plugins asked over HTTP, by result.", ("result",)),
     "read_backs": ("Pods read back before a repeated attempt.", ("verb",)),
     "refused_gangs": ("Gangs refused because a member changed.", ()),
     "rejected_objects": ("Objects that the core rejected.", ("kind",)),

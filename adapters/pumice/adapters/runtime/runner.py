@@ -26,12 +26,13 @@ from pumice.adapters.runtime.ledger import Ledger
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.outbox import Outbox
+from pumice.adapters.runtime.questions import QuestionAnswerer
 from pumice.adapters.runtime.reconnect import ReconnectPolicy
 from pumice.adapters.runtime.resync import ResyncQueue
 from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.stream import CoreStream
 from pumice.adapters.runtime.stream_end import NextStep, StreamEnd
-from pumice.adapters.runtime.world import World, WorldEvent
+from pumice.adapters.runtime.world import DataSeen, World, WorldEvent
 from pumice.v1.cluster_service_pb2 import Hello
 from pumice.v1.object_pb2 import KIND_POD_GROUP
 
@@ -127,6 +128,8 @@ class AdapterRuntime:
             self._buffer, self._forget_job, options.cleanup_backoff, clock, rng, metrics
         )
         self._handler.connect(self._pool, self._statuses, self._cleanup)
+        bring = lambda data: self._handler.take(DataSeen(data))  # noqa: E731
+        self._questions = QuestionAnswerer(bring, clock, metrics)
 
     @property
     def is_idle(self) -> bool:
@@ -194,6 +197,7 @@ class AdapterRuntime:
                 await self._send_last_ops()
         finally:
             await end_tasks(watch, drain, *keepers)
+            await self._questions.close()
             await self._pool.stop()
             await self._statuses.stop()
             await self.configurations.stop()
@@ -276,6 +280,7 @@ class AdapterRuntime:
             self._statuses,
             self._resync,
             self.configurations,
+            self._questions,
             self.metrics,
         )
         stream = CoreStream(

@@ -29,6 +29,7 @@ class ReasonCode(StrEnum):
     TOPOLOGY_NOT_READY = "topology-not-ready"
     TIER_UNKNOWN = "tier-unknown"
     NO_DOMAIN_FITS = "no-domain-fits"
+    EXTENDER_WAITS = "extender-waits"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ JOB_SENTENCES: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: (
         f"with it more would be let in than the cluster can hold{about(r)}"
     ),
+    ReasonCode.EXTENDER_WAITS: lambda _: "the extender has not answered yet",
     ReasonCode.TOPOLOGY_NOT_READY: lambda r: f"the HyperNodes do not form a tree{about(r)}",
     ReasonCode.TIER_UNKNOWN: lambda r: (
         f"it must keep to a tier of the network that no HyperNode has{about(r)}"
@@ -48,6 +49,7 @@ _WITHOUT_VOLCANO_WORDS = (
     ReasonCode.TOPOLOGY_NOT_READY,
     ReasonCode.TIER_UNKNOWN,
     ReasonCode.NO_DOMAIN_FITS,
+    ReasonCode.EXTENDER_WAITS,
 )
 
 

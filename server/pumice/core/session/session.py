@@ -18,7 +18,7 @@ from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import QUEUE_ADMISSION, Task, TaskClass
 from pumice.core.configuration import Configuration
-from pumice.core.decisions import Event
+from pumice.core.decisions import Event, Question
 from pumice.core.model.group import PodGroupCondition, PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason
 from pumice.core.session.feasibility.choice import NodeChoice
@@ -88,7 +88,7 @@ class Session:
         self.moves, self.pods = Moves(self), SessionPods(self)
         self.topology, self.shard = Topology(self), SessionShard(self)
         self.outbox = Outbox(self)
-        self.events: list[Event] = []
+        self.events, self.questions = list[Event](), list[Question]()
         self.reasons: dict[str, list[Reason]] = {}
         # Why nothing is scheduled in any queue; empty otherwise.
         self.queue_fault = ""

@@ -34,6 +34,7 @@ _WEIGHT = {
             ReasonCode.TIER_UNKNOWN,
             ReasonCode.GATED,
             ReasonCode.NO_DOMAIN_FITS,
+            ReasonCode.EXTENDER_WAITS,
             ReasonCode.GANG_SHORT,
             ReasonCode.NO_NODE_FITS,
             ReasonCode.ROLE_FAILED,

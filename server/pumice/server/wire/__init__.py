@@ -29,6 +29,7 @@ from pumice.server.wire.objects import (
     write_object,
 )
 from pumice.server.wire.plugin_data import read_plugin_data, write_plugin_data
+from pumice.server.wire.questions import question_batches
 from pumice.server.wire.specs import SpecTable
 from pumice.server.wire.statuses import (
     status_batches,
@@ -51,6 +52,7 @@ __all__ = [
     "kind_word",
     "object_ref",
     "op_ref",
+    "question_batches",
     "read_decision",
     "read_gang",
     "read_outcome",

@@ -1,0 +1,305 @@
+"""extender: leaves decisions to an HTTP service.
+
+The engine asks nobody. A question that has no answer yet leaves the task or job waiting, and leaves
+the engine with the result of the session. The adapter asks the extender, and brings the answer as
+data, which a later session uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.model.fit import Refusal
+from pumice.core.model.group import Queue
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.status import TaskStatus
+from pumice.core.plugins.extender.answers import EXTENDER, Answer, Answers
+from pumice.core.plugins.extender.bodies import job_body, node_body, queue_body, task_body
+from pumice.core.session.hooks import ABSTAIN, PERMIT, REJECT, EventHandler, Rows, Scores
+from pumice.core.session.policies import PlainRule
+from pumice.core.session.session import Session
+
+WAITING = "the extender has not answered yet"
+NOT_SCORED = "the extender has not scored the nodes"
+FAILED = "the extender failed"
+_PREFIX = "extender."
+_URL, _TIMEOUT = "extender.urlPrefix", "extender.httpTimeout"
+_IGNORABLE, _MANAGED = "extender.ignorable", "extender.managedResources"
+_VERBS = (
+    "onSessionOpen",
+    "onSessionClose",
+    "predicate",
+    "prioritize",
+    "preemptable",
+    "reclaimable",
+    "queueOverused",
+    "jobEnqueueable",
+    "jobEnqueued",
+    "jobReady",
+    "allocateFunc",
+    "deallocateFunc",
+)
+_DEFAULT_TIMEOUT_NS = 10**9
+_UNRESOLVABLE = 3
+_LARGEST_SCORE = 1e15
+
+
+class ExtenderPlugin:
+    """Asks an HTTP service at the points for which a verb is configured."""
+
+    name: ClassVar[str] = EXTENDER
+    api: ClassVar[int] = 1
+    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
+        {
+            _URL: ArgumentType.STRING,
+            _TIMEOUT: ArgumentType.DURATION,
+            _IGNORABLE: ArgumentType.BOOL,
+            _MANAGED: ArgumentType.STRINGS,
+            **{f"{_PREFIX}{verb}Verb": ArgumentType.STRING for verb in _VERBS},
+        },
+        limits={
+            _URL: Limit(pattern=r"https?://[^\s?#]+", form="an address such as http://host:port"),
+            _TIMEOUT: Limit(above=0, at_most=60),
+        },
+        defaults={_TIMEOUT: "1s", _IGNORABLE: False},
+    )
+
+    def __init__(self, options: PluginOptions) -> None:
+        arguments = options.arguments
+        self._url = arguments.text(_URL, "").rstrip("/")
+        timeout_ns = arguments.duration_ns(_TIMEOUT)
+        self._timeout_ns = _DEFAULT_TIMEOUT_NS if timeout_ns is None else timeout_ns
+        self._ignorable = arguments.boolean(_IGNORABLE, default=False)
+        managed = arguments.get(_MANAGED)
+        self._managed = frozenset(managed if isinstance(managed, list) else ())
+        verbs = {verb: arguments.text(f"{_PREFIX}{verb}Verb", "") for verb in _VERBS}
+        self._verbs = {verb: path.strip("/") for verb, path in verbs.items() if path.strip("/")}
+
+    def open(self, session: Session) -> None:
+        self._session, self._table = session, session.table
+        self._answers = Answers(session, self._url, self._timeout_ns)
+        if not self._url:
+            return
+        verb = self._verbs.get("onSessionOpen")
+        if verb is not None:
+            told = self._answers.get(verb, "session", self._session_body)
+            if told is not None and told.error and not self._ignorable:
+                return
+        self._register(session)
+
+    def _register(self, session: Session) -> None:
+        hooks = session.hooks
+        functions: Mapping[str, tuple[dict[str, Any], Any]] = {
+            "predicate": (hooks.task_predicate, self._refusals),
+            "prioritize": (hooks.task_batch_score, self._scores),
+            "preemptable": (hooks.preemptable, lambda e, c: self._victims("preemptable", e, c)),
+            "reclaimable": (hooks.reclaimable, lambda e, c: self._victims("reclaimable", e, c)),
+            "queueOverused": (hooks.overused, self._overused),
+            "jobEnqueueable": (hooks.job_enqueueable, self._enqueueable),
+            "jobEnqueued": (hooks.job_enqueued, self._enqueued),
+            "jobReady": (hooks.job_ready, self._ready),
+        }
+        for verb, (point, function) in functions.items():
+            if verb in self._verbs:
+                point[self.name] = function
+        if "prioritize" in self._verbs:
+            # A task without scores waits.
+            hooks.task_predicate[self.name] = self._refusals
+        if self.name in hooks.task_predicate:
+            hooks.is_plain[self.name] = PlainRule(self._is_class_plain, lambda _: False)
+        if "allocateFunc" in self._verbs or "deallocateFunc" in self._verbs:
+            hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
+
+    def close(self, session: Session) -> None:
+        verb = self._verbs.get("onSessionClose")
+        if self._url and verb is not None:
+            self._answers.tell(verb, "close", dict)
+
+    def next_wake(self, now_ns: int) -> int | None:
+        """When questions without an answer are asked again."""
+        return self._answers.ask_again_ns
+
+    def _is_class_plain(self, class_: TaskClass) -> bool:
+        """Whether the extender has nothing to do with the tasks of a class."""
+        return bool(self._managed) and not self._managed.intersection(class_.request.names())
+
+    def _session_body(self) -> Mapping[str, Any]:
+        session = self._session
+        rows = range(len(self._table))
+        return {
+            "Jobs": {id_: job_body(job, with_tasks=False) for id_, job in session.jobs.items()},
+            "Nodes": {self._table.names[row]: node_body(self._table, row) for row in rows},
+            "Queues": {name: queue_body(queue) for name, queue in session.queues.items()},
+            "NamespaceInfo": None,
+            "RevocableNodes": None,
+            "NodeList": None,
+        }
+
+    # Nodes.
+
+    def _refusals(self, task: Task) -> list[Refusal] | None:
+        if self._is_class_plain(task.class_):
+            return None
+        view = self._session.view(task)
+        rows = np.flatnonzero(view.open & view.fits_future)
+        refusals: dict[tuple[str, bool], list[int]] = {}
+        if "predicate" in self._verbs:
+            for row in rows.tolist():
+                found = self._why_not(task, row)
+                if found is not None:
+                    refusals.setdefault(found, []).append(row)
+        if "prioritize" in self._verbs and len(rows) and not refusals:
+            problem = self._why_not_scored(task, rows)
+            if problem:
+                refusals[problem, True] = rows.tolist()
+        masks = []
+        for (reason, final), which in refusals.items():
+            mask = np.zeros(len(self._table), dtype=np.bool_)
+            mask[which] = True
+            masks.append(Refusal(reason, mask, final))
+        return masks
+
+    def _why_not(self, task: Task, row: int) -> tuple[str, bool] | None:
+        """Why the extender is against a node, and whether no eviction could change that."""
+        answer = self._answers.get(
+            self._verbs["predicate"],
+            f"{task.uid}/{self._table.names[row]}",
+            lambda: {"task": task_body(task), "node": node_body(self._table, row)},
+        )
+        if answer is None:
+            return WAITING, True
+        if answer.error:
+            return None if self._ignorable else (f"{FAILED}: {answer.error}", True)
+        status, code = answer.text("status"), answer.body.get("code")
+        return (status, code in (_UNRESOLVABLE, 0, 1)) if status else None
+
+    def _prioritized(self, task: Task, rows: Rows) -> Answer | None:
+        return self._answers.get(
+            self._verbs["prioritize"],
+            task.uid,
+            lambda: {
+                "task": task_body(task),
+                "nodes": [node_body(self._table, row) for row in rows.tolist()],
+            },
+        )
+
+    def _why_not_scored(self, task: Task, rows: Rows) -> str:
+        answer = self._prioritized(task, rows)
+        if answer is None:
+            return WAITING
+        if answer.error:
+            return "" if self._ignorable else f"{FAILED}: {answer.error}"
+        if answer.text("errorMessage") or not isinstance(answer.body.get("nodeScore"), Mapping):
+            return answer.text("errorMessage") or NOT_SCORED
+        return ""
+
+    def _scores(self, task: Task, rows: Rows) -> Scores | None:
+        answer = None if self._is_class_plain(task.class_) else self._prioritized(task, rows)
+        scores = None if answer is None else answer.body.get("nodeScore")
+        if not isinstance(scores, Mapping):
+            return None
+        names = self._table.names
+        return np.array(
+            [_number(scores.get(names[row])) for row in rows.tolist()], dtype=np.float64
+        )
+
+    # Victims.
+
+    def _victims(self, verb: str, evictor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
+        if self._is_class_plain(evictor.class_):
+            return [], ABSTAIN
+        uids = "\n".join(sorted(task.uid for task in candidates))
+        answer = self._answers.get(
+            self._verbs[verb],
+            f"{evictor.uid}/{sha256(uids.encode()).hexdigest()[:32]}",
+            lambda: {
+                "evictor": task_body(evictor),
+                "evictees": [task_body(task) for task in candidates],
+            },
+        )
+        if answer is None:
+            # Nobody is evicted before the extender has answered.
+            return [], PERMIT
+        if answer.error:
+            return [], PERMIT if self._ignorable else REJECT
+        named = answer.body.get("victims")
+        chosen = {_uid(victim) for victim in named} if isinstance(named, list) else set()
+        vote = answer.body.get("status")
+        victims = [task for task in candidates if task.uid in chosen]
+        return victims, vote if isinstance(vote, int) and not isinstance(vote, bool) else ABSTAIN
+
+    # Queues and jobs.
+
+    def _overused(self, queue: Queue) -> bool:
+        body = {"queue": queue_body(queue)}
+        answer = self._answers.get(self._verbs["queueOverused"], queue.name, lambda: body)
+        if answer is None:
+            return True
+        if answer.error:
+            return not self._ignorable
+        return answer.body.get("overused") is True
+
+    def _enqueueable(self, job: Job) -> int:
+        answer = self._job_answer("jobEnqueueable", job, job.id)
+        if answer is None:
+            self._session.explain(job, Reason(self.name, ReasonCode.EXTENDER_WAITS))
+            return REJECT
+        if answer.error:
+            return PERMIT if self._ignorable else REJECT
+        vote = answer.body.get("status")
+        return vote if isinstance(vote, int) and not isinstance(vote, bool) else ABSTAIN
+
+    def _enqueued(self, job: Job) -> None:
+        self._answers.tell(self._verbs["jobEnqueued"], job.id, lambda: {"job": job_body(job)})
+
+    def _ready(self, job: Job) -> bool:
+        counts = [str(len(job.index.with_status(status))) for status in TaskStatus]
+        answer = self._job_answer("jobReady", job, f"{job.id}/{'-'.join(counts)}")
+        if answer is None:
+            self._session.explain(job, Reason(self.name, ReasonCode.EXTENDER_WAITS))
+            return False
+        if answer.error:
+            # As in Volcano: an extender that must not fail lets jobs start when it does.
+            return not self._ignorable
+        return answer.body.get("status") is True
+
+    def _job_answer(self, verb: str, job: Job, key: str) -> Answer | None:
+        return self._answers.get(self._verbs[verb], key, lambda: {"job": job_body(job)})
+
+    # Placements.
+
+    def _allocated(self, task: Task) -> str | None:
+        verb = self._verbs.get("allocateFunc")
+        if verb is None or self._is_class_plain(task.class_):
+            return None
+        key = f"{task.uid}/{task.node_name}"
+        answer = self._answers.get(verb, key, lambda: {"task": task_body(task)})
+        if answer is None:
+            return WAITING
+        if answer.error:
+            return None if self._ignorable else f"{FAILED}: {answer.error}"
+        return answer.text("errorMessage") or None
+
+    def _deallocated(self, task: Task) -> None:
+        verb = self._verbs.get("deallocateFunc")
+        if verb is not None and not self._is_class_plain(task.class_):
+            key = f"{task.uid}/{task.node_name}"
+            self._answers.tell(verb, key, lambda: {"task": task_body(task)})
+
+
+def _number(value: object) -> float:
+    """A score; 0 for what is none."""
+    is_score = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_score and abs(value) < _LARGEST_SCORE else 0.0  # type: ignore[arg-type]
+
+
+def _uid(victim: object) -> str:
+    uid = victim.get("UID") if isinstance(victim, Mapping) else None
+    return uid if isinstance(uid, str) else ""

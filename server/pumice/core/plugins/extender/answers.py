@@ -1,0 +1,98 @@
+"""Questions to an extender, and what is known of its answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pumice.core.decisions import Question
+from pumice.core.plugins.extender.bodies import Body
+from pumice.core.session.session import Session
+
+EXTENDER = "extender"
+# An answer counts for so long, and is asked for again after half of it.
+MAX_AGE_SECONDS = 60.0
+# A session asks no more, and no question has a longer body.
+MAX_QUESTIONS = 1_000
+MAX_BODY = 1024 * 1024
+# When an answer has not come, it is asked for again.
+_ASK_AGAIN_NS = 5 * 10**9
+_NS = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response of the extender, or why there is none."""
+
+    body: Mapping[str, Any] = field(default_factory=dict)
+    # Empty: it did answer.
+    error: str = ""
+
+    def text(self, key: str) -> str:
+        value = self.body.get(key)
+        return value if isinstance(value, str) else ""
+
+
+_TOO_LONG = Answer(error="the question is too long")
+
+
+class Answers:
+    """What the extender said, as far as the adapter has brought it; asks for the rest."""
+
+    def __init__(self, session: Session, url: str, timeout_ns: int) -> None:
+        self._session = session
+        self._url, self._timeout_ns = url, timeout_ns
+        self._data = session.data(EXTENDER)
+        self._asked: set[str] = set()
+
+    @property
+    def ask_again_ns(self) -> int | None:
+        """When questions of this session should be asked again; None: there were none."""
+        return self._session.now_ns + _ASK_AGAIN_NS if self._asked else None
+
+    def get(self, verb: str, key: str, body: Callable[[], Body]) -> Answer | None:
+        """The answer to a question, which is asked if it is unknown or old; None: not yet."""
+        name = f"{verb}/{key}"
+        values = self._data.get(name)
+        time = values.get("time")
+        age = MAX_AGE_SECONDS + 1
+        if isinstance(time, float | int):
+            age = self._session.now_ns / _NS - time
+        too_long = False
+        if age > MAX_AGE_SECONDS / 2:
+            too_long = not self.ask(verb, name, body, needs_answer=True)
+        if age <= MAX_AGE_SECONDS:
+            return _read(values)
+        return _TOO_LONG if too_long else None
+
+    def tell(self, verb: str, key: str, body: Callable[[], Body]) -> None:
+        """Tells the extender something; what it answers has no effect."""
+        self.ask(verb, f"{verb}/{self._session.number}/{key}", body, needs_answer=False)
+
+    def ask(self, verb: str, name: str, body: Callable[[], Body], *, needs_answer: bool) -> bool:
+        """Whether the question could be asked, now or in a later session."""
+        questions = self._session.questions
+        if name in self._asked or len(questions) >= MAX_QUESTIONS:
+            return True
+        text = json.dumps(body(), separators=(",", ":"), sort_keys=True)
+        if len(text) > MAX_BODY:
+            return False
+        self._asked.add(name)
+        url = f"{self._url}/{verb}"
+        questions.append(Question(EXTENDER, name, url, text, self._timeout_ns, needs_answer))
+        return True
+
+
+def _read(values: Mapping[str, str | float]) -> Answer:
+    error, text = values.get("error"), values.get("answer")
+    if isinstance(error, str) and error:
+        return Answer(error=error)
+    try:
+        body = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        return Answer(error="the answer is not a JSON object")
+    return Answer(body)

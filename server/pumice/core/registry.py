@@ -194,6 +194,7 @@ _REQUIRED = frozenset(
         "conformance",
         "deviceshare",
         "gang",
+        "network-topology-aware",
         "predicates",
         "proportion",
         "resourcequota",

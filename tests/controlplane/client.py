@@ -35,6 +35,8 @@ _CLUSTER_KINDS = {
     "PriorityClass",
     "Queue",
     "StorageClass",
+    "DeviceClass",
+    "ResourceSlice",
 }
 
 

@@ -28,6 +28,9 @@ _KEPT = {"root", "default", "system-cluster-critical", "system-node-critical"}
 _SECONDS = 40.0
 
 
+DEVICES = "/apis/resource.k8s.io/v1"
+
+
 class Cluster:
     """One test's cluster; nothing of it is left at the end."""
 
@@ -75,8 +78,15 @@ class Cluster:
             "/api/v1/nodes",
             "/apis/storage.k8s.io/v1/storageclasses",
             "/apis/storage.k8s.io/v1/csinodes",
+            f"{DEVICES}/deviceclasses",
+            f"{DEVICES}/resourceslices",
         ):
             await self.client.call("DELETE", path, now)
+        for claim in await self.client.list(f"{DEVICES}/namespaces/{NAMESPACE}/resourceclaims"):
+            # In a cluster, a controller releases a claim whose pods are gone.
+            path = f"{DEVICES}/namespaces/{NAMESPACE}/resourceclaims/{claim['metadata']['name']}"
+            await self.client.merge(path, {"metadata": {"finalizers": None}})
+            await self.client.delete(path)
         for service in await self.client.list(f"{base}/services"):
             await self.client.delete(f"{base}/services/{service['metadata']['name']}")
         for path in (f"{GROUPS}/queues", "/apis/scheduling.k8s.io/v1/priorityclasses"):

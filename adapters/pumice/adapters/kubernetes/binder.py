@@ -1,9 +1,10 @@
-"""Binds pods: volumes first, then the pod."""
+"""Binds pods: claims for devices and volumes first, then the pod."""
 
 from typing import Final
 
 import msgspec
 
+from pumice.adapters.kubernetes.device_claims import DeviceClaimBinder
 from pumice.adapters.kubernetes.errors import (
     CONFLICT,
     ApiError,
@@ -34,26 +35,37 @@ class KubernetesBinder:
         api: ApiSession,
         reader: ObjectReader,
         volumes: VolumeBinder,
+        claims: DeviceClaimBinder,
         index: ObjectIndex,
         metrics: Metrics,
         fence: Fence,
         seconds: float,
     ) -> None:
-        self._api, self._reader, self._volumes = api, reader, volumes
+        self._api, self._reader, self._volumes, self._claims = api, reader, volumes, claims
         self._index, self._metrics = index, metrics
         self._fence, self._seconds = fence, seconds
 
     async def bind(self, order: Bind) -> ApplyResult:
-        if order.resource_claims or any(device.node_lock for device in order.devices):
+        if any(device.node_lock for device in order.devices):
             return ApplyResult(ApplyCode.INVALID, "an order that this adapter cannot carry out")
+        result = await self._prepared(order)
+        if result.code is ApplyCode.DONE:
+            result = await self._post(order)
+        elif result.code is ApplyCode.WAITING:
+            return result
+        if order.volumes:
+            await self._volumes.settle(order, result)
+        if order.resource_claims:
+            await self._claims.settle(order, result)
+        return result
+
+    async def _prepared(self, order: Bind) -> ApplyResult:
+        """DONE: everything that the pod needs on its node is reserved."""
         if order.volumes:
             result = await self._volumes.prepare(order)
             if result.code is not ApplyCode.DONE:
                 return result
-        result = await self._post(order)
-        if order.volumes:
-            await self._volumes.settle(order, result)
-        return result
+        return await self._claims.prepare(order) if order.resource_claims else DONE
 
     async def _post(self, order: Bind) -> ApplyResult:
         path = PODS.path(order.namespace, order.name, "binding")

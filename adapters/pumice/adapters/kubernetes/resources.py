@@ -60,6 +60,10 @@ VOLCANO: Final = "scheduling.volcano.sh"
 _INCUBATOR: Final = "scheduling.incubator.k8s.io"
 _SIGS: Final = "scheduling.sigs.dev"
 
+RESOURCE_CLAIMS: Final = Resource(
+    kinds.KIND_RESOURCE_CLAIM, "ResourceClaim", "resourceclaims", _DEVICES, namespaced=True
+)
+DEVICE_CLASSES: Final = Resource(kinds.KIND_DEVICE_CLASS, "DeviceClass", "deviceclasses", _DEVICES)
 NODES: Final = Resource(kinds.KIND_NODE, "Node", "nodes")
 PODS: Final = Resource(kinds.KIND_POD, "Pod", "pods", namespaced=True)
 VOLUMES: Final = Resource(kinds.KIND_PERSISTENT_VOLUME, "PersistentVolume", "persistentvolumes")
@@ -113,7 +117,7 @@ RESOURCES: Final[tuple[Resource, ...]] = (
     *QUEUES,
     Resource(kinds.KIND_STORAGE_CLASS, "StorageClass", "storageclasses", _STORAGE),
     Resource(kinds.KIND_CSI_DRIVER, "CSIDriver", "csidrivers", _STORAGE),
-    Resource(kinds.KIND_DEVICE_CLASS, "DeviceClass", "deviceclasses", _DEVICES),
+    DEVICE_CLASSES,
     VOLUMES,
     NODES,
     Resource(kinds.KIND_CSI_NODE, "CSINode", "csinodes", _STORAGE),
@@ -153,9 +157,7 @@ RESOURCES: Final[tuple[Resource, ...]] = (
         namespaced=True,
     ),
     Resource(kinds.KIND_VOLUME_ATTACHMENT, "VolumeAttachment", "volumeattachments", _STORAGE),
-    Resource(
-        kinds.KIND_RESOURCE_CLAIM, "ResourceClaim", "resourceclaims", _DEVICES, namespaced=True
-    ),
+    RESOURCE_CLAIMS,
     Resource(kinds.KIND_RESOURCE_SLICE, "ResourceSlice", "resourceslices", _DEVICES),
     Resource(
         kinds.KIND_NUMA_TOPOLOGY,

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Protocol
 
 from pumice.adapters.kubernetes.binder import KubernetesBinder
+from pumice.adapters.kubernetes.claim_writer import ClaimWriter
 from pumice.adapters.kubernetes.configuration import (
     CONFIG_MAPS,
     ConfigMapStore,
@@ -14,6 +15,7 @@ from pumice.adapters.kubernetes.configuration import (
     ConfigurationFile,
 )
 from pumice.adapters.kubernetes.definitions import DEFINITIONS, Definitions
+from pumice.adapters.kubernetes.device_claims import DeviceClaimBinder
 from pumice.adapters.kubernetes.errors import (
     CONFLICT,
     NOT_FOUND,
@@ -51,6 +53,7 @@ from pumice.adapters.runtime.world import ConfigurationSeen, Reading, Synced, Wo
 from pumice.v1.cluster_service_pb2 import (
     CAPABILITY_EVICT,
     CAPABILITY_QUESTIONS,
+    CAPABILITY_RESOURCE_CLAIMS,
     CAPABILITY_VOLUMES,
     Capability,
 )
@@ -126,8 +129,12 @@ class KubernetesWorld:
             seconds,
             self._options.volume_seconds,
         )
+        self._claims = DeviceClaimBinder(
+            ClaimWriter(api, fence, seconds), self._reader.read_pod, clock, self._metrics
+        )
+        reserved = (self._volumes, self._claims)
         self._binder = KubernetesBinder(
-            api, self._reader, self._volumes, self._index, self._metrics, fence, seconds
+            api, self._reader, *reserved, self._index, self._metrics, fence, seconds
         )
         self._evictor = KubernetesEvictor(api, clock, fence, component, seconds)
         self._events = EventRecorder(
@@ -141,7 +148,7 @@ class KubernetesWorld:
 
     @property
     def capabilities(self) -> Sequence[Capability.ValueType]:
-        always = (CAPABILITY_EVICT, CAPABILITY_VOLUMES)
+        always = (CAPABILITY_EVICT, CAPABILITY_VOLUMES, CAPABILITY_RESOURCE_CLAIMS)
         # A shadow tells nobody what it would do.
         return always if self._options.read_only else (*always, CAPABILITY_QUESTIONS)
 
@@ -175,6 +182,7 @@ class KubernetesWorld:
             await end_tasks(*self._tasks)
             await self._events.stop()
             await self._volumes.close()
+            await self._claims.close()
             self._failed.cancel()
 
     # Watching.
@@ -186,6 +194,7 @@ class KubernetesWorld:
             for source in self._options.selection.sources(self._options.resources)
         ]
         self._start(self._volumes.run())
+        self._start(self._claims.run())
         self._start(self._usage.run())
         told = self._start_configuration()
         for reflector in reflectors:

@@ -1,0 +1,308 @@
+"""Writes devices and consumers to ResourceClaims, and takes them back.
+
+Every write here can be repeated: each reads the claim first and writes on the version that it read.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from pumice.adapters.kubernetes.errors import (
+    CONFLICT,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    ApiError,
+    LostAnswerError,
+    one_line,
+)
+from pumice.adapters.kubernetes.resources import DEVICE_CLASSES, RESOURCE_CLAIMS
+from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence
+from pumice.adapters.runtime.world import ApplyCode, ApplyResult
+from pumice.v1.decision_pb2 import Bind, ResourceClaimChoice
+from pumice.v1.devices_pb2 import AllocatedDevice, DeviceAllocation
+from pumice.v1.selector_pb2 import (
+    TOLERATION_OPERATOR_EXISTS,
+    NodeSelector,
+    Operator,
+    Requirement,
+    TaintEffect,
+    Toleration,
+)
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+_TRIES: Final = 3
+_ENCODE: Final = msgspec.json.Encoder().encode
+_DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_OPERATORS: Final = {
+    "OPERATOR_IN": "In",
+    "OPERATOR_NOT_IN": "NotIn",
+    "OPERATOR_EXISTS": "Exists",
+    "OPERATOR_DOES_NOT_EXIST": "DoesNotExist",
+    "OPERATOR_GREATER_THAN": "Gt",
+    "OPERATOR_LESS_THAN": "Lt",
+}
+_EFFECTS: Final = {
+    "TAINT_EFFECT_NO_SCHEDULE": "NoSchedule",
+    "TAINT_EFFECT_PREFER_NO_SCHEDULE": "PreferNoSchedule",
+    "TAINT_EFFECT_NO_EXECUTE": "NoExecute",
+}
+
+Claim = dict[str, Any]
+
+
+class ClaimError(Exception):
+    """The pod cannot have these devices; the result says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.result = ApplyResult(ApplyCode.INVALID, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A pod that uses claims."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, order: Bind) -> "Consumer":
+        return cls(order.namespace, order.name, order.uid)
+
+    def is_in(self, claim: Claim) -> bool:
+        return any(held.get("uid") == self.uid for held in _reserved_for(claim))
+
+
+class ClaimWriter:
+    """Writes the status of claims."""
+
+    def __init__(self, api: ApiSession, fence: Fence, seconds: float) -> None:
+        self._api, self._fence, self._seconds = api, fence, seconds
+
+    async def write(self, pod: Consumer, choice: ResourceClaimChoice) -> None:
+        """Allocates the claim if that was decided, and reserves it for the pod.
+
+        Raises ClaimError when the claim cannot be had, or KubernetesError.
+        """
+        for tries in range(1, _TRIES + 1):
+            try:
+                await self._write(pod, choice)
+            except ApiError as error:
+                if error.status != CONFLICT or tries == _TRIES:
+                    raise
+            else:
+                return
+
+    async def _write(self, pod: Consumer, choice: ResourceClaimChoice) -> None:
+        claim = await self._read(RESOURCE_CLAIMS.path(pod.namespace, choice.claim))
+        if claim is None or claim["metadata"].get("uid") != choice.claim_uid:
+            raise ClaimError(f"there is no claim {choice.claim}")
+        if claim["metadata"].get("deletionTimestamp"):
+            raise ClaimError(f"claim {choice.claim} is being deleted")
+        held = claim.get("status", {}).get("allocation")
+        status: dict[str, Any] = {}
+        if held is None and not choice.HasField("allocation"):
+            raise ClaimError(f"claim {choice.claim} is no longer allocated")
+        if held is None:
+            claim = await self._protected(pod, choice, claim)
+            status["allocation"] = await self._allocation(claim, choice.allocation)
+        elif choice.HasField("allocation") and _devices(held) != _chosen(choice.allocation):
+            raise ClaimError(f"claim {choice.claim} was given other devices")
+        if not pod.is_in(claim):
+            own = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+            status["reservedFor"] = [*_reserved_for(claim), own]
+        if status:
+            await self._patch_status(pod.namespace, choice.claim, claim, status)
+
+    async def undo(self, pod: Consumer, claim_name: str, claim_uid: str) -> None:
+        """Takes the pod out of the claim; the last consumer takes the devices with it.
+
+        Raises KubernetesError when the API server does not let it be undone now.
+        """
+        for tries in range(1, _TRIES + 1):
+            try:
+                await self._undo(pod, claim_name, claim_uid)
+            except ApiError as error:
+                if error.status != CONFLICT or tries == _TRIES:
+                    raise
+            else:
+                return
+
+    async def _undo(self, pod: Consumer, claim_name: str, claim_uid: str) -> None:
+        claim = await self._read(RESOURCE_CLAIMS.path(pod.namespace, claim_name))
+        if claim is None or claim["metadata"].get("uid") != claim_uid or not pod.is_in(claim):
+            return
+        others = [held for held in _reserved_for(claim) if held.get("uid") != pod.uid]
+        status: dict[str, Any] = {"reservedFor": others or None}
+        if not others:
+            status["allocation"] = None
+        await self._patch_status(pod.namespace, claim_name, claim, status)
+
+    # Parts of a claim.
+
+    async def _protected(self, pod: Consumer, choice: ResourceClaimChoice, claim: Claim) -> Claim:
+        """The claim with the finalizer that every allocated claim has."""
+        metadata = claim["metadata"]
+        finalizers = metadata.get("finalizers") or []
+        if FINALIZER in finalizers:
+            return claim
+        patch = {
+            "metadata": {
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+                "finalizers": [*finalizers, FINALIZER],
+            }
+        }
+        path = RESOURCE_CLAIMS.path(pod.namespace, choice.claim)
+        body = await self._patch(path, patch, "application/json")
+        return _DECODE(body)
+
+    async def _allocation(self, claim: Claim, chosen: DeviceAllocation) -> dict[str, Any]:
+        """The allocation as Kubernetes has it, with the configuration that drivers read."""
+        results = [_result(device) for device in chosen.devices]
+        devices: dict[str, Any] = {"results": results}
+        config = [*await self._class_config(claim), *_claim_config(claim)]
+        if config:
+            devices["config"] = config
+        allocation: dict[str, Any] = {"devices": devices}
+        if chosen.HasField("node_selector"):
+            allocation["nodeSelector"] = _node_selector(chosen.node_selector)
+        return allocation
+
+    async def _class_config(self, claim: Claim) -> list[dict[str, Any]]:
+        classes: dict[str, list[str]] = {}
+        for request in claim.get("spec", {}).get("devices", {}).get("requests") or []:
+            for name, parts in _classes(request):
+                classes.setdefault(name, []).append(parts)
+        found = []
+        for name, requests in sorted(classes.items()):
+            held = await self._read(DEVICE_CLASSES.path(name=name))
+            for config in (held or {}).get("spec", {}).get("config") or []:
+                found.append({**config, "source": "FromClass", "requests": requests})
+        return found
+
+    # Calls.
+
+    async def _read(self, path: str) -> Claim | None:
+        try:
+            body = await self._api.call("GET", path, seconds=self._seconds)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+        try:
+            found = _DECODE(body)
+        except msgspec.MsgspecError as error:
+            raise ClaimError(f"{path} cannot be read: {error}") from error
+        if not isinstance(found.get("metadata"), dict) or not found["metadata"].get("uid"):
+            raise LostAnswerError(f"the answer to GET {path} is not an object")
+        return found
+
+    async def _patch_status(
+        self, namespace: str, name: str, claim: Claim, status: Mapping[str, Any]
+    ) -> None:
+        metadata = claim["metadata"]
+        version = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        path = RESOURCE_CLAIMS.path(namespace, name, "status")
+        await self._patch(path, {"metadata": version, "status": status}, METADATA_ONLY)
+
+    async def _patch(self, path: str, patch: Mapping[str, Any], accept: str) -> bytes:
+        try:
+            return await self._api.call(
+                "PATCH",
+                path,
+                _ENCODE(patch),
+                content_type=MERGE,
+                accept=accept,
+                seconds=self._seconds,
+                fence=self._fence,
+            )
+        except ApiError as error:
+            if error.status == UNPROCESSABLE:
+                raise ClaimError(one_line(error)) from error
+            if error.status == NOT_FOUND:
+                # It went after it was read: the caller reads it again.
+                raise ApiError(CONFLICT, error.reason, error.message) from error
+            raise
+
+
+def _reserved_for(claim: Claim) -> list[dict[str, Any]]:
+    return claim.get("status", {}).get("reservedFor") or []
+
+
+def _devices(allocation: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    results = (allocation.get("devices") or {}).get("results") or []
+    parts = ("request", "driver", "pool", "device")
+    found = [[str(held.get(part, "")) for part in parts] for held in results]
+    return sorted((request, driver, pool, device) for request, driver, pool, device in found)
+
+
+def _chosen(allocation: DeviceAllocation) -> list[tuple[str, str, str, str]]:
+    return sorted((d.request, d.driver, d.pool, d.device) for d in allocation.devices)
+
+
+def _classes(request: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """The classes of a request, each with the name by which results mean the request."""
+    name = str(request.get("name", ""))
+    exactly = request.get("exactly")
+    if exactly:
+        yield str(exactly.get("deviceClassName", "")), name
+    for alternative in request.get("firstAvailable") or []:
+        own = str(alternative.get("name", ""))
+        yield str(alternative.get("deviceClassName", "")), f"{name}/{own}"
+
+
+def _claim_config(claim: Claim) -> list[dict[str, Any]]:
+    held = claim.get("spec", {}).get("devices", {}).get("config") or []
+    return [{**config, "source": "FromClaim"} for config in held]
+
+
+def _result(device: AllocatedDevice) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "request": device.request,
+        "driver": device.driver,
+        "pool": device.pool,
+        "device": device.device,
+    }
+    if device.admin_access:
+        result["adminAccess"] = True
+    if device.tolerations:
+        result["tolerations"] = [_toleration(held) for held in device.tolerations]
+    return result
+
+
+def _toleration(held: Toleration) -> dict[str, Any]:
+    exists = held.operator == TOLERATION_OPERATOR_EXISTS
+    found: dict[str, Any] = {"operator": "Exists" if exists else "Equal"}
+    if held.key:
+        found["key"] = held.key
+    if held.value and not exists:
+        found["value"] = held.value
+    effect = _EFFECTS.get(TaintEffect.Name(held.effect))
+    if effect is not None:
+        found["effect"] = effect
+    return found
+
+
+def _node_selector(selector: NodeSelector) -> dict[str, Any]:
+    terms = []
+    for term in selector.terms:
+        parts = {
+            "matchExpressions": [_requirement(held) for held in term.label_requirements],
+            "matchFields": [_requirement(held) for held in term.field_requirements],
+        }
+        terms.append({name: held for name, held in parts.items() if held})
+    return {"nodeSelectorTerms": terms}
+
+
+def _requirement(held: Requirement) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "key": held.key,
+        "operator": _OPERATORS[Operator.Name(held.operator)],
+    }
+    if held.values:
+        found["values"] = list(held.values)
+    return found

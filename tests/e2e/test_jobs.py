@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.controlplane.client import STRATEGIC, Object
+from tests.controlplane.credentials import CONTROLLERS
+from tests.controlplane.proxy import FaultyProxy
+from tests.controlplane.scheduler import Child
 from tests.e2e.cluster import COMMANDS, EVENTS, GROUPS, JOBS, PODS, Cluster
 from tests.e2e.objects import NAMESPACE
 
@@ -155,6 +159,65 @@ async def test_jobs_run_complete_scale_suspend_and_expire(cluster: Cluster) -> N
     assert (await jobs.status("wide")).get("retryCount", 0) == 0
     events = await client.list(EVENTS, fieldSelector="involvedObject.name=wide")
     assert {"CommandIssued", "ExecuteAction"} <= {event["reason"] for event in events}
+
+
+async def test_controllers_that_are_killed_go_on_and_a_steady_cluster_causes_no_writes(
+    cluster: Cluster,
+) -> None:
+    await cluster.add_nodes(4)
+    cluster.run_scheduler()
+    jobs, count = Jobs(cluster), 6
+    proxy = await cluster.add_proxy()
+
+    def start() -> Child:
+        kubeconfig = cluster.kubeconfig(CONTROLLERS, proxy.url)
+        return cluster.scheduler.start_controllers(kubeconfig)
+
+    child = start()
+    names = [f"k{number}" for number in range(count)]
+    policies = [{"event": "PodFailed", "action": "RestartJob"}]
+    for name in names:
+        await cluster.client.create(job(name, task("w", 3), policies=policies))
+
+    # Killed while pods are created, and again while jobs restart.
+    async def are_some() -> bool:
+        return bool(await cluster.pods())
+
+    await cluster.until("the first pods", are_some)
+    child.kill()
+    child = start()
+    for name in names:
+        await jobs.until_running(name, 3)
+        await jobs.end(f"{name}-w-0", "Failed", 1)
+    child.kill()
+    child = start()
+    for name in names:
+        await jobs.until(name, "a retry", lambda s: s.get("retryCount") == 1)
+        await jobs.until_running(name, 3)
+        assert set(await jobs.pods(name)) == {f"{name}-w-{index}" for index in range(3)}
+
+    # A restarted controller reads everything, and finds nothing to do.
+    child.stop()
+    before = len(_writes(proxy))
+    child = start()
+    await cluster.until("it reads", lambda: _says(child, "reconciling begins"))
+    status = await cluster.client.get(f"{PODS}/k0-w-1")
+    touched = {"metadata": {"annotations": {"touched": "yes"}}}
+    await cluster.client.merge(f"{PODS}/{status['metadata']['name']}", touched)
+    await asyncio.sleep(1.5)
+    assert _writes(proxy)[before:] == []
+    creates = [call for call in proxy.writes() if (call.verb, call.resource) == ("create", "pods")]
+    made = [call for call in creates if call.status < 300]
+    assert len(made) == 2 * 3 * count
+
+
+def _writes(proxy: FaultyProxy) -> list[tuple[str, str]]:
+    calls = [(call.verb, call.resource) for call in proxy.writes()]
+    return [call for call in calls if not call[1].startswith("leases")]
+
+
+async def _says(child: Child, text: str) -> bool:
+    return text in child.said
 
 
 async def test_policies_answer_failures_and_evictions(cluster: Cluster) -> None:

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from tests.controlplane.client import TABLE, Client, Object, RefusedError, path_of
-from tests.controlplane.manifests import CRDS, DEPLOY, PLAIN, apply_all, documents
+from tests.controlplane.manifests import (
+    CRDS,
+    DEFAULTS,
+    DEPLOY,
+    PLAIN,
+    SCHEDULER,
+    apply_all,
+    documents,
+)
 from tests.e2e.cluster import Cluster
 from tests.e2e.objects import NAMESPACE
 
@@ -23,6 +31,14 @@ COLUMNS = {
     HN: ["Name", "Tier", "TierName", "NodeCount", "Age"],
     "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies": ["Name", "Age"],
     "/apis/shard.volcano.sh/v1alpha1/nodeshards": ["Name", "AGE"],
+    "/apis/batch.volcano.sh/v1alpha1/jobs": [
+        "Name",
+        "STATUS",
+        "minAvailable",
+        "RUNNINGS",
+        "AGE",
+        "QUEUE",
+    ],
     "/apis/batch.volcano.sh/v1alpha1/cronjobs": ["Name", "Age"],
     "/apis/flow.volcano.sh/v1alpha1/jobflows": ["Name", "Status", "Age"],
     "/apis/flow.volcano.sh/v1alpha1/jobtemplates": ["Name", "Age"],
@@ -87,8 +103,10 @@ def hyper_node(*members: Object, **spec: Any) -> Object:
 def test_every_file_of_the_folder_is_applied() -> None:
     # The rights of a shadow and the smoke test are no part of an installation.
     others = {DEPLOY / "shadow" / "rbac.yaml", DEPLOY / "smoke-test" / "gang.yaml"}
-    kustomization = DEPLOY / "scheduler" / "kustomization.yaml"
-    assert {*CRDS, *PLAIN, *others, kustomization} == set(DEPLOY.rglob("*.yaml"))
+    kustomizations = {
+        DEPLOY / folder / "kustomization.yaml" for folder in ("scheduler", "controllers")
+    }
+    assert {*CRDS, *PLAIN, *others, *kustomizations} == set(DEPLOY.rglob("*.yaml"))
 
 
 async def test_all_manifests_can_be_applied_again(client: Client) -> None:
@@ -300,7 +318,7 @@ async def test_a_wrong_field_is_refused_by_name(client: Client, field: str) -> N
     assert field in str(refused.value)
 
 
-@pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*DEFAULTS, *SCHEDULER], ids=lambda path: path.stem)
 async def test_the_core_has_no_rights(path: Path) -> None:
     for document in documents(path):
         subjects = document.get("subjects", [])

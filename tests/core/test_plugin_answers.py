@@ -14,7 +14,9 @@ from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import (
     AllocatableCount,
     ClassRule,
+    DomainScore,
     MissingTasks,
+    MissingVote,
     PlainRule,
     RowTerms,
     SortKey,
@@ -119,6 +121,15 @@ STRONG_FORMS: list[tuple[str, Any, str]] = [
         (point, MissingTasks(saying(answer)), "missing")
         for point in ("job_ready", "sub_job_ready")
         for answer in (A_TEXT, None, True)
+    ),
+    *(
+        (point, MissingVote(saying(answer)), "missing")
+        for point in ("job_pipelined", "sub_job_pipelined")
+        for answer in (A_TEXT, None, 0.5)
+    ),
+    *(
+        ("hyper_node_order", DomainScore(saying(answer), saying(0.0), 1.0), "score")
+        for answer in (None, [1.0], np.zeros(2), np.array([NAN]), np.array([A_TEXT]))
     ),
     *(
         (point, VictimRule(saying(answer), saying(1), saying(0)), "victims")

@@ -84,6 +84,7 @@ def test_a_new_engine_goes_on_where_the_old_one_stopped(seed: int) -> None:
     network, old = RandomNetwork(seed), Cluster(engine())
     play(seed, old, network)
     new = Cluster(engine())
-    new.put(*old.objects.values())
+    # In another order than the old one got them.
+    new.put(*reversed(old.objects.values()))
     later = START_NS + 9 * SECOND_NS
     assert decided(new.cycle(later)) == decided(old.cycle(later))

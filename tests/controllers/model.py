@@ -14,7 +14,9 @@ from pumice.controllers.resources import COMMANDS, JOBS, POD_GROUP, PODS, QUEUE
 from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Plan
 from pumice.controllers.runtime.cache import ObjectCache
 from pumice.controllers.runtime.controller import Caches
-from tests.controllers.jobs import NAMESPACE, Object
+from pumice.controllers.runtime.watches import Change, Watch
+from tests.adapters.kubernetes.fake_api import Object
+from tests.controllers.jobs import NAMESPACE
 
 METRICS = Metrics(CONTROLLER_SERIES)
 KEY = (NAMESPACE, "job")
@@ -41,12 +43,17 @@ class Model:
     def restart(self) -> None:
         """A new controller, which has only what is stored."""
         self.controller = JobController(ControllerOptions())
-        self._by_watch = {w: ObjectCache(w, METRICS) for w in self.controller.watches}
+        self._by_watch: dict[Watch[Any], ObjectCache[Any]] = {
+            watch: ObjectCache(watch, METRICS) for watch in self.controller.watches
+        }
         self.caches = Caches(self._by_watch)
         for cache in self._by_watch.values():
-            cache.listeners.append(lambda change: [*self.controller.keys(change, self.caches)])
+            cache.listeners.append(self._heed)
         for (resource, _), body in list(self.objects.items()):
             self._tell(resource, body)
+
+    def _heed(self, change: Change[Any]) -> None:
+        list(self.controller.keys(change, self.caches))
 
     # The store.
 

@@ -19,6 +19,8 @@ USAGE = "usage"
 # Older figures count as none.
 MAX_AGE_SECONDS = 300
 _NS = 10**9
+# Seconds as floats are less exact than this.
+_MARGIN_NS = 10**6
 
 
 class NodeFigures:
@@ -45,4 +47,4 @@ class NodeFigures:
         """When the oldest of the fresh figures becomes too old; None: none is fresh."""
         if not self.fresh.any():
             return None
-        return int((float(self.times[self.fresh].min()) + MAX_AGE_SECONDS) * _NS) + 1
+        return int((float(self.times[self.fresh].min()) + MAX_AGE_SECONDS) * _NS) + _MARGIN_NS

@@ -52,7 +52,7 @@ tiers:
   - name: gang
   - name: sla
     arguments:
-      sla-waiting-time: 240h
+      sla-waiting-time: 1000000h
 - plugins:
   - name: overcommit
   - name: drf

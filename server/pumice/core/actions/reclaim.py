@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
@@ -11,11 +12,18 @@ from pumice.core.model.fit import Mask
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.evicting import EvictionNodes, VictimOrder, VictimSearch, frees_enough
+from pumice.core.session.evicting import (
+    EvictionNodes,
+    VictimOrder,
+    VictimSearch,
+    fits_when_empty,
+    frees_enough,
+)
 from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
+from pumice.core.session.waiting import EvictionVisits
 
 _RUNNING = TaskStatus.RUNNING
 
@@ -33,10 +41,11 @@ class ReclaimAction:
         self._arguments = arguments
 
     def execute(self, session: Session) -> None:
-        run = _ReclaimRun(session, self.name)
-        for job in session.unsettled_jobs:
-            run.enlist(job)
-        run.visit_all()
+        if not session.unsettled_jobs:
+            return
+        run, visits = _ReclaimRun(session, self.name), EvictionVisits(session, self.name)
+        run.visit(visits.jobs(run.may_help))
+        run.visit(visits.changed())
 
 
 class _ReclaimRun:
@@ -52,7 +61,46 @@ class _ReclaimRun:
         self._explained: set[str] = set()
         self._failed: dict[tuple[object, ...], int] = {}
 
-    def enlist(self, job: Job) -> None:
+    @cached_property
+    def _search(self) -> VictimSearch:
+        return VictimSearch(self._session, "reclaimable")
+
+    @cached_property
+    def _order(self) -> VictimOrder:
+        return VictimOrder(self._session)
+
+    def visit(self, jobs: list[Job]) -> None:
+        self._queues = LiveHeap(self._session.orders.queue_first)
+        self._jobs, self._tasks = {}, {}
+        for job in jobs:
+            self._enlist(job)
+        self._visit_all()
+
+    def may_help(self, job: Job) -> bool:
+        """Whether evictions in other queues might make room for a task of the job."""
+        session = self._session
+        tasks = {task.class_.number: task for task in job.index.pending.values() if not task.gated}
+        if not tasks or job.is_pending or not session.votes.is_starving(job):
+            return False
+        if session.votes.is_overused(session.queue_of(job)):
+            return False
+        return any(self._may_help(job, task) for task in tasks.values())
+
+    def _may_help(self, job: Job, task: Task) -> bool:
+        session = self._session
+        view = session.view(task)
+        nodes = session.feasibility.resolvable_by_eviction(task, view)
+        nodes = nodes & fits_when_empty(session, view)
+        if task.class_.spec.never_preempts or not nodes.any():
+            return False
+        if not session.votes.may_reclaim(session.queue_of(job), [task]):
+            return False
+        wanted = self._search.in_other_queues(job.queue)
+        rows = self._search.possible_rows(task, view, wanted)
+        rows |= view.fits_future & self._search.holders(wanted)
+        return bool((rows & nodes).any())
+
+    def _enlist(self, job: Job) -> None:
         """Adds the queue of a valid job, and the job itself if it is starving."""
         session = self._session
         pending = job.index.pending.values()
@@ -70,11 +118,9 @@ class _ReclaimRun:
             self._jobs[job.queue].push(job)
             self._tasks[job.id] = session.orders.tasks(task for task in pending if not task.gated)
 
-    def visit_all(self) -> None:
+    def _visit_all(self) -> None:
         if not self._tasks:
             return
-        self._search = VictimSearch(self._session, "reclaimable")
-        self._order = VictimOrder(self._session)
         while self._queues:
             queue = self._queues.pop()
             jobs = self._jobs[queue.name]
@@ -121,7 +167,7 @@ class _ReclaimRun:
         session.count("reclaimers_tried")
         view = session.view(task)
         nodes = self._nodes.nodes_for(task, view)
-        if not len(nodes):
+        if not (nodes & fits_when_empty(session, view)).any():
             return False
         before = len(session.moves.log)
         if self._failed and self._failed.get(_key(task, nodes)) == before:

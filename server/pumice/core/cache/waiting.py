@@ -39,6 +39,9 @@ class WaitingGroup:
         del self._members[job_id]
         self._order = None
 
+    def key_of(self, job_id: str) -> Key:
+        return self._members[job_id][0]
+
     @property
     def first(self) -> Task:
         """A task that represents all jobs of the group."""
@@ -57,8 +60,8 @@ class WaitingGroups:
     """All such jobs; a change that may concern one of them removes it, and it is looked at again."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, int], WaitingGroup] = {}
-        self._group_of: dict[str, tuple[str, int]] = {}
+        self._groups: dict[Key, WaitingGroup] = {}
+        self._group_of: dict[str, Key] = {}
         # What to report about each of them, by id.
         self.waits: dict[str, Wait] = {}
 
@@ -69,11 +72,15 @@ class WaitingGroups:
         return iter(self._groups.values())
 
     def enter(self, job: Job, key: Key, wait: Wait) -> None:
-        """From now on the job is passed over, for the reason in ``job.to_place``."""
+        """From now on the job is passed over; ``job.to_place`` has the reason."""
         to_place = job.to_place
         assert to_place is not None
         assert to_place.errors is not None
-        place = (job.queue, to_place.tasks[0].class_.number)
+        first = to_place.tasks[0]
+        pod = first.pod
+        # What allocate looks at, and then what decides who may be evicted for the job.
+        victims = (job.priority, first.priority, pod.preemptable, pod.revocable_zone)
+        place = (job.queue, first.class_.number, *victims)
         group = self._groups.get(place)
         if group is None:
             group = self._groups[place] = WaitingGroup(job.queue, to_place.errors)
@@ -83,6 +90,10 @@ class WaitingGroups:
         group.add(job, key)
         self._group_of[job.id] = place
         self.waits[job.id] = wait
+
+    def key_of(self, job_id: str) -> Key:
+        """The key by which a job that is here had its turn."""
+        return self._groups[self._group_of[job_id]].key_of(job_id)
 
     def wake(self, job_id: str) -> None:
         """The job is to be looked at again; one that is not here is awake."""

@@ -33,15 +33,25 @@ class SlaPlugin:
         hooks = session.hooks
         # The job that is due first comes first.
         hooks.job_order[self.name] = SortKey(self._due_or_never)
-        hooks.lasts[self.name] = lambda point: point == "job_order"
+        # A job that is due is not passed over any more; until then its answers stay.
+        hooks.lasts[self.name] = lambda _point: True
+        self._wake_due()
         hooks.job_enqueueable[self.name] = self._permit_when_due
         hooks.job_pipelined[self.name] = self._permit_when_due
+
+    def _wake_due(self) -> None:
+        room, now_ns = self._session.waiting.room, self._session.now_ns
+        for job_id in [*room.waits]:
+            job = self._session.jobs.get(job_id)
+            due = None if job is None else self._due_ns(job)
+            if due is not None and due <= now_ns:
+                room.wake(job_id)
 
     def next_wake(self, now_ns: int) -> int | None:
         """When the next job that still waits for something will be due."""
         coming = [
             due
-            for job in self._session.jobs.values()
+            for job in self._session.unsettled_jobs
             if (due := self._due_ns(job)) is not None and due > now_ns and _waits(job)
         ]
         return min(coming, default=None)

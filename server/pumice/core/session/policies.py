@@ -113,7 +113,7 @@ class VictimRule:
     where ``mark(job) > limit(preemptor)``. The search passes over nodes where that rules out too
     much; a plugin with a plain function is asked about every node. A plugin with a rule never
     abstains, and looks at nothing of the preemptor but its job, spec, task priority,
-    preemptability and zone.
+    preemptability and zone; and of a job that holds nothing, at its queue and priority.
     """
 
     victims: Callable[[Task, list[Task]], tuple[list[Task], int]]

@@ -8,20 +8,24 @@ its turn; the jobs of a group for which something else would come out are woken 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Task
 from pumice.core.cache.waiting import Key, WaitingGroup, WaitingGroups
 from pumice.core.decisions import Wait
 from pumice.core.model.group import Queue
-from pumice.core.session.policies import AllocatableCount
+from pumice.core.model.reasons import Reason
+from pumice.core.session.policies import AllocatableCount, VictimRule
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
 # Actions that look at waiting jobs no further than allocate does, or not at all.
 _PASSING_ACTIONS = frozenset(("enqueue", "allocate", "backfill", "shuffle"))
+# Actions that evict for waiting jobs, and the hook that says who may be a victim.
+_EVICTING_ACTIONS = {"preempt": "preemptable", "reclaim": "reclaimable"}
 _LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order")
 
 
@@ -50,16 +54,34 @@ def may_pass_over(session: Session) -> bool:
     actions, chains, lasts = session.configuration.actions, session.chains, session.hooks.lasts
     if not session.is_whole or session.waiting.is_watched:
         return False
-    if not _PASSING_ACTIONS.issuperset(actions) or actions.count("allocate") != 1:
+    evicting = [name for name in actions if name in _EVICTING_ACTIONS]
+    if not _PASSING_ACTIONS.issuperset({*actions}.difference(evicting)):
+        return False
+    if any(actions.count(name) != 1 for name in ("allocate", *evicting)):
+        return False
+    if any(chains.all_of(_EVICTING_ACTIONS[name], VictimRule) is None for name in evicting):
         return False
     if not session.orders.has_job_keys or not session.orders.has_task_keys:
         return False
     if chains.all_of("allocatable", AllocatableCount) is None:
         return False
-    points = [*_LASTING_POINTS, "queue_order"]
+    points = [*_LASTING_POINTS, "queue_order", *(["job_starving"] if evicting else [])]
     return all(
         name in lasts and lasts[name](point) for point in points for name, _ in chains.named(point)
     )
+
+
+def _groups_of(session: Session) -> list[WaitingGroup]:
+    """The groups that may be passed over in this session."""
+    room = session.waiting.room
+    session.waiting.may_pass_over = may_pass_over(session)
+    if not session.waiting.may_pass_over:
+        room.wake_all()
+    if not len(room):
+        return []
+    for job_id, _ in session.cache.assumptions.cool_downs():
+        room.wake(job_id)
+    return [*room.groups()]
 
 
 class _Line:
@@ -97,15 +119,7 @@ class WaitingJobs:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._lines: dict[str, list[_Line]] = {}
-        room = session.waiting.room
-        session.waiting.may_pass_over = may_pass_over(session)
-        if not session.waiting.may_pass_over:
-            room.wake_all()
-        if not len(room):
-            return
-        for job_id, _ in session.cache.assumptions.cool_downs():
-            room.wake(job_id)
-        for group in room.groups():
+        for group in _groups_of(session):
             self._lines.setdefault(group.queue, []).append(_Line(group))
 
     def __len__(self) -> int:
@@ -138,8 +152,15 @@ class WaitingJobs:
         return [job for line in lines for job in self._wake(line.before(None))]
 
     def _wake(self, jobs: list[Job]) -> list[Job]:
+        """Wakes jobs; what actions before allocate would have said again counts as said."""
+        session, room = self._session, self._session.waiting.room
+        actions = session.configuration.actions
+        done = _EVICTING_ACTIONS.keys() & actions[: actions.index("allocate")]
         for job in jobs:
-            self._session.waiting.room.wake(job.id)
+            said = [reason for reason in room.waits[job.id].reasons if reason.author in done]
+            if said:
+                session.reasons[job.id] = said
+            room.wake(job.id)
         return jobs
 
     def _are_plain(self, group: WaitingGroup) -> bool:
@@ -168,15 +189,19 @@ def remember_waiting(session: Session, waits: Iterable[Wait]) -> None:
         return
     for wait in waits:
         found = waiting.hopeless.get(wait.job)
-        if found is not None and _may_be_passed_over(found[0], wait):
+        if found is not None and _may_be_passed_over(session, found[0], wait):
             waiting.room.enter(*found, wait)
 
 
-def _may_be_passed_over(job: Job, wait: Wait) -> bool:
+def _may_be_passed_over(session: Session, job: Job, wait: Wait) -> bool:
     to_place, index = job.to_place, job.index
     if to_place is None or to_place.errors is None or to_place.version != job.version:
         return False
-    if job.closed_version != job.version or wait.reasons != to_place.reasons:
+    evicting = _EVICTING_ACTIONS.keys() & session.configuration.actions
+    if evicting and not (to_place.is_uniform and _alike_to_victims(to_place.tasks)):
+        return False
+    others = tuple([reason for reason in wait.reasons if reason.author not in evicting])
+    if job.closed_version != job.version or others != to_place.reasons:
         return False
     # It holds nothing, and so is no broken gang; and backfill has nothing to do with it.
     if len(index.pending) != len(index) or index.pending_best_effort:
@@ -184,3 +209,84 @@ def _may_be_passed_over(job: Job, wait: Wait) -> bool:
     # None where the session had moved some of its tasks.
     errors = job.closed_errors or {}
     return len(errors) == 1 and errors.get(to_place.tasks[0].uid) is to_place.errors
+
+
+def _alike_to_victims(tasks: list[Task]) -> bool:
+    """Whether the same pods may be evicted for each of these tasks of one class."""
+    return len({(t.priority, t.pod.preemptable, t.pod.revocable_zone) for t in tasks}) == 1
+
+
+class EvictionVisits:
+    """The jobs that one run of an evicting action has to visit.
+
+    Where no eviction can help any job, the action changes nothing, in whatever order it visits
+    them. Then it visits one job of each waiting group, in the name of all; the others are passed
+    over if it says of that job what it said in the last session.
+    """
+
+    def __init__(self, session: Session, author: str) -> None:
+        self._session = session
+        self._author = author
+        actions = session.configuration.actions
+        # What this action and those after it said is not said again yet.
+        self._coming = frozenset(actions[actions.index(author) :])
+        self._lent: dict[str, WaitingGroup] = {}
+
+    def jobs(self, may_help: Callable[[Job], bool]) -> list[Job]:
+        """The jobs to visit first, by id; ``may_help``: evictions could make room for a job."""
+        session, room = self._session, self._session.waiting.room
+        groups = _groups_of(session)
+        if not groups:
+            return session.unsettled_jobs
+        for group in groups:
+            job = group.in_order()[0][1]
+            self._lent[job.id] = group
+            self._prepare(job)
+        awake = [*session.awake_jobs(), *(session.jobs[id_] for id_ in self._lent)]
+        awake.sort(key=lambda job: job.id)
+        if not any(may_help(job) for job in awake):
+            return awake
+        self._take_back()
+        for job_id in [*room.waits]:
+            self._wake(session.jobs[job_id])
+        return session.unsettled_jobs
+
+    def changed(self) -> list[Job]:
+        """The jobs to visit after them: those of groups of which something else is said now."""
+        session, found = self._session, []
+        for job_id, group in self._lent.items():
+            before = session.waiting.room.waits[job_id].reasons
+            if self._own(session.reasons[job_id]) != self._own(before):
+                found += [job for _, job in group.in_order()]
+        self._take_back()
+        for job in found:
+            self._wake(job)
+        return sorted(found, key=lambda job: job.id)
+
+    def _own(self, reasons: Iterable[Reason]) -> list[Reason]:
+        return [reason for reason in reasons if reason.author == self._author]
+
+    def _prepare(self, job: Job) -> None:
+        """Gives a job what a visit of the actions before this one would have left."""
+        to_place, wait = job.to_place, self._session.waiting.room.waits[job.id]
+        assert to_place is not None
+        assert to_place.errors is not None
+        if "allocate" in self._coming:
+            self._session.reasons[job.id] = []
+            return
+        said = [reason for reason in wait.reasons if reason.author not in self._coming]
+        self._session.reasons[job.id] = said
+        job.fit_errors[to_place.tasks[0].uid] = to_place.errors
+
+    def _take_back(self) -> None:
+        for job_id in self._lent:
+            self._session.reasons.pop(job_id, None)
+            self._session.jobs[job_id].fit_errors.clear()
+        self._lent.clear()
+
+    def _wake(self, job: Job) -> None:
+        waiting = self._session.waiting
+        self._prepare(job)
+        if "allocate" not in self._coming:
+            waiting.hopeless[job.id] = (job, waiting.room.key_of(job.id))
+        waiting.room.wake(job.id)

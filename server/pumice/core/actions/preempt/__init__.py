@@ -11,6 +11,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.session import Session
+from pumice.core.session.waiting import EvictionVisits
 
 
 class PreemptAction:
@@ -40,7 +41,15 @@ class PreemptAction:
         self._settings = PreemptSettings.of(arguments)
 
     def execute(self, session: Session) -> None:
-        starving = [job for job in session.unsettled_jobs if _may_preempt(session, job)]
+        if not session.unsettled_jobs:
+            return
+        attempt = Attempt(session, self.name, self._settings)
+        visits = EvictionVisits(session, self.name)
+        self._visit(session, attempt, visits.jobs(lambda job: _may_help(session, attempt, job)))
+        self._visit(session, attempt, visits.changed())
+
+    def _visit(self, session: Session, attempt: Attempt, visited: list[Job]) -> None:
+        starving = [job for job in visited if _may_preempt(session, job)]
         if not starving:
             return
         jobs: dict[str, LiveHeap[Job]] = {}
@@ -50,7 +59,6 @@ class PreemptAction:
                 jobs[job.queue] = LiveHeap(session.orders.job_first)
             jobs[job.queue].push(job)
             tasks[job.id] = _pending(session, job)
-        attempt = Attempt(session, self.name, self._settings)
         queues = LiveHeap(
             session.orders.queue_first, (session.queues[name] for name in sorted(jobs))
         )
@@ -84,6 +92,14 @@ class PreemptAction:
                 statement.discard()
                 return
             statement.commit(job.id)
+
+
+def _may_help(session: Session, attempt: Attempt, job: Job) -> bool:
+    """Whether evictions could make room for a task of the job."""
+    if not _may_preempt(session, job):
+        return False
+    tasks = {task.class_.number: task for task in job.index.pending.values() if not task.gated}
+    return any(attempt.may_help(job, task) for task in tasks.values())
 
 
 def _may_preempt(session: Session, job: Job) -> bool:

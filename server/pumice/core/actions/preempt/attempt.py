@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from pumice.core.session.evicting import (
     VictimFilter,
     VictimOrder,
     VictimSearch,
+    fits_when_empty,
     frees_enough,
 )
 from pumice.core.session.feasibility.views import ClassView
@@ -56,11 +58,17 @@ class Attempt:
         self._author = author
         self._settings = settings
         self._nodes = EvictionNodes(session, remembers_errors=settings.remembers_errors)
-        self._search = VictimSearch(session, "preemptable")
-        self._order = VictimOrder(session)
         self._explained: set[str] = set()
         # What failed, by all that the outcome depends on, and where the log of moves stood then.
         self._failed: dict[tuple[object, ...], int] = {}
+
+    @cached_property
+    def _search(self) -> VictimSearch:
+        return VictimSearch(self._session, "preemptable")
+
+    @cached_property
+    def _order(self) -> VictimOrder:
+        return VictimOrder(self._session)
 
     def make_room(self, statement: Statement, job: Job, task: Task, scope: VictimScope) -> bool:
         """Evicts for the task and pipelines it; false: nothing was changed."""
@@ -73,6 +81,9 @@ class Attempt:
             self._explain(job, task, subjects=(problem,))
             return False
         nodes = self._nodes.nodes_for(task, view)
+        if not (nodes & fits_when_empty(session, view)).any():
+            self._explain_nodes(job, task, nodes, np.zeros(len(nodes), dtype=np.bool_))
+            return False
         key = self._key(task, scope, nodes)
         if key is not None and self._failed.get(key) == len(session.moves.log):
             return False
@@ -85,6 +96,17 @@ class Attempt:
         if job.id not in self._explained:
             self._explain_nodes(job, task, nodes, nodes & self._possible_rows(question))
         return False
+
+    def may_help(self, job: Job, task: Task) -> bool:
+        """Whether evictions might open a node for a task of this class; false: surely not."""
+        session = self._session
+        view = session.view(task)
+        nodes = session.feasibility.resolvable_by_eviction(task, view)
+        nodes = nodes & fits_when_empty(session, view)
+        return bool(nodes.any()) and any(
+            bool((nodes & self._possible_rows(_Question(job, task, view, scope, nodes))).any())
+            for scope in VictimScope
+        )
 
     def _make_room_on(self, statement: Statement, question: _Question) -> bool:
         if self._settings.topology_aware:
@@ -251,6 +273,8 @@ class Attempt:
     # Explanations, once per job.
 
     def _explain_nodes(self, job: Job, task: Task, nodes: Mask, possible: Mask) -> None:
+        if job.id in self._explained:
+            return
         open_, tried = int(np.count_nonzero(nodes)), int(np.count_nonzero(possible))
         counts = (
             NodeCount("node(s) that no eviction could open", len(nodes) - open_),

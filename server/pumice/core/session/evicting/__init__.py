@@ -2,7 +2,7 @@
 
 from pumice.core.session.evicting.broken_gangs import GANG_BROKEN, break_up
 from pumice.core.session.evicting.bundles import First
-from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
+from pumice.core.session.evicting.candidates import EvictionNodes, fits_when_empty, frees_enough
 from pumice.core.session.evicting.domain import GangEviction, GangVictims
 from pumice.core.session.evicting.gang_action import GANG_ARGUMENTS, GangActionRun
 from pumice.core.session.evicting.order import VictimOrder
@@ -23,5 +23,6 @@ __all__ = [
     "VictimOrder",
     "VictimSearch",
     "break_up",
+    "fits_when_empty",
     "frees_enough",
 ]

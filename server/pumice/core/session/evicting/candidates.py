@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
 
@@ -45,6 +47,15 @@ class EvictionNodes:
             return None
         asked: Mask = ~errors.unresolvable
         return asked
+
+
+def fits_when_empty(session: Session, view: ClassView) -> Mask:
+    """Nodes that offer enough for the class: on others no eviction helps."""
+    offered = session.table.allocatable
+    rows: Mask = np.ones(len(session.table), dtype=np.bool_)
+    for column, need in view.needs:
+        rows &= offered[column] >= need
+    return rows
 
 
 def frees_enough(session: Session, view: ClassView, row: int, victims: Sequence[Task]) -> bool:

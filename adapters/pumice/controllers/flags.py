@@ -51,6 +51,13 @@ def _controller_flags() -> list[Callable[[F], F]]:
             multiple=True,
             help="Schedulers whose jobs and pods are managed.  [volcano]",
         ),
+        click.option(
+            "--inherit-owner-annotations",
+            type=bool,
+            default=True,
+            show_default=True,
+            help="Whether PodGroups of pods take annotations of the pods' owners.",
+        ),
         *(
             click.option(
                 flag,

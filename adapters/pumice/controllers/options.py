@@ -9,3 +9,5 @@ class ControllerOptions:
 
     # Schedulers whose pods and jobs are managed; the first is the default of jobs that name none.
     scheduler_names: tuple[str, ...] = ("volcano",)
+    # Whether PodGroups of pods take annotations of the pods' owners.
+    inherits_annotations: bool = True

@@ -6,11 +6,15 @@ from typing import Any, Final
 from pumice.controllers.gc.controller import GarbageCollector
 from pumice.controllers.job.controller import JobController
 from pumice.controllers.options import ControllerOptions
+from pumice.controllers.podgroup.controller import PodGroupController
+from pumice.controllers.queue.controller import QueueController
 from pumice.controllers.runtime.controller import Controller
 
 CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]] = {
     "job-controller": JobController,
     "gc-controller": GarbageCollector,
+    "pg-controller": PodGroupController,
+    "queue-controller": QueueController,
 }
 # Controllers that run only when they are named.
 OFF_BY_DEFAULT: Final = frozenset({"sharding-controller"})

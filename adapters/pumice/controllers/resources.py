@@ -23,11 +23,13 @@ __all__ = [
     "COMMANDS",
     "CONFIG_MAPS",
     "CRON_JOBS",
+    "DAEMON_SETS",
     "EVENTS",
     "HYPER_NODES",
     "JOBS",
     "JOB_FLOWS",
     "JOB_TEMPLATES",
+    "KUBERNETES_JOBS",
     "NETWORK_POLICIES",
     "NODES",
     "NODE_SHARDS",
@@ -72,3 +74,5 @@ COLOCATION_CONFIGURATIONS: Final = _volcano(
 HYPER_NODES: Final = resources_of(kinds.KIND_HYPER_NODE)[0]
 REPLICA_SETS: Final = resources_of(kinds.KIND_REPLICA_SET)[0]
 STATEFUL_SETS: Final = resources_of(kinds.KIND_STATEFUL_SET)[0]
+DAEMON_SETS: Final = Resource(_NO_KIND, "DaemonSet", "daemonsets", "apps", namespaced=True)
+KUBERNETES_JOBS: Final = Resource(_NO_KIND, "Job", "jobs", "batch", namespaced=True)

@@ -48,7 +48,10 @@ def settings_from(values: Mapping[str, Any]) -> ControllersSettings:
         qps=values["kube_api_qps"],
         burst=values["kube_api_burst"],
         controllers=tuple(selected(split(values["controllers"]) or split([DEFAULT_SELECTION]))),
-        options=ControllerOptions(scheduler_names=tuple(values["scheduler_name"]) or ("volcano",)),
+        options=ControllerOptions(
+            scheduler_names=tuple(values["scheduler_name"]) or ("volcano",),
+            inherits_annotations=values["inherit_owner_annotations"],
+        ),
         loop=LoopOptions(
             workers={name: values[_key(flag)] for name, flag in WORKER_FLAGS.items()},
             default_workers=DEFAULT_WORKERS,

@@ -364,9 +364,10 @@ def _matches(body: Object, term: str) -> bool:
 
 
 def _has_label(body: Object, term: str) -> bool:
-    key, equals, value = term.partition("=")
+    key, equals, value = term.removeprefix("!").partition("=")
     labels = body.get("metadata", {}).get("labels") or {}
-    return key in labels and (not equals or labels[key] == value)
+    has_label = key in labels and (not equals or labels[key] == value)
+    return has_label != term.startswith("!")
 
 
 def _status(

@@ -291,6 +291,7 @@ class _GroupStatus(msgspec.Struct):
 class GroupSpec(msgspec.Struct, rename="camel"):
     """The spec of a PodGroup."""
 
+    queue: str = ""
     min_member: int = 0
     min_task_member: dict[str, int] | None = None
     priority_class_name: str = ""

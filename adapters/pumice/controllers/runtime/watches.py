@@ -37,7 +37,7 @@ class Watch(Generic[W]):
 
     resource: Resource
     type: type[W]
-    # A key, or key=value; several are separated by commas.
+    # A key, key=value, or !key for its absence; several are separated by commas.
     label_selector: str = ""
     field_selector: str = ""
     metadata_only: bool = False
@@ -54,8 +54,11 @@ class Watch(Generic[W]):
         """Whether the label selector selects an object with these labels."""
         held = labels or {}
         for term in filter(None, self.label_selector.split(",")):
-            key, equals, value = term.partition("=")
-            if key not in held or (equals and held[key] != value):
+            key, equals, value = term.removeprefix("!").partition("=")
+            if term.startswith("!"):
+                if key in held:
+                    return False
+            elif key not in held or (equals and held[key] != value):
                 return False
         return True
 

@@ -1,0 +1,118 @@
+"""The watches of the Queue controller, and what it looks at."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Final
+
+from pumice.controllers.job.types import Command, PodGroup
+from pumice.controllers.options import ControllerOptions
+from pumice.controllers.queue.reconcile import COUNTERS, Seen, reconcile
+from pumice.controllers.queue.types import API_VERSION, KIND, Queue
+from pumice.controllers.resources import COMMANDS, POD_GROUP, QUEUE
+from pumice.controllers.runtime.acts import Plan
+from pumice.controllers.runtime.controller import Caches, Key
+from pumice.controllers.runtime.watches import Change, Watch
+
+# Counters of one queue are written at most once in this time.
+COUNTERS_MS: Final = 1000
+
+
+def _by_target(command: Command) -> Iterable[Hashable]:
+    target = command.target
+    if target is None or (target.api_version, target.kind) != (API_VERSION, KIND):
+        return ()
+    return (target.name,)
+
+
+def _by_queue(group: PodGroup) -> Iterable[Hashable]:
+    return (group.spec.queue or "default",)
+
+
+def _by_parent(queue: Queue) -> Iterable[Hashable]:
+    return (queue.parent,)
+
+
+WATCHED_QUEUES: Final = Watch(QUEUE, Queue, indexes={"parent": _by_parent})
+WATCHED_GROUPS: Final = Watch(POD_GROUP, PodGroup, indexes={"queue": _by_queue})
+WATCHED_COMMANDS: Final = Watch(COMMANDS, Command, indexes={"queue": _by_target})
+
+
+class QueueController:
+    """Opens and closes queues, and counts their PodGroups."""
+
+    name = "queue-controller"
+    watches: Sequence[Watch[Any]] = (WATCHED_QUEUES, WATCHED_GROUPS, WATCHED_COMMANDS)
+
+    def __init__(self, options: ControllerOptions) -> None:
+        self._options = options
+        # When the counters of each queue were last written.
+        self._counted_ms: dict[str, int] = {}
+
+    def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
+        match change.watch.resource:
+            case resource if resource == QUEUE:
+                return self._of_queue(change, caches)
+            case resource if resource == POD_GROUP:
+                states = filter(None, (change.old, change.new))
+                return {("", str(name)) for group in states for name in _by_queue(group)}
+            case _:
+                return self._of_command(change.seen, caches)
+
+    def _of_queue(self, change: Change[Queue], caches: Caches) -> Iterable[Key]:
+        """The queue; and the queues below it when its state changed."""
+        name = change.seen.metadata.name
+        keys = [("", name)]
+        if change.new is None:
+            self._counted_ms.pop(name, None)
+        if change.old is None or change.new is None or _state(change.old) != _state(change.new):
+            keys += [one.metadata.key for one in caches[WATCHED_QUEUES].by("parent", name)]
+        return keys
+
+    def _of_command(self, command: Command, caches: Caches) -> Iterable[Key]:
+        """The target; and the queues below it, which may wait for it."""
+        names = [str(name) for name in _by_target(command)]
+        below = (one for name in names for one in caches[WATCHED_QUEUES].by("parent", name))
+        return [*(("", name) for name in names), *(one.metadata.key for one in below)]
+
+    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+        name = key[1]
+        queue = caches[WATCHED_QUEUES].get("", name)
+        if queue is None:
+            return None
+        counts: dict[str, int] = {}
+        for group in caches[WATCHED_GROUPS].by("queue", name):
+            phase = (group.status.phase or "Pending").lower()
+            counts[phase] = counts.get(phase, 0) + 1
+        commands = caches[WATCHED_COMMANDS]
+        own = [one for one in commands.by("queue", name) if not one.metadata.is_terminating]
+        return Seen(
+            queue,
+            caches[WATCHED_QUEUES].get("", queue.parent),
+            bool(commands.by("queue", queue.parent)),
+            tuple(sorted(own, key=_order)),
+            counts,
+            self._wait(queue, counts, now_ms),
+        )
+
+    def _wait(self, queue: Queue, counts: dict[str, int], now_ms: int) -> float:
+        """Seconds until the counters may be written; they are about to be when it is 0."""
+        name = queue.metadata.name
+        if all(getattr(queue.status, one) == counts.get(one, 0) for one in COUNTERS):
+            return 0.0
+        left = self._counted_ms.get(name, 0) + COUNTERS_MS - now_ms
+        if left > 0:
+            return left / 1000
+        self._counted_ms[name] = now_ms
+        return 0.0
+
+    def reconcile(self, seen: Seen) -> Plan:
+        return reconcile(seen)
+
+
+def _state(queue: Queue) -> tuple[bool, str]:
+    return queue.status.is_shut, queue.parent
+
+
+def _order(command: Command) -> tuple[str, int, str]:
+    metadata = command.metadata
+    version = metadata.resource_version
+    return metadata.creation_timestamp, int(version) if version.isdecimal() else 0, metadata.name

@@ -69,9 +69,10 @@ def test_delays_are_measured_at_rest_and_under_load() -> None:
 
 
 def test_memory_is_that_of_a_recording_core_after_three_sessions() -> None:
-    figures = memory(TINY).figures
-    # A pod of each class comes with either later session.
-    assert figures["bound"] == TINY.pods + 2 * TINY.classes
+    figures = memory(TINY, minutes=8).figures
+    # A pod of each class comes with either later session, and a gang each minute.
+    assert figures["bound"] == TINY.pods + 2 * TINY.classes + 8 * TINY.size
+    assert {"resident_mib", "growth_mib"} < set(figures)
     assert figures["sessions"] == 3
     assert int(str(figures["last_session"])) >= 3
     assert int(str(figures["recording_bytes"])) > 0

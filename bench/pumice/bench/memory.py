@@ -8,19 +8,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pumice.bench import clusters
 from pumice.bench.clusters import Size
 from pumice.bench.processes import core_process, resident_bytes
 from pumice.bench.results import Result
 from pumice.bench.wire_adapter import BenchAdapter, batches_of, connected, snapshot_of
 from pumice.bench.wire_clusters import labelled, pending_cluster, single_pod, upsert
+from pumice.core.deltas import ClusterObject
 from pumice.core.model.pod import Pod, PodPhase
-from pumice.v1 import decision_pb2, delta_pb2
+from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 
 _APPLIED = decision_pb2.OUTCOME_CODE_APPLIED
 _SESSIONS = 3
 _MEASURED = (
     "resident set of a recording core process after all pods were bound, their outcomes came "
-    "back, and two more sessions placed a pod of each class; per pod: the difference to a core "
+    "back, and two more sessions placed a pod of each class; resident_mib: after an hour more, in "
+    "which gangs ended and others came, a minute in each session; per pod: the difference to a core "
     "with a quarter of the pods, divided by those it had less; per node: the difference between "
     "that one and one with half its nodes, divided by those it had less"
 )
@@ -38,11 +41,13 @@ class _Held:
     last_session: int
 
 
-def memory(size: Size) -> Result:
+def memory(size: Size, minutes: int = 60) -> Result:
     few_pods = replace(size, jobs=max(1, size.jobs // 4))
     few_of_both = replace(few_pods, nodes=max(1, size.nodes // 2))
-    whole, fewer, fewest = (asyncio.run(_measure(held)) for held in (size, few_pods, few_of_both))
-    resident, base = whole.after[-1], fewer.after[-1]
+    whole = asyncio.run(_measure(size, minutes))
+    fewer, fewest = (asyncio.run(_measure(held, 0)) for held in (few_pods, few_of_both))
+    resident, base = whole.after[_SESSIONS - 1], fewer.after[-1]
+    hour = whole.after[_SESSIONS:] or [resident]
     per_pod = (resident - base) / max(1, size.pods - few_pods.pods)
     per_node = (base - fewest.after[-1]) / max(1, size.nodes - few_of_both.nodes)
     figures = {
@@ -50,12 +55,15 @@ def memory(size: Size) -> Result:
         "pods": size.pods,
         "classes": size.classes,
         "bound": whole.bound,
-        "sessions": len(whole.after),
+        "sessions": _SESSIONS,
         "last_session": whole.last_session,
         "empty_bytes": whole.empty,
         "after_each_session_bytes": whole.after,
         "resident_bytes": resident,
-        "resident_mib": round(resident / 2**20),
+        "minutes": minutes,
+        "resident_mib": round(hour[-1] / 2**20),
+        # From the first quarter of the hour to its end.
+        "growth_mib": round((hour[-1] - hour[len(hour) // 4]) / 2**20, 1),
         "most_bytes": whole.most,
         "bytes_per_node": round(per_node),
         "bytes_per_pod": round(per_pod),
@@ -64,7 +72,7 @@ def memory(size: Size) -> Result:
     return Result("memory", _MEASURED, figures)
 
 
-async def _measure(size: Size) -> _Held:
+async def _measure(size: Size, minutes: int) -> _Held:
     held = snapshot_of(pending_cluster(size))
     pods = {thing.uid: thing for thing in pending_cluster(size) if isinstance(thing, Pod)}
     with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
@@ -81,6 +89,10 @@ async def _measure(size: Size) -> _Held:
             while len(after) < _SESSIONS:
                 await _arrive(adapter, size, size.jobs + len(after) * size.classes, pods)
                 after.append(resident_bytes(core.pid))
+            first = size.jobs + _SESSIONS * size.classes
+            for minute in range(minutes):
+                await _turn_over(adapter, size, minute, first, pods)
+                after.append(resident_bytes(core.pid))
             most = resident_bytes(core.pid, "VmHWM")
             recorded = sum(file.stat().st_size for file in Path(folder).rglob("*.pumice"))
     return _Held(empty, after, most, recorded, adapter.decided, adapter.session)
@@ -96,6 +108,39 @@ async def _arrive(adapter: BenchAdapter, size: Size, first: int, pods: dict[str,
     await adapter.send_objects(labelled(arriving))
     await adapter.until_decided(expected)
     await _carry_out(adapter, pods)
+
+
+async def _turn_over(
+    adapter: BenchAdapter, size: Size, minute: int, first: int, pods: dict[str, Pod]
+) -> None:
+    """A minute of the cluster: gangs end and are deleted, and as many arrive and run."""
+    count = gangs_a_minute(size)
+    arriving: list[ClusterObject] = []
+    for number in range(minute * count, (minute + 1) * count):
+        # The oldest gang there is: one of the first ones, or one that came in an earlier minute.
+        oldest = number if number < size.jobs else first + number - size.jobs
+        name = f"job-{oldest:05d}"
+        gone = [f"uid-{name}-{index}" for index in range(size.size)]
+        ops = [_gone(object_pb2.KIND_POD, uid) for uid in gone]
+        await adapter.send_ops([*ops, _gone(object_pb2.KIND_POD_GROUP, f"uid-{name}")])
+        for uid in gone:
+            del pods[uid]
+        spec = clusters.plain_spec(number % size.classes)
+        arriving += clusters.pending_job(first + number, size.size, spec, "queue-0")
+    pods.update((thing.uid, thing) for thing in arriving if isinstance(thing, Pod))
+    expected = adapter.decided + count * size.size
+    await adapter.send_objects(labelled(arriving))
+    await adapter.until_decided(expected)
+    await _carry_out(adapter, pods)
+
+
+def gangs_a_minute(size: Size) -> int:
+    """Five pods a second, or a tenth of all gangs where there are few."""
+    return max(1, min(30, size.jobs // 10))
+
+
+def _gone(kind: object_pb2.Kind.ValueType, uid: str) -> delta_pb2.Op:
+    return delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=kind, uid=uid))
 
 
 async def _carry_out(adapter: BenchAdapter, pods: dict[str, Pod]) -> None:

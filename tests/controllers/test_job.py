@@ -242,3 +242,59 @@ async def test_a_steady_cluster_causes_no_writes(cluster: FakeCluster, loops: Lo
         )
     )
     assert [call for call in cluster.api.calls if call[0] != "GET"] == writes
+
+
+async def test_a_job_that_is_too_large_waits(cluster: FakeCluster, fake_api: FakeApi) -> None:
+    cluster.api.put(JOBS, job("job", task(replicas=2_000_000_000)))
+    await until(
+        lambda: any(
+            body.get("reason") == "JobStatusError" and "allowed: 100000" in body["message"]
+            for body in fake_api.objects.values()
+        )
+    )
+    assert not cluster.groups()
+
+
+async def test_a_foreign_pod_in_the_way_is_reported(
+    cluster: FakeCluster, fake_api: FakeApi
+) -> None:
+    fake_api.put("pods", {"metadata": {"namespace": NAMESPACE, "name": "job-work-0"}, "spec": {}})
+    cluster.api.put(JOBS, job("job"))
+
+    def is_said() -> bool:
+        for group in cluster.groups():
+            if "status" not in group:
+                cluster.admit()
+        bodies = fake_api.objects.values()
+        return any(body.get("reason") == "FailedCreate" for body in bodies)
+
+    await until(is_said)
+    fake_api.remove("pods", NAMESPACE, "job-work-0")
+    await until(lambda: len(cluster.pods("job")) == 2)
+
+
+async def test_odd_jobs_disturb_no_other(cluster: FakeCluster, fake_api: FakeApi) -> None:
+    odd = job("odd")
+    odd["status"] = {"state": {"phase": "Nonsense", "lastTransitionTime": "yesterday"}}
+    fake_api.put(JOBS, odd)
+    fake_api.put(JOBS, job("empty") | {"spec": {"tasks": []}})
+    fake_api.put(JOBS, job("wrong") | {"spec": {"tasks": "many"}})
+    fake_api.put(JOBS, job("unknown", plugins={"nothing": []}))
+    fake_api.put(JOBS, job("lost", queue="nowhere"))
+    fake_api.put(JOBS, job("good"))
+    await until_phase(cluster, "Running", "good")
+    await until_phase(cluster, "Running", "odd")
+    await until(lambda: any(b.get("reason") == "PluginError" for b in fake_api.objects.values()))
+    fake_api.put("queues.scheduling.volcano.sh", {"metadata": {"name": "nowhere"}, "spec": {}})
+    await until_phase(cluster, "Running", "lost")
+
+
+async def test_a_queue_that_forwards_marks_jobs_and_pods(cluster: FakeCluster) -> None:
+    queue = {"metadata": {"name": "far"}, "spec": {"extendClusters": [{"name": "x"}]}}
+    cluster.api.put("queues.scheduling.volcano.sh", queue)
+    cluster.api.put(JOBS, job("job", queue="far"))
+    await until_phase(cluster, "Running")
+    held = cluster.api.get(JOBS, NAMESPACE, "job")["metadata"]["annotations"]
+    assert held["volcano.sh/job-forwarding"] == "true"
+    labels = cluster.pods()["job-work-0"]["metadata"]["labels"]
+    assert labels["volcano.sh/job-forwarding"] == "true"

@@ -11,7 +11,7 @@ from pumice.controllers.job.killing import doomed, is_stale_group
 from pumice.controllers.job.lifecycle import POD_EVICTED, Answer, Eviction, answers
 from pumice.controllers.job.states import Facts, Kill, rule_for
 from pumice.controllers.job.statuses import only_counters_differ, status_patch, with_phase
-from pumice.controllers.job.syncing import cleanup_acts, name_claims, sync
+from pumice.controllers.job.syncing import cleanup_acts, job_patch, sync
 from pumice.controllers.job.types import (
     FINISHED,
     OUT_OF_SYNC,
@@ -264,7 +264,7 @@ def _sync(seen: Seen) -> Plan:
             first.append(Delete(POD_GROUP, *metadata.key, uid=metadata.uid))
         if first:
             return Plan((tuple(first),))
-    naming = name_claims(seen)
+    naming = job_patch(seen)
     if naming is not None:
         return Plan(((naming,),))
     work = sync(seen, status)

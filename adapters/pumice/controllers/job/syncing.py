@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pumice.controllers.job.dependencies import is_released
 from pumice.controllers.job.groups import group_body, group_patch
 from pumice.controllers.job.plugins import job_plugins
 from pumice.controllers.job.pods import pod_body, pod_name
-from pumice.controllers.job.types import Job, JobSpec, JobStatus, Phase
+from pumice.controllers.job.types import JOB_FORWARDING, Job, JobSpec, JobStatus, Phase
 from pumice.controllers.job.volumes import claim_bodies, claim_names, named_volumes
 from pumice.controllers.resources import CLAIMS, CONFIG_MAPS, JOBS, POD_GROUP, PODS
 from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Reference
@@ -16,7 +16,8 @@ from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Re
 if TYPE_CHECKING:
     from pumice.controllers.job.reconcile import Seen
 
-_ADMITTED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
+MOST_PODS: Final = 100_000
+_ADMITTED: Final = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 
 
 @dataclass(slots=True)
@@ -54,19 +55,25 @@ def sync(seen: "Seen", status: JobStatus) -> Work:
     return work
 
 
-def name_claims(seen: "Seen") -> Patch | None:
-    """Writes the names of generated claims into the spec of the job."""
-    volumes = named_volumes(seen.job, seen.spec)
-    if volumes is None:
-        return None
+def job_patch(seen: "Seen") -> Patch | None:
+    """Writes names of generated claims into the job, and whether its queue forwards it."""
     metadata = seen.job.metadata
-    body = {"spec": {"volumes": volumes}}
+    body: dict[str, object] = {}
+    volumes = named_volumes(seen.job, seen.spec)
+    if volumes is not None:
+        body["spec"] = {"volumes": volumes}
+    if seen.is_forwarded and metadata.annotation(JOB_FORWARDING) != "true":
+        body["metadata"] = {"annotations": {JOB_FORWARDING: "true"}}
+    if not body:
+        return None
     return Patch(JOBS, *metadata.key, metadata.uid, body, version=metadata.resource_version)
 
 
 def _why_not(seen: "Seen") -> str:
     if not seen.spec.tasks:
         return "spec.tasks is empty; a job needs at least one task"
+    if seen.spec.total > MOST_PODS:
+        return f"the tasks have {seen.spec.total} replicas; allowed: {MOST_PODS}"
     if seen.is_forwarded is None:
         return f"queue {seen.spec.queue!r} does not exist; the job waits for it"
     return ""

@@ -178,8 +178,9 @@ class JobStatus(msgspec.Struct, rename="camel", omit_defaults=True):
 
     @property
     def phase(self) -> Phase:
-        """The phase; a Job without one is Pending."""
-        return Phase(self.state.phase) if self.state.phase else Phase.PENDING
+        """The phase; a Job without one, or with an unknown one, is Pending."""
+        known = self.state.phase in Phase._value2member_map_
+        return Phase(self.state.phase) if known else Phase.PENDING
 
 
 class Job(Watched):

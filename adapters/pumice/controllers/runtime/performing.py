@@ -94,7 +94,9 @@ class Performer:
             return f"{verb} of {act.resource.name} {_name(act)}: {one_line(error)}"
         self._metrics.count("acts", verb=verb, resource=resource, result=result or "done")
         if result == "exists" and isinstance(act, Create) and not act.may_exist:
-            return f"{act.resource.name} {_name(act)} exists already"
+            problem = f"{act.resource.name} {_name(act)} exists already"
+            self._report(act, ApiError(CONFLICT, "AlreadyExists", problem))
+            return problem
         return ""
 
     def _report(self, act: Write, error: KubernetesError) -> None:

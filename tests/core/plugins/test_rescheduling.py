@@ -115,7 +115,7 @@ def test_a_node_never_loses_pods_once_it_is_below_its_targets(seed: int) -> None
         objects += job(f"j{i}", 1, cpu, on=where)
         asked[f"j{i}-0"] = (where, cpu)
     engine = engine_with(*objects, figured=[figures(n, *u) for n, u in usage.items()])
-    left = {name: list(figure) for name, figure in usage.items()}
+    left = {name: [float(part) for part in figure] for name, figure in usage.items()}
     for name in evicted(engine):
         where, cpu = asked[name]
         assert left[where][0] >= 70 or left[where][1] >= 70

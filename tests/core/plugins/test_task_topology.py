@@ -27,13 +27,13 @@ def member(role: str, number: int, cpu: float = 1, on: str = "", **fields: Any) 
     return pod(f"a-{role}-{number}", "a", cpu, on=on, role=role, annotations=annotations, **fields)
 
 
-def group(size: int = 1, **annotations: str) -> ClusterObject:
+def group(size: int, annotations: dict[str, str]) -> ClusterObject:
     keys = {"near": AFFINITY, "away": ANTI_AFFINITY, "order": TASK_ORDER}
     return pod_group("a", size, annotations={keys[k]: v for k, v in annotations.items()})
 
 
 def buckets(*members: ClusterObject, **annotations: str) -> list[list[str]] | None:
-    session = Opened(queue(), node("n1"), node("n2"), group(**annotations), *members, plugins=[])
+    session = Opened(queue(), node("n1"), node("n2"), group(1, annotations), *members, plugins=[])
     job = session.job("a")
     topology = TaskTopology.of(job)
     if topology is None:
@@ -84,7 +84,7 @@ def test_empty_names_do_not_count() -> None:
 
 
 def test_jobs_without_annotations_cost_nothing() -> None:
-    session = Opened(queue(), node("n1"), group(), *PS, plugins=["task-topology"])
+    session = Opened(queue(), node("n1"), group(1, {}), *PS, plugins=["task-topology"])
     assert not session.hooks.task_order
     assert not session.hooks.task_score
 
@@ -100,7 +100,7 @@ def placed(
     )
     engine = Engine(Configuration(("allocate",), (tier,)))
     hosts = [node(f"n{i}", cpu) for i in range(nodes)]
-    fill(engine, queue(), *hosts, group(size, **annotations), *members)
+    fill(engine, queue(), *hosts, group(size, annotations), *members)
     found = engine.schedule(NOW_NS).decisions
     return {d.name.removeprefix("a-"): d.node for d in found if isinstance(d, Bind)}
 

@@ -13,6 +13,7 @@ from pumice.adapters.runtime.runner import AdapterRuntime
 from pumice.adapters.runtime.world import World
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.limits import Limits
+from pumice.server.recording.files import RecordingOptions
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.v1.delta_pb2 import KindDigest
 from tests.loop.proxy import ServedWire, Wire
@@ -46,8 +47,10 @@ def quick(**settings: Any) -> RuntimeOptions:
 class LiveCore:
     """One life of a core."""
 
-    def __init__(self, address: str, limits: Limits) -> None:
-        self.env = CoreEnvironment(limits=limits)
+    def __init__(
+        self, address: str, limits: Limits, recording: RecordingOptions | None = None
+    ) -> None:
+        self.env = CoreEnvironment(limits=limits, recording=recording)
         self._server = CoreServer(ServerOptions(address, env=self.env))
 
     async def start(self) -> None:
@@ -72,7 +75,13 @@ class LiveCore:
 class Stage:
     """A core behind a wire, and adapters that come and go."""
 
-    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        limits: Limits | None = None,
+        recording: RecordingOptions | None = None,
+    ) -> None:
+        self._recording = recording
         self._address = f"unix:{folder}/core.sock"
         self._limits = limits or Limits()
         self._wire = ServedWire(self._address, f"unix:{folder}/wire.sock")
@@ -89,7 +98,7 @@ class Stage:
         return self._wire.wire
 
     async def start_core(self) -> LiveCore:
-        self.cores.append(LiveCore(self._address, self._limits))
+        self.cores.append(LiveCore(self._address, self._limits, self._recording))
         await self.core.start()
         return self.core
 

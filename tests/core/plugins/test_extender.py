@@ -14,7 +14,7 @@ from pumice.core.engine import Engine
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.plugins.extender import WAITING
 from pumice.core.plugins.extender.answers import MAX_AGE_SECONDS
-from tests.core.builders import NOW_NS, fill, job, node, pod_group, priority_class, queue
+from tests.core.builders import NOW_NS, fill, job, node, pod, pod_group, priority_class, queue
 
 SECOND = 10**9
 URL = "http://extender:80/"
@@ -182,6 +182,38 @@ def test_a_placement_is_made_when_the_extender_agrees() -> None:
     assert binds(first) == {}
     assert names(first) == ["place/uid-a-0/n1"]
     asked.answer("place/uid-a-0/n1", {"errorMessage": ""})
+    assert binds(asked.session()) == {"a-0": "n1"}
+
+
+def test_a_gang_is_asked_about_whole_and_placed_whole() -> None:
+    asked = Asked(
+        queue(), node("n1"), node("n2"), *job("a", 5), predicateVerb="f", allocateFuncVerb="p"
+    )
+    first = asked.session()
+    assert len(names(first)) == 10
+    for name in names(first):
+        asked.answer(name, {"status": ""})
+    second = asked.session()
+    assert second.decisions == ()
+    assert len(names(second)) == 5
+    for name in names(second):
+        asked.answer(name, {})
+    assert len(binds(asked.session())) == 5
+
+
+def test_a_placement_that_the_extender_refuses_leaves_the_gang_waiting_whole() -> None:
+    asked = Asked(queue(), node("n1"), *job("a", 3), allocateFuncVerb="p")
+    for number, name in enumerate(sorted(names(asked.session()))):
+        asked.answer(name, {"errorMessage": "full" if number == 1 else ""})
+    assert binds(asked.session()) == {}
+
+
+def test_best_effort_pods_wait_for_their_answer_too() -> None:
+    objects = [queue(), node("n1"), pod_group("a"), pod("a-0", "a", 0, 0)]
+    asked = Asked(*objects, actions="allocate backfill", allocateFuncVerb="p")
+    (name,) = names(first := asked.session())
+    assert binds(first) == {}
+    asked.answer(name, {})
     assert binds(asked.session()) == {"a-0": "n1"}
 
 

@@ -85,6 +85,10 @@ class ExtenderPlugin:
     def open(self, session: Session) -> None:
         self._session, self._table = session, session.table
         self._answers = Answers(session, self._url, self._timeout_ns)
+        # Jobs with a placement that the extender has not answered about, and jobs of which all
+        # pending tasks were asked about: a gang shall not wait for one answer after the other.
+        self._unanswered: set[str] = set()
+        self._asked_whole: set[str] = set()
         if not self._url:
             return
         verb = self._verbs.get("onSessionOpen")
@@ -116,6 +120,9 @@ class ExtenderPlugin:
             hooks.is_plain[self.name] = PlainRule(self._is_class_plain, lambda _: False)
         if "allocateFunc" in self._verbs or "deallocateFunc" in self._verbs:
             hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
+        if "allocateFunc" in self._verbs:
+            hooks.job_ready[self.name] = self._ready
+            hooks.sub_job_ready[self.name] = lambda sub: sub.job_id not in self._unanswered
 
     def close(self, session: Session) -> None:
         verb = self._verbs.get("onSessionClose")
@@ -147,8 +154,7 @@ class ExtenderPlugin:
     def _refusals(self, task: Task) -> list[Refusal] | None:
         if self._is_class_plain(task.class_):
             return None
-        view = self._session.view(task)
-        rows = np.flatnonzero(view.open & view.fits_future)
+        rows = self._rows_for(task)
         refusals: dict[tuple[str, bool], list[int]] = {}
         if "predicate" in self._verbs:
             for row in rows.tolist():
@@ -159,12 +165,35 @@ class ExtenderPlugin:
             problem = self._why_not_scored(task, rows)
             if problem:
                 refusals[problem, True] = rows.tolist()
+        if (WAITING, True) in refusals:
+            self._ask_about_siblings(task)
         masks = []
         for (reason, final), which in refusals.items():
             mask = np.zeros(len(self._table), dtype=np.bool_)
             mask[which] = True
             masks.append(Refusal(reason, mask, final))
         return masks
+
+    def _rows_for(self, task: Task) -> Rows:
+        """The nodes that take the task as far as others are asked."""
+        view = self._session.view(task)
+        return np.flatnonzero(view.open & view.fits_future)
+
+    def _ask_about_siblings(self, task: Task) -> None:
+        """Asks about all pending tasks of the job at once."""
+        job = self._session.jobs.get(task.job_id)
+        if job is None or job.id in self._asked_whole:
+            return
+        self._asked_whole.add(job.id)
+        for other in sorted(job.index.pending.values(), key=lambda each: each.order_key):
+            if other is task or other.gated or self._is_class_plain(other.class_):
+                continue
+            rows = self._rows_for(other)
+            if "predicate" in self._verbs:
+                for row in rows.tolist():
+                    self._why_not(other, row)
+            if "prioritize" in self._verbs and len(rows):
+                self._prioritized(other, rows)
 
     def _why_not(self, task: Task, row: int) -> tuple[str, bool] | None:
         """Why the extender is against a node, and whether no eviction could change that."""
@@ -260,6 +289,12 @@ class ExtenderPlugin:
         self._answers.tell(self._verbs["jobEnqueued"], job.id, lambda: {"job": job_body(job)})
 
     def _ready(self, job: Job) -> bool:
+        if job.id in self._unanswered:
+            self._session.explain(job, Reason(self.name, ReasonCode.EXTENDER_WAITS))
+            return False
+        return "jobReady" not in self._verbs or self._is_ready(job)
+
+    def _is_ready(self, job: Job) -> bool:
         counts = [str(len(job.index.with_status(status))) for status in TaskStatus]
         answer = self._job_answer("jobReady", job, f"{job.id}/{'-'.join(counts)}")
         if answer is None:
@@ -282,7 +317,12 @@ class ExtenderPlugin:
         key = f"{task.uid}/{task.node_name}"
         answer = self._answers.get(verb, key, lambda: {"task": task_body(task)})
         if answer is None:
-            return WAITING
+            if task.best_effort:
+                return WAITING
+            # The others of the gang are placed too, so that all are asked about; the job is not
+            # ready, so that none of it is decided.
+            self._unanswered.add(task.job_id)
+            return None
         if answer.error:
             return None if self._ignorable else f"{FAILED}: {answer.error}"
         return answer.text("errorMessage") or None

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.controlplane.client import STRATEGIC, Object
-from tests.controlplane.credentials import CONTROLLERS
+from tests.controlplane.credentials import ADMIN, CONTROLLERS
 from tests.controlplane.proxy import FaultyProxy
 from tests.controlplane.scheduler import Child
 from tests.e2e.cluster import COMMANDS, EVENTS, GROUPS, JOBS, PODS, Cluster
@@ -161,6 +161,15 @@ async def test_jobs_run_complete_scale_suspend_and_expire(cluster: Cluster) -> N
     assert {"CommandIssued", "ExecuteAction"} <= {event["reason"] for event in events}
 
 
+async def test_one_command_runs_scheduler_and_controllers(cluster: Cluster) -> None:
+    await cluster.add_nodes(1)
+    run = cluster.scheduler.start_both(cluster.kubeconfig(ADMIN), "--controllers")
+    jobs = Jobs(cluster)
+    await cluster.client.create(job("one", task("w", 2)))
+    await jobs.until_running("one", 2)
+    assert await asyncio.to_thread(run.stop) == 0
+
+
 async def test_controllers_that_are_killed_go_on_and_a_steady_cluster_causes_no_writes(
     cluster: Cluster,
 ) -> None:
@@ -171,7 +180,8 @@ async def test_controllers_that_are_killed_go_on_and_a_steady_cluster_causes_no_
 
     def start() -> Child:
         kubeconfig = cluster.kubeconfig(CONTROLLERS, proxy.url)
-        return cluster.scheduler.start_controllers(kubeconfig)
+        selection = "--controllers=job-controller,gc-controller"
+        return cluster.scheduler.start_controllers(kubeconfig, selection)
 
     child = start()
     names = [f"k{number}" for number in range(count)]

@@ -6,7 +6,7 @@ task score does; a plain task is both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,10 @@ class _OfClass:
     # and whether that says that it passes all of them.
     prepared_tests: _Tests
     is_prepared: bool
+    # The scores of candidates that are terms, and what a task must pass so that there are no
+    # others; None: there are others.
+    term_rules: tuple[CandidateTerms, ...]
+    term_tests: _Tests | None
 
 
 class PlainTasks:
@@ -45,7 +49,6 @@ class PlainTasks:
         self._session = session
         self._classes: dict[int, _OfClass] = {}
         self._plain: dict[int, bool] = {}
-        self._term_rules: tuple[list[CandidateTerms] | None] | None = None
 
     def is_class_plain(self, class_: TaskClass) -> bool:
         """Whether all tasks of the class are plain and pass the pre-predicates."""
@@ -86,25 +89,17 @@ class PlainTasks:
         known = self._of(task.class_)
         if known.score_tests == ():
             return _NO_TERMS
-        rules = self._rules()
-        if rules is None:
-            tests = known.score_tests
-            return _NO_TERMS if tests is not None and all(test(task) for test in tests) else None
-        terms = rules[0].terms(task)
-        for rule in rules[1:]:
+        if known.term_tests is None:
+            return None
+        for test in known.term_tests:
+            if not test(task):
+                return None
+        terms = _NO_TERMS
+        for rule in known.term_rules:
             terms += rule.terms(task)
-        if len(terms) > MOST_TERMS or any(term.kernel_parts is None for term in terms):
+        if terms and (len(terms) > MOST_TERMS or any(t.kernel_parts is None for t in terms)):
             return None
         return terms
-
-    def _rules(self) -> list[CandidateTerms] | None:
-        """The scores of candidates, where all of them are terms."""
-        if self._term_rules is None:
-            chains = self._session.chains
-            others = any(chains.flat(p) for p in ("task_score", "node_score", "best_node"))
-            rules = None if others else chains.all_of("task_batch_score", CandidateTerms)
-            self._term_rules = (rules or None,)
-        return self._term_rules[0]
 
     def _of(self, class_: TaskClass) -> _OfClass:
         known = self._classes.get(class_.number)
@@ -127,20 +122,35 @@ class PlainTasks:
             for name, rule in rules.items()
             if isinstance(rule, PlainRule) and rule.prepare is not None and answers[name] is None
         }
+        by_node = bool(chains.flat("node_score") or chains.flat("best_node"))
+        term_rules = {
+            name: rule
+            for name, rule in chains.named("task_batch_score")
+            if isinstance(rule, CandidateTerms)
+        }
+        others = self._tests(answers, _SCORES, without=term_rules)
         return _OfClass(
             None if chains.flat("node_predicate") else _plainly(filters),
-            None if chains.flat("node_score") or chains.flat("best_node") else _plainly(scores),
+            None if by_node else _plainly(scores),
             bindable and all(answers.get(name) for name in names),
             tuple(prepared.get(name, test) for name, test in (filters or {}).items()),
             bindable and all(answers.get(name) or name in prepared for name in names),
+            tuple(term_rules.values()),
+            None
+            if by_node or others is None
+            else tuple(prepared.get(name, test) for name, test in others.items()),
         )
 
     def _tests(
-        self, answers: dict[str, bool | None], points: tuple[str, ...]
+        self,
+        answers: dict[str, bool | None],
+        points: tuple[str, ...],
+        without: Collection[str] = (),
     ) -> dict[str, Callable[[Task], bool]] | None:
         """By plugin of the points, what to ask about each task; None: one concerns all tasks."""
         chains, rules = self._session.chains, self._session.hooks.is_plain
-        names = dict.fromkeys(name for point in points for name, _ in chains.named(point))
+        found = (name for point in points for name, _ in chains.named(point))
+        names = dict.fromkeys(name for name in found if name not in without)
         if any(name not in answers or answers[name] is False for name in names):
             return None
         asked = {name: rules[name] for name in names if answers[name] is None}

@@ -9,11 +9,21 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import pumice.adapters
 from pumice.adapters.runtime.health import Health, Probe
-from pumice.adapters.runtime.metric_definitions import COUNTERS, GAUGES, HISTOGRAMS, PREFIX
+from pumice.adapters.runtime.metric_definitions import (
+    ADAPTER_SERIES,
+    COUNTERS,
+    GAUGES,
+    HISTOGRAMS,
+    Series,
+)
 from pumice.adapters.runtime.metrics import Metrics
-from pumice.controllers.metric_definitions import CONTROLLER_COUNTERS, CONTROLLER_GAUGES
+from pumice.controllers.metric_definitions import (
+    CONTROLLER_COUNTERS,
+    CONTROLLER_GAUGES,
+    CONTROLLER_SERIES,
+)
 
-PAGE = Path(__file__).parents[2] / "docs/reference/adapter.md"
+PAGES = Path(__file__).parents[2] / "docs/reference"
 DECLARED = {
     "count": {name: labels for name, (_, labels) in (COUNTERS | CONTROLLER_COUNTERS).items()},
     "gauge": {name: labels for name, (_, labels) in (GAUGES | CONTROLLER_GAUGES).items()},
@@ -44,27 +54,31 @@ def test_every_series_is_declared_with_its_labels() -> None:
         assert set(DECLARED[method][name]) == labels, f"{file}: labels of {name}"
 
 
-def described() -> str:
-    """The table of the page about the adapter."""
+def described(series: Series) -> str:
+    """The table of a page."""
     rows = ["| name | type | labels | meaning |", "|---|---|---|---|"]
-    counters = {f"{name}_total": ("counter", *found) for name, found in COUNTERS.items()}
-    gauges = {name: ("gauge", *found) for name, found in GAUGES.items()}
-    histograms = {name: ("histogram", *found[:2]) for name, found in HISTOGRAMS.items()}
+    counters = {f"{name}_total": ("counter", *found) for name, found in series.counters.items()}
+    gauges = {name: ("gauge", *found) for name, found in series.gauges.items()}
+    histograms = {name: ("histogram", *found[:2]) for name, found in series.histograms.items()}
     for name, (kind, text, labels) in sorted((counters | gauges | histograms).items()):
         shown = ", ".join(f"`{label}`" for label in labels)
-        rows.append(f"| `{PREFIX}{name}` | {kind} | {shown} | {text} |")
+        rows.append(f"| `{series.prefix}{name}` | {kind} | {shown} | {text} |")
     return "\n".join(rows)
 
 
-def test_the_page_has_every_series(request: pytest.FixtureRequest) -> None:
-    page = PAGE.read_text()
-    head, begin, rest = page.partition("<!-- begin metrics -->\n")
-    held, end, tail = rest.partition("\n<!-- end metrics -->")
+@pytest.mark.parametrize(
+    ("name", "series"), [("adapter", ADAPTER_SERIES), ("controllers", CONTROLLER_SERIES)]
+)
+def test_the_page_has_every_series(
+    request: pytest.FixtureRequest, name: str, series: Series
+) -> None:
+    page = PAGES / f"{name}.md"
+    head, begin, rest = page.read_text().partition("<!-- begin metrics -->\n")
+    held, end, tail = rest.partition("<!-- end metrics -->")
+    table = f"{described(series)}\n"
     if request.config.getoption("--rewrite"):
-        PAGE.write_text(
-            f"{head}{begin}{described()}{end or chr(10) + '<!-- end metrics -->'}{tail}"
-        )
-    assert held == described(), "pytest --rewrite writes the table"
+        page.write_text(f"{head}{begin}{table}{end}{tail}")
+    assert held == table, "pytest --rewrite writes the table"
 
 
 def test_large_values_are_exact_and_every_series_has_a_help_text() -> None:

@@ -218,6 +218,18 @@ async def test_a_finished_job_is_deleted_after_its_time(cluster: FakeCluster) ->
     await stepping(cluster, lambda: (JOBS, NAMESPACE, "job") not in cluster.api.objects)
 
 
+async def test_a_job_costs_few_writes(cluster: FakeCluster) -> None:
+    cluster.api.put(JOBS, job("job", task(replicas=20)))
+    await until_phase(cluster, "Running")
+    await until(lambda: cluster.status().get("running") == 20)
+    writes = [path for method, path, _ in cluster.api.calls if method != "GET"]
+    assert sum(path.endswith("/pods") for path in writes) == 20
+    assert sum(path.endswith("/podgroups") for path in writes) == 1
+    others = [path for path in writes if not path.endswith(("/pods", "/podgroups", "/events"))]
+    assert {path.rpartition("/")[2] for path in others} == {"status"}
+    assert len(others) <= 6, others
+
+
 async def test_a_steady_cluster_causes_no_writes(cluster: FakeCluster, loops: Loops) -> None:
     plugins: dict[str, list[str]] = {"svc": [], "env": [], "ssh": []}
     cluster.api.put(JOBS, job(plugins=plugins))

@@ -11,7 +11,7 @@ from pumice.core.decisions import SessionResult
 from pumice.core.engine import Engine
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.session.placing.room import DomainRoom
-from pumice.core.session.placing.search import DomainSearch
+from pumice.core.session.placing.topology import Topology
 from tests.core.networks import RandomNetwork
 from tests.world import SECOND_NS, START_NS, Cluster, make_engine
 
@@ -75,7 +75,8 @@ def test_shortcuts_of_the_search_change_no_decision(
 ) -> None:
     short = play(seed, Cluster(engine()), RandomNetwork(seed))
     monkeypatch.setattr(DomainRoom, "counted", lambda *_: None)
-    monkeypatch.setattr(DomainSearch, "_ranked", lambda *_: None)
+    monkeypatch.setattr(Topology, "ranked", lambda *_: None)
+    monkeypatch.setattr(Topology, "is_first_by_name", lambda *_: False)
     assert play(seed, Cluster(engine()), RandomNetwork(seed)) == short
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
+from pumice.core.cache.tasks import Task
 
 if TYPE_CHECKING:
     from pumice.core.session.feasibility.views import ClassView
-    from pumice.core.session.placing.pending_tasks import PendingTasks
     from pumice.core.session.session import Session
 
 _Positions = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -28,21 +30,18 @@ class DomainRoom:
         self._positions: dict[tuple[str, ...], _Positions] = {}
 
     def counted(
-        self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
+        self, job: Job, sub_job: SubJob, tasks: deque[Task], domains: Sequence[str]
     ) -> tuple[list[int], int] | None:
-        """By domain how many tasks fit at most, and how many must; None: that is not known.
+        """By domain how many tasks of a sub-job fit at most, and how many must.
 
-        It is known for a job of one part whose tasks are all of one class.
+        None: that is not known, since the tasks are of several classes.
         """
-        if job.has_policies or len(pending_tasks.tasks) != 1:
-            return None
-        ((_, tasks),) = pending_tasks.tasks.items()
         class_ = tasks[0].class_
         if any(task.class_ is not class_ for task in tasks):
             return None
         view = self._session.view(tasks[0])
         slots = _slots(view, self._session.table.future, len(tasks))
-        need = self._session.votes.least_to_place(job, job.default_sub_job())
+        need = self._session.votes.least_to_place(job, sub_job)
         return self._sums(slots, domains), need
 
     def _sums(self, slots: NDArray[np.int64], domains: Sequence[str]) -> list[int]:

@@ -67,12 +67,17 @@ class DomainSearch:
         """Places the job in the best domain; what is left to place stays in ``pending_tasks``."""
         topology = self._session.topology
         self.nearest = None
+        tasks = next(iter(pending_tasks.tasks.values()))
         gradients = topology.job_gradients(job, CLUSTER_TOP, for_evicting=False)
         self._placement.is_trial = topology.is_constrained(job)
         try:
             for number, domains in enumerate(gradients):
                 is_last = number == len(gradients) - 1
-                found = self._find_among(job, pending_tasks, domains, is_last=is_last)
+                possible: Sequence[str] = domains
+                if not job.has_policies:
+                    sub_job = job.default_sub_job()
+                    possible = self._possible(job, sub_job, tasks, domains, is_last=is_last)
+                found = self._find_among(job, pending_tasks, possible)
                 if found is not None:
                     return found
         finally:
@@ -80,31 +85,34 @@ class DomainSearch:
         return None
 
     def _find_among(
-        self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str], *, is_last: bool
+        self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
     ) -> Found | None:
-        possible = self._possible(job, pending_tasks, domains, is_last=is_last)
-        if len(possible) == 1:
-            return self._first_good(job, pending_tasks, possible)
-        ranked = self._ranked(job, possible)
+        ranked = domains if len(domains) == 1 else self._ranked(job, domains)
         if ranked is not None:
             return self._first_good(job, pending_tasks, ranked)
-        return self._best_of(job, pending_tasks, possible)
+        return self._best_of(job, pending_tasks, domains)
 
     def _possible(
-        self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str], *, is_last: bool
-    ) -> list[str]:
+        self,
+        job: Job,
+        sub_job: SubJob,
+        tasks: deque[Task],
+        domains: Sequence[str],
+        *,
+        is_last: bool,
+    ) -> Sequence[str]:
         """The domains without those that certainly have too little room.
 
         In the last tier one of those is tried nevertheless, for the reasons that it gives.
         """
-        counted = self._room.counted(job, pending_tasks, domains)
+        counted = self._room.counted(job, sub_job, tasks, domains)
         if counted is None:
-            return list(domains)
+            return domains
         rooms, need = counted
         most = max(rooms, default=0)
         if most < need and rooms:
             nearest = domains[rooms.index(most)]
-            if self.nearest is None or most >= self.nearest[1]:
+            if not job.has_policies and (self.nearest is None or most >= self.nearest[1]):
                 self.nearest = (nearest, most, need)
             return [nearest] if is_last else []
         return [name for name, room in zip(domains, rooms, strict=True) if room >= need]
@@ -119,7 +127,8 @@ class DomainSearch:
         """
         if job.has_policies or not self._are_lowest(tuple(domains)):
             return None
-        return self._session.topology.ranked(job.default_sub_job(), domains)
+        groups = self._session.topology.ranked(job.default_sub_job(), domains)
+        return None if groups is None else [name for group in groups for name in group]
 
     def _are_lowest(self, domains: tuple[str, ...]) -> bool:
         """Whether no domain has others below it."""
@@ -213,25 +222,48 @@ class DomainSearch:
         """A statement, its score, and the domain below the given one that it places in."""
         topology = self._session.topology
         gradients = topology.sub_job_gradients(sub_job, domain, for_evicting=False)
-        for domains in gradients:
-            if len(domains) == 1:
-                # What is scored is the cluster without this placement.
-                score = topology.best_domain(sub_job, domains)[1] if scored else 0.0
-                statement = self._place_in(job, sub_job, pending_tasks, domains[0])
-                if statement is not None:
-                    return statement, score, domains[0]
-                continue
-            found = self._placements(job, sub_job, pending_tasks, domains)
-            if not found:
-                continue
-            best, score = topology.best_domain(sub_job, sorted(found))
-            statement = self._session.statement()
-            if not statement.replay(found[best][0]):
-                statement.discard()
-                return None, 0.0, ""
-            pending_tasks.tasks[sub_job.id] = found[best][1]
-            return statement, score, best
+        for number, domains in enumerate(gradients):
+            is_last = number == len(gradients) - 1
+            tasks = pending_tasks.tasks[sub_job.id]
+            possible = self._possible(job, sub_job, tasks, domains, is_last=is_last)
+            groups = topology.ranked(sub_job, possible)
+            if groups is None:
+                groups = [list(possible)] if possible else []
+            for group in groups:
+                found = self._place_in_best(job, sub_job, pending_tasks, group, scored=scored)
+                if found is not None:
+                    return found
         return None, 0.0, ""
+
+    def _place_in_best(
+        self,
+        job: Job,
+        sub_job: SubJob,
+        pending_tasks: PendingTasks,
+        domains: Sequence[str],
+        *,
+        scored: bool,
+    ) -> tuple[Statement | None, float, str] | None:
+        """The same for the best of some domains; None: none of them takes the sub-job."""
+        topology = self._session.topology
+        if topology.is_first_by_name(sub_job, domains):
+            # What is scored is the cluster without this placement.
+            score = topology.best_domain(sub_job, domains[:1])[1] if scored else 0.0
+            for domain in domains:
+                statement = self._place_in(job, sub_job, pending_tasks, domain)
+                if statement is not None:
+                    return statement, score, domain
+            return None
+        found = self._placements(job, sub_job, pending_tasks, domains)
+        if not found:
+            return None
+        best, score = topology.best_domain(sub_job, sorted(found))
+        statement = self._session.statement()
+        if not statement.replay(found[best][0]):
+            statement.discard()
+            return None, 0.0, ""
+        pending_tasks.tasks[sub_job.id] = found[best][1]
+        return statement, score, best
 
     def _placements(
         self, job: Job, sub_job: SubJob, pending_tasks: PendingTasks, domains: Sequence[str]

@@ -89,8 +89,8 @@ class Topology:
     def _rows_of(self, domain: str) -> Rows:
         return np.flatnonzero(self.tree.rows_of(domain))
 
-    def ranked(self, sub_job: SubJob, domains: Sequence[str]) -> list[str] | None:
-        """The domains by the score that each has alone, the best first; equals by name.
+    def ranked(self, sub_job: SubJob, domains: Sequence[str]) -> list[list[str]] | None:
+        """The domains by the score that each has alone, the best first; equals together, by name.
 
         None: a plugin scores domains only together with others.
         """
@@ -101,7 +101,24 @@ class Topology:
         totals = np.zeros(len(names))
         for rule in rules:
             totals = totals + rule.alone(sub_job, names)
-        return [names[position] for position in np.argsort(-totals, kind="stable").tolist()]
+        groups: list[list[str]] = []
+        before: float | None = None
+        for position in np.argsort(-totals, kind="stable").tolist():
+            score = float(totals[position])
+            if score != before:
+                groups.append([])
+                before = score
+            groups[-1].append(names[position])
+        return groups
+
+    def is_first_by_name(self, sub_job: SubJob, domains: Sequence[str]) -> bool:
+        """Whether of domains with equal scores the first one by name is the best."""
+        if len(domains) == 1:
+            return True
+        rules = self._session.chains.all_of("hyper_node_order", DomainScore)
+        if rules is None or len(rules) > 1:
+            return False
+        return not any(rule.bonus(sub_job, name) for rule in rules for name in domains)
 
     # How far a job may be spread.
 

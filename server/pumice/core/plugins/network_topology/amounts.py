@@ -33,7 +33,7 @@ class DomainAmounts:
         self._then = np.concatenate((self._table.idle, self._table.used, self._table.future))
         self._sums: _Whole | None = None
         self._numbers: dict[tuple[str, ...], Numbers] = {}
-        # What happened before the sums were made: class, rows, and 1 or -1.
+        # What happened since the sums were last read: class, rows, and 1 or -1.
         self._events: list[tuple[TaskClass, list[int], int]] = []
 
     # Sums, by column and number of the domain.
@@ -49,9 +49,6 @@ class DomainAmounts:
             np.cumsum(amounts[:, np.concatenate(rows)], axis=1, out=running[:, 1:])
             self._sums = running[:, starts[1:]] - running[:, starts[:-1]]
             self._then = np.zeros((0, 0))
-            for event in self._events:
-                self._count(*event)
-            self._events.clear()
         width = len(self._table.columns)
         parts = [self._sums[n * width : (n + 1) * width] for n in range(4)]
         return parts[0], parts[1], parts[2], parts[3]
@@ -71,19 +68,25 @@ class DomainAmounts:
     def _note(self, class_: TaskClass, tasks: list[Task], sign: int) -> None:
         entries = self._table.entries
         rows = [row for task in tasks if (row := entries[task.node_name].row) >= 0]
-        if self._sums is None:
+        if rows:
             self._events.append((class_, rows, sign))
-        elif rows:
-            self._count(class_, rows, sign)
 
-    def _count(self, class_: TaskClass, rows: list[int], sign: int) -> None:
-        used = self._summed()[1]
-        request = self._table.vector(class_).astype(np.int64)
-        counts: dict[int, int] = {}
-        for row in rows:
-            for number in self._tree.holders_of(row):
-                counts[number] = counts.get(number, 0) + sign
-        used[:, list(counts)] += request[:, None] * np.array(list(counts.values()))
+    def _count_events(self, used: _Whole) -> None:
+        """Counts what happened; what was undone since cancels out."""
+        by_class: dict[int, tuple[TaskClass, dict[int, int]]] = {}
+        for class_, rows, sign in self._events:
+            counts = by_class.setdefault(class_.number, (class_, {}))[1]
+            for row in rows:
+                counts[row] = counts.get(row, 0) + sign
+        self._events.clear()
+        for class_, counts in by_class.values():
+            totals: dict[int, int] = {}
+            for row, count in counts.items():
+                for number in self._tree.holders_of(row) if count else ():
+                    totals[number] = totals.get(number, 0) + count
+            if totals:
+                request = self._table.vector(class_).astype(np.int64)
+                used[:, list(totals)] += request[:, None] * np.array(list(totals.values()))
 
     # Questions.
 
@@ -123,6 +126,8 @@ class DomainAmounts:
 
     def _fullness(self, request: Resources, numbers: Numbers) -> Scores:
         _, used, _, allocatable = self._summed()
+        if self._events:
+            self._count_events(used)
         total: Floats = np.zeros(len(numbers))
         fits: Mask = np.ones(len(numbers), dtype=np.bool_)
         divisor = 0

@@ -226,7 +226,7 @@ class DomainSearch:
             is_last = number == len(gradients) - 1
             tasks = pending_tasks.tasks[sub_job.id]
             possible = self._possible(job, sub_job, tasks, domains, is_last=is_last)
-            groups = topology.ranked(sub_job, possible)
+            groups = topology.ranked(sub_job, possible) if len(possible) > 1 else None
             if groups is None:
                 groups = [list(possible)] if possible else []
             for group in groups:
@@ -248,7 +248,7 @@ class DomainSearch:
         topology = self._session.topology
         if topology.is_first_by_name(sub_job, domains):
             # What is scored is the cluster without this placement.
-            score = topology.best_domain(sub_job, domains[:1])[1] if scored else 0.0
+            score = topology.score_alone(sub_job, domains[0]) if scored else 0.0
             for domain in domains:
                 statement = self._place_in(job, sub_job, pending_tasks, domain)
                 if statement is not None:

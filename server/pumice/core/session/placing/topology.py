@@ -86,6 +86,16 @@ class Topology:
         best = max(totals, key=lambda domain: totals[domain])
         return best, totals[best]
 
+    def score_alone(self, sub_job: SubJob, domain: str) -> float:
+        """The score of a domain that no other is compared with."""
+        rules = self._session.chains.all_of("hyper_node_order", DomainScore)
+        if rules is None:
+            return self.best_domain(sub_job, (domain,))[1]
+        total = 0.0
+        for rule in rules:
+            total += float(rule.alone(sub_job, (domain,))[0])
+        return total
+
     def _rows_of(self, domain: str) -> Rows:
         return np.flatnonzero(self.tree.rows_of(domain))
 

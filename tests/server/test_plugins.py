@@ -78,7 +78,7 @@ def test_a_configuration_may_name_it(site: Site) -> None:
 
 
 def test_without_packages_there_is_what_is_built_in() -> None:
-    assert set(installed_registry().plugins) == {plugin.name for plugin in BUILT_IN_PLUGINS}
+    assert set(installed_registry().catalog().plugins) == {p.name for p in BUILT_IN_PLUGINS}
 
 
 @pytest.mark.parametrize(

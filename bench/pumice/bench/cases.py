@@ -25,6 +25,7 @@ from pumice.bench.results import Result
 CASES = Path(__file__).resolve().parents[2] / "cases.yaml"
 COUNTS = (
     "candidates_scored",
+    "classes_by_numpy",
     "classes_refreshed",
     "domains_tried",
     "jobs_closed",

@@ -57,6 +57,14 @@ def _topology(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield placing.topology(size, runs=placing.runs_of(size))
 
 
+def _vgpu(size: Size, _run_options: RunOptions) -> Iterator[Result]:
+    yield placing.vgpu(size, runs=placing.runs_of(size))
+
+
+def _numa(size: Size, _run_options: RunOptions) -> Iterator[Result]:
+    yield placing.numa(size, runs=placing.runs_of(size))
+
+
 def _preempt(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield evicting.preempt(size, placing.runs_of(size))
     yield evicting.preempt_half_hopeless(size, placing.runs_of(size))
@@ -120,6 +128,8 @@ BENCHES: Mapping[str, Bench] = {
     "allocate-gpu": _allocate_gpus,
     "mixed": _mixed,
     "topology": _topology,
+    "vgpu": _vgpu,
+    "numa": _numa,
     "preempt": _preempt,
     "reclaim": _reclaim,
     "idle": _idle,
@@ -138,6 +148,8 @@ MEANINGS: Mapping[str, str] = {
     "allocate-gpu": "The same in the engine, with gangs that all ask for GPUs.",
     "mixed": "The same with selectors, tolerations, anti-affinity, spread, preferences and GPUs.",
     "topology": "The same with a network of three tiers, and gangs that stay within the lowest one.",
+    "vgpu": "The same with pods that share GPUs.",
+    "numa": "The same with Guaranteed pods that get cpus of one NUMA node.",
     "preempt": "High-priority gangs in a full cluster, also where half of them find no victims.",
     "reclaim": "New gangs in two queues of a cluster that a third queue uses.",
     "idle": "Sessions without changes, after heartbeats of nodes, with gangs that do not fit, and after a node became empty.",
@@ -156,6 +168,8 @@ ENGINE_BENCHES: Mapping[str, EngineBench] = {
     "allocate-gpu": placing.allocate_gpus,
     "mixed": placing.mixed,
     "topology": placing.topology,
+    "vgpu": placing.vgpu,
+    "numa": placing.numa,
     "preempt": evicting.preempt,
     "preempt-half-hopeless": evicting.preempt_half_hopeless,
     "reclaim": evicting.reclaim,
@@ -179,6 +193,8 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "allocate-gpu": (Size(1000, 1000, 10),),
     "mixed": (Size(1000, 300, 10),),
     "topology": (Size(1000, 200, 16),),
+    "vgpu": (Size(1000, 1000, 10),),
+    "numa": (Size(1000, 1000, 10),),
     "preempt": (Size(1000, 50, 10, classes=1),),
     "reclaim": (Size(1000, 50, 10, classes=1),),
     "idle": (Size(5000, 5000, 10),),

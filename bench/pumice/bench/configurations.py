@@ -82,6 +82,19 @@ tiers:
 """
 
 
+_VGPU = _TOPOLOGY.replace(
+    "  - name: network-topology-aware\n",
+    """\
+  - name: deviceshare
+    arguments:
+      deviceshare.VGPUEnable: true
+      deviceshare.SchedulePolicy: binpack
+      deviceshare.ScheduleWeight: 10
+""",
+)
+_NUMA = _TOPOLOGY.replace("network-topology-aware", "numa-aware")
+
+
 def read_profile(name: str, text: str, *, queue_tree: bool = False) -> Profile:
     """A profile from the text of a scheduler configuration."""
     message = ConfigurationMessage(scheduler_conf=text)
@@ -90,6 +103,8 @@ def read_profile(name: str, text: str, *, queue_tree: bool = False) -> Profile:
 
 # Volcano's default with network topology, for the benchmark of it.
 TOPOLOGY = read_profile("topology", _TOPOLOGY)
+# Volcano's default with shared GPUs, and with NUMA nodes.
+VGPU, NUMA = read_profile("vgpu", _VGPU), read_profile("numa", _NUMA)
 # Volcano's default; preempt, reclaim and capacity with a tree of queues; binpack and SLA.
 PROFILES: Mapping[str, Profile] = {
     DEFAULT.name: DEFAULT,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator
 
-from pumice.bench import clusters, network
+from pumice.bench import clusters, devices, network
 from pumice.bench.clusters import Size
-from pumice.bench.configurations import DEFAULT, TOPOLOGY, Profile
+from pumice.bench.configurations import DEFAULT, NUMA, TOPOLOGY, VGPU, Profile
 from pumice.bench.engines import INSIDE, bound_in, engine_with, timed
 from pumice.bench.results import Result
 from pumice.core.deltas import ClusterObject
@@ -41,6 +41,16 @@ def mixed(size: Size, profile: Profile = DEFAULT, runs: int = 1) -> Result:
 def topology(size: Size, profile: Profile = TOPOLOGY, runs: int = 1) -> Result:
     measured = f"one session over fresh gangs with hard tier 1 of three tiers, {INSIDE}"
     return _placed("topology", network.with_network, size, profile, runs, measured)
+
+
+def vgpu(size: Size, profile: Profile = VGPU, runs: int = 1) -> Result:
+    measured = f"one session over fresh gangs that share GPUs, {INSIDE}"
+    return _placed("vgpu", devices.with_vgpus, size, profile, runs, measured)
+
+
+def numa(size: Size, profile: Profile = NUMA, runs: int = 1) -> Result:
+    measured = f"one session over fresh gangs aligned to one NUMA node each pod, {INSIDE}"
+    return _placed("numa", devices.with_numa, size, profile, runs, measured)
 
 
 def _placed(

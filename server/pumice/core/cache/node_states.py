@@ -34,6 +34,10 @@ class NodeStates(Generic[S]):
             known = self._known[row] = (stamp, self.make(self._table.rows[row]))
         return known[1]
 
+    def update(self, row: int, state: S) -> None:
+        """Sets the state of a node, by a plugin that knows what ``make`` would compute now."""
+        self._known[row] = (self._table.stamps.item(row), state)
+
     def drop_beyond(self, rows: int) -> None:
         self._known = {row: state for row, state in self._known.items() if row < rows}
 

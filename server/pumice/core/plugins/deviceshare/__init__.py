@@ -177,6 +177,8 @@ class DeviceSharePlugin:
         self._given[task.uid] = taken
         said = self._kind.annotations(task.node_name, cards, taken, self._session.now_ns)
         self._session.annotate(task, said)
+        if isinstance(self._kind, VGpu):
+            self._cards.place(row, self._kind.with_shares(cards, task, taken))
 
     def _accepts(self, tasks: list[Task], rows: list[int]) -> bool:
         """Whether nothing that was found over nodes differs from what ``_allocated`` finds."""

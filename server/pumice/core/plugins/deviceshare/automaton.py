@@ -27,6 +27,7 @@ _FIRST_SIZE = 64
 # What a pod asks for: the request, the facet, and the cards that are out of the question.
 Question = tuple[Hashable, Hashable, frozenset[int]]
 State = tuple[Hashable, tuple[Usage, ...]]
+_Evaluated = tuple[Mask, Floats]
 
 
 class _Answers:
@@ -60,6 +61,8 @@ class CardStates:
         self._answers: dict[Question, _Answers] = {}
         self._of_rows: NDArray[np.intp] = np.zeros(len(table), dtype=np.intp)
         self._position = -1
+        # The last rows that were asked about: predicate and score ask about the same ones.
+        self._last: tuple[NodeRows, Hashable, Hashable, _Evaluated] | None = None
         # By row: use that Volcano does not give back before the session ends.
         self.kept: dict[int, tuple[Usage, ...]] = {}
 
@@ -123,6 +126,10 @@ class CardStates:
             usage = tuple(map(add_usage, usage, kept))
         return self.take(self._number_of((cards.shape, usage)), question)
 
+    def place(self, row: int, cards: NodeCards) -> None:
+        """Sets the cards of a node after a pod was placed on it."""
+        self._states.update(row, cards)
+
     def is_freed(self, row: int) -> bool:
         """Whether pods that are being deleted use cards of the node."""
         cards = self._states.of(row)
@@ -130,8 +137,16 @@ class CardStates:
 
     # Over rows.
 
-    def evaluate(self, rows: NodeRows, request: Hashable, facet: Hashable) -> tuple[Mask, Floats]:
+    def evaluate(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
         """Where a pod fits, and the scores there."""
+        last = self._last
+        if last is not None and last[0] is rows and last[1:3] == (request, facet):
+            return last[3]
+        found = self._evaluate(rows, request, facet)
+        self._last = (rows, request, facet, found)
+        return found
+
+    def _evaluate(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
         if facet is not None:
             return self._one_by_one(rows, request, facet)
         numbers = self._follow()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from pumice.core.plugins.deviceshare.cards import plain_int
@@ -29,6 +30,8 @@ class Register:
 
     cards: tuple[Card, ...]
     names: tuple[str, ...]
+    # Positions of the cards by name.
+    places: Mapping[str, int] = field(compare=False)
 
 
 @lru_cache(maxsize=16_384)
@@ -47,4 +50,5 @@ def read_register(text: str) -> Register | None:
         Card(plain_int(fields[1]) or 0, plain_int(fields[2]) or 0, fields[3]) for fields in parts
     )
     names = tuple(fields[0] for fields in parts)
-    return Register(cards, names) if len(set(names)) == len(names) else None
+    places = {name: place for place, name in enumerate(names)}
+    return Register(cards, names, places) if len(places) == len(names) else None

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.node import Node
 from pumice.core.plugins.deviceshare.cards import (
     THOUSAND,
     NodeCards,
@@ -18,7 +19,7 @@ from pumice.core.plugins.deviceshare.cards import (
     plain_int,
     stays,
 )
-from pumice.core.plugins.deviceshare.registers import Card, read_register
+from pumice.core.plugins.deviceshare.registers import Card, Register, read_register
 from pumice.core.plugins.deviceshare.wishes import Wishes, groups_of, wishes_of
 
 NUMBER = "volcano.sh/vgpu-number"
@@ -31,6 +32,7 @@ _TO_ALLOCATE = "volcano.sh/devices-to-allocate"
 _BIND_TIME = "volcano.sh/bind-time"
 _BIND_PHASE = "volcano.sh/bind-phase"
 _TYPE = "NVIDIA"
+_SEVERAL = 2
 _SECOND_NS = 1_000_000_000
 # The whole card, in hundredths.
 WHOLE = 100
@@ -62,6 +64,8 @@ class VGpu:
     def __init__(self, policy: str, rules: Rules) -> None:
         self._policy = policy
         self._rules = rules
+        # By node: the object, and what it registers.
+        self._registers: dict[str, tuple[Node, Register | None]] = {}
 
     def request_of(self, class_: TaskClass) -> Requests | None:
         found = tuple(
@@ -78,29 +82,51 @@ class VGpu:
 
     def read(self, entry: NodeEntry) -> NodeCards | None:
         node = entry.node
-        if node is None or not all(dict(node.allocatable).get(n) for n in (NUMBER, CORES, MEMORY)):
+        if node is None:
             return None
-        register = read_register(node.annotations.get("volcano.sh/node-vgpu-register", ""))
+        known = self._registers.get(entry.name)
+        if known is None or known[0] is not node:
+            known = self._registers[entry.name] = (node, _register_of(node))
+        register = known[1]
         if register is None:
             return None
         usage = [Usage()] * len(register.names)
-        all_usage = list(usage)
         tenants: list[list[Tenant]] = [[] for _ in usage]
-        places = {name: index for index, name in enumerate(register.names)}
+        places = register.places
+        leaving = []
         for task in entry.tasks.values():
             ids = task.annotations.get(IDS)
             if ids:
-                _charge(all_usage, places, ids)
                 if stays(task):
                     _charge(usage, places, ids)
+                else:
+                    leaving.append(ids)
                 self._add_tenant(tenants, task, places, ids)
+        later = tuple(usage)
+        for ids in leaving:
+            _charge(usage, places, ids)
         return NodeCards(
             register.cards,
             register.names,
-            tuple(usage),
-            tuple(all_usage),
-            tuple(tuple(sorted(set(on_card), key=_tenant_key)) for on_card in tenants),
+            later,
+            tuple(usage) if leaving else later,
+            tuple(_ordered(on_card) for on_card in tenants),
         )
+
+    def with_shares(self, cards: NodeCards, task: Task, taken: Taken) -> NodeCards:
+        """The cards with one more pod on them."""
+        shares = [share for container in taken.shares for share in container]
+        usage = _with_all(cards.usage, shares)
+        same = cards.all_usage is cards.usage
+        all_usage = usage if same else _with_all(cards.all_usage, shares)
+        tenant, tenants = Tenant(*groups_of(task, self._rules)), cards.tenants
+        if tenant.group or tenant.rules:
+            found = list(tenants)
+            for share in shares:
+                own = tenant if share.memory or share.cores else Tenant("", tenant.rules)
+                found[share.card] = _ordered([*found[share.card], own])
+            tenants = tuple(found)
+        return NodeCards(cards.shape, cards.names, usage, all_usage, tenants)
 
     def _add_tenant(
         self, tenants: list[list[Tenant]], task: Task, places: Mapping[str, int], ids: str
@@ -190,6 +216,20 @@ class VGpu:
         }
 
 
+def _register_of(node: Node) -> Register | None:
+    """The cards of a node; None where it offers none, or they cannot be read."""
+    offered = dict(node.allocatable)
+    if not all(offered.get(name) for name in (NUMBER, CORES, MEMORY)):
+        return None
+    return read_register(node.annotations.get("volcano.sh/node-vgpu-register", ""))
+
+
+def _ordered(tenants: list[Tenant]) -> tuple[Tenant, ...]:
+    if len(tenants) < _SEVERAL:
+        return tuple(tenants)
+    return tuple(sorted(set(tenants), key=_tenant_key))
+
+
 def _tenant_key(tenant: Tenant) -> tuple[str, tuple[int, ...]]:
     return (tenant.group, tenant.rules)
 
@@ -227,16 +267,22 @@ def _fitting(card: Card, used: Usage, asked: ContainerRequest, index: int) -> Sh
 
 
 def _with(used: Usage, share: Share) -> Usage:
-    return used._replace(
-        pods=used.pods + 1, memory=used.memory + share.memory, cores=used.cores + share.cores
-    )
+    return Usage(used.pods + 1, used.memory + share.memory, used.cores + share.cores)
+
+
+def _with_all(usage: tuple[Usage, ...], shares: Sequence[Share]) -> tuple[Usage, ...]:
+    found = list(usage)
+    for share in shares:
+        found[share.card] = _with(found[share.card], share)
+    return tuple(found)
 
 
 def _charge(usage: list[Usage], places: Mapping[str, int], ids: str) -> None:
     for name, memory, cores in shares_in(ids):
         index = places.get(name)
         if index is not None:
-            usage[index] = _with(usage[index], Share(index, memory, cores))
+            used = usage[index]
+            usage[index] = Usage(used.pods + 1, used.memory + memory, used.cores + cores)
 
 
 @lru_cache(maxsize=16_384)

@@ -17,6 +17,7 @@ _NO_NAME = "volcano.sh/vgpu-nouse-gpuuuid"
 _GROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
 _GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _SPREAD = "spread"
+_KEYS = frozenset((_MODE, _USE_TYPE, _NO_TYPE, _USE_NAME, _NO_NAME, _GROUP_POLICY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ _NONE = Wishes()
 def wishes_of(task: Task, rules: Sequence[Mapping[str, str]]) -> Wishes | None:
     """The wishes of a pod; None: it takes any card."""
     said = task.pod.annotations
+    if not rules and said.keys().isdisjoint(_KEYS):
+        return None
     group, matched = groups_of(task, rules) if rules or _GROUP_POLICY in said else ("", ())
     wishes = Wishes(
         mode=said.get(_MODE),

@@ -11,6 +11,7 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
 from pumice.core.model.fit import Refusal
 from pumice.core.model.status import TaskStatus
+from pumice.core.plugins.numa_aware.alignment import SINGLE
 from pumice.core.plugins.numa_aware.layout import write_cpus
 from pumice.core.plugins.numa_aware.states import CPUS, CpuStates, Question, reader
 from pumice.core.session.feasibility.rows import NodeRows
@@ -70,7 +71,13 @@ class NumaAwarePlugin:
         return self._question(class_) is not None
 
     def _is_scored(self, class_: TaskClass) -> bool:
-        return self._concerns(class_) and class_.spec.numa_policy not in ("", "none")
+        """Whether candidates can differ in the NUMA nodes that a pod's cpus touch."""
+        question = self._question(class_)
+        if question is None or question.policy in ("", "none"):
+            return False
+        # One container on a single NUMA node touches one, everywhere.
+        pinned = sum(1 for count in question.counts if count)
+        return pinned > 1 or (pinned == 1 and question.policy != SINGLE)
 
     # Over nodes.
 
@@ -104,9 +111,11 @@ class NumaAwarePlugin:
         if row is None or question is None or task.status not in _TAKES:
             return None
         # The state is that of the node with the task on it, which was given no cpus yet.
-        cpus = self._cpus.answer(self._cpus.number(row), question).cpus
+        number = self._cpus.number(row)
+        cpus = self._cpus.answer(number, question).cpus
         if cpus:
             self._session.annotate(task, {CPUS: write_cpus(cpus)})
+            self._cpus.place(row, number, cpus)
         return None
 
     def _allocated_many(self, tasks: list[Task]) -> None:

@@ -51,9 +51,9 @@ def write_cpus(mask: int) -> str:
     return ",".join(str(cpu) for cpu in numbers_in(mask))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layout:
-    """Where the cpus of a node are, and what the kubelet does about it."""
+    """Where the cpus of a node are, and what the kubelet does about it; equal nodes share it."""
 
     cpus: tuple[NumaCpu, ...]
     static: bool
@@ -106,6 +106,9 @@ class Layout:
         return sum(1 for mask in self.by_numa.values() if mask & cpus)
 
 
+_shared_layout = lru_cache(maxsize=1024)(Layout)
+
+
 def layout_of(topology: NumaTopology) -> Layout | None:
     """None where the topology cannot be used: cpus twice, out of range, or too many NUMA nodes."""
     numbers = [cpu.cpu for cpu in topology.cpus]
@@ -115,7 +118,7 @@ def layout_of(topology: NumaTopology) -> Layout | None:
     if len({cpu.numa for cpu in topology.cpus}) > MAX_NUMA_NODES:
         return None
     reserved = dict(topology.reserved).get("cpu", 0)
-    return Layout(
+    return _shared_layout(
         tuple(sorted(topology.cpus, key=lambda cpu: cpu.cpu)),
         topology.policies.get("CPUManagerPolicy") == "static",
         topology.policies.get("TopologyManagerPolicy", ""),

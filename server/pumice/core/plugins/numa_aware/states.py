@@ -23,6 +23,7 @@ NOTHING_FREE = "cpu allocatable map is empty"
 UNUSABLE = "numa info cannot be used"
 _ALIGNED = ("best-effort", "restricted", "single-numa-node")
 
+_NO_COUNTS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 # The layout and the free cpus of a node; None: nothing is known of it.
 State = tuple[Layout | None, int] | None
 
@@ -60,6 +61,8 @@ class CpuStates:
         self._answers: dict[tuple[int, Question], Answer] = {}
         self._of_rows: NDArray[np.intp] = np.zeros(len(table), dtype=np.intp)
         self._position = -1
+        # By question: NUMA nodes by number of the state.
+        self._counts: dict[Question, NDArray[np.int64]] = {}
 
     def number(self, row: int) -> int:
         return self._number_of(self._states.of(row))
@@ -109,10 +112,25 @@ class CpuStates:
 
     def numa_counts(self, rows: NDArray[np.intp], question: Question) -> NDArray[np.int64]:
         """By row, the NUMA nodes that the pod's cpus touch."""
-        numbers = self._follow()[rows]
-        distinct, which = np.unique(numbers, return_inverse=True)
-        counts = [self.answer(number, question).numa_count for number in distinct.tolist()]
-        return np.array(counts, dtype=np.int64)[which]
+        counts = self._fill(self._counts.setdefault(question, _NO_COUNTS), question)
+        self._counts[question] = counts
+        found: NDArray[np.int64] = counts[self._follow()[rows]]
+        return found
+
+    def _fill(self, counts: NDArray[np.int64], question: Question) -> NDArray[np.int64]:
+        """The counts by number of the state, for all states there are."""
+        self._follow()
+        new = range(len(counts), len(self._values))
+        if not new:
+            return counts
+        more = [self.answer(number, question).numa_count for number in new]
+        return np.concatenate((counts, np.array(more, dtype=np.int64)))
+
+    def place(self, row: int, number: int, cpus: int) -> None:
+        """Sets the state of a node after a pod in a state of that number was given cpus."""
+        state = self._values[number]
+        if state is not None:
+            self._states.update(row, (state[0], state[1] & ~cpus))
 
 
 def _answer(state: State, question: Question) -> Answer:
@@ -153,13 +171,17 @@ def _why_not(state: State, policy: str) -> str:
 
 def reader(topologies: Callable[[str], NumaTopology | None]) -> Callable[[NodeEntry], State]:
     """Makes the state of a node from its topology and the cpus that its pods were given."""
+    known: dict[str, tuple[NumaTopology, Layout | None, int | None]] = {}
 
     def read(entry: NodeEntry) -> State:
         topology = topologies(entry.name)
         if topology is None:
             return None
-        layout = layout_of(topology)
-        free = read_cpus(topology.resources.get("cpu", ("", 0))[0])
+        found = known.get(entry.name)
+        if found is None or found[0] is not topology:
+            free = read_cpus(topology.resources.get("cpu", ("", 0))[0])
+            found = known[entry.name] = (topology, layout_of(topology), free)
+        _, layout, free = found
         if layout is None or free is None:
             return (None, 0)
         planned = 0
@@ -180,6 +202,8 @@ def _without(layout: Layout, free: int, planned: int) -> int:
     many others.
     """
     left, short = free & ~planned, 0
+    if not planned & ~free:
+        return left
     for mask in layout.by_numa.values():
         missing = (planned & mask & ~free).bit_count()
         here = list(numbers_in(left & mask))[:missing]

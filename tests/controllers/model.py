@@ -32,6 +32,7 @@ class Model:
     def __init__(self, job: Object) -> None:
         self.objects: dict[tuple[str, str], Object] = {}
         self.created: list[tuple[str, int]] = []
+        self.made: list[tuple[str, str]] = []
         self.versions = [0]
         self.acts = 0
         self.now_ms = 1_800_000_000_000
@@ -148,6 +149,7 @@ class Model:
         if key in self.objects:
             assert act.resource != PODS, f"{key} is created twice"
             return act.may_exist
+        self.made.append(key)
         if act.resource == PODS:
             version = int(body["metadata"]["annotations"]["volcano.sh/job-version"])
             self.created.append((key[1], version))

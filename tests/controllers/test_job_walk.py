@@ -189,3 +189,21 @@ def test_an_action_that_is_interrupted_is_completed(action: str) -> None:
         kept = (model.phase, status.get("retryCount"), status.get("version"))
         results.append((*kept, sorted(model.pods()), sorted(model.created)))
     assert all(result == results[0] for result in results), results
+
+
+def test_a_job_without_retries_left_makes_nothing_new() -> None:
+    model = Model(
+        job("job", task("a", 2), policies=[policy("RestartJob", "PodFailed")], maxRetry=1)
+    )
+    model.settle()
+    model.admit()
+    model.settle()
+    groups = [key for key in model.made if key[0].startswith("podgroups")]
+    model.set_phase("job-a-0", "Failed", 1)
+    model.settle()
+    model.bury()
+    model.settle()
+    assert model.phase == "Failed"
+    assert [key for key in model.made if key[0].startswith("podgroups")] == groups
+    assert sorted(model.created) == [("job-a-0", 0), ("job-a-1", 0)]
+    assert list(model.pods()) == ["job-a-0"]

@@ -11,7 +11,7 @@ from pumice.controllers.job.killing import doomed, is_stale_group
 from pumice.controllers.job.lifecycle import POD_EVICTED, Answer, Eviction, answers
 from pumice.controllers.job.states import Facts, Kill, rule_for
 from pumice.controllers.job.statuses import only_counters_differ, status_patch, with_phase
-from pumice.controllers.job.syncing import cleanup_acts, job_patch, sync
+from pumice.controllers.job.syncing import Work, cleanup_acts, job_patch, sync
 from pumice.controllers.job.types import (
     FINISHED,
     OUT_OF_SYNC,
@@ -264,11 +264,14 @@ def _sync(seen: Seen) -> Plan:
             first.append(Delete(POD_GROUP, *metadata.key, uid=metadata.uid))
         if first:
             return Plan((tuple(first),))
-    naming = job_patch(seen)
-    if naming is not None:
-        return Plan(((naming,),))
-    work = sync(seen, status)
     next_phase = rule_for(job.status.phase, Action.SYNC).next_phase(Facts(seen.spec, status))
+    # A job that ends needs nothing more.
+    work = Work()
+    if next_phase not in FINISHED:
+        first_patch = job_patch(seen)
+        if first_patch is not None:
+            return Plan(((first_patch,),))
+        work = sync(seen, status)
     if next_phase is not None:
         with_phase(job, status, next_phase, None, "", seen.now_ms)
     elif not job.status.state.phase:

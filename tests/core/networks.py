@@ -21,6 +21,20 @@ def hyper_node(
     return HyperNode(f"uid-{name}", name, tier, called, tuple(members))
 
 
+def odd_hyper_node(name: str, others: list[str], nodes: list[str], chance: Random) -> HyperNode:
+    """With members that may be missing, empty or the HyperNode itself, and any tier."""
+    choices = [
+        HyperNodeMember(exact_name=chance.choice([*nodes, "missing"])),
+        HyperNodeMember(is_hyper_node=True, exact_name=chance.choice(others)),
+        HyperNodeMember(name_pattern="^n"),
+        HyperNodeMember(is_hyper_node=True, name_pattern="h.*"),
+        HyperNodeMember(),
+    ]
+    members = tuple(chance.sample(choices, chance.randint(0, 3)))
+    tier = chance.choice((-(2**31), -1, 0, 1, 2, 3, 2**31 - 1))
+    return HyperNode(f"uid-{name}", name, tier, chance.choice(("", "rack")), members)
+
+
 class RandomNetwork:
     """A cluster made from a seed, with jobs that come one by one."""
 

@@ -9,10 +9,12 @@ import pytest
 
 from pumice.core.decisions import SessionResult
 from pumice.core.engine import Engine
+from pumice.core.model.group import NetworkTopology, PodGroup
 from pumice.core.model.pod import Pod, PodPhase
+from pumice.core.model.topology import HyperNode
 from pumice.core.session.placing.room import DomainRoom
 from pumice.core.session.placing.topology import Topology
-from tests.core.networks import RandomNetwork
+from tests.core.networks import RandomNetwork, odd_hyper_node
 from tests.world import SECOND_NS, START_NS, Cluster, make_engine
 
 SEEDS = range(40)
@@ -89,3 +91,23 @@ def test_a_new_engine_goes_on_where_the_old_one_stopped(seed: int) -> None:
     new.put(*reversed(old.objects.values()))
     later = START_NS + 9 * SECOND_NS
     assert decided(new.cycle(later)) == decided(old.cycle(later))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_odd_networks_are_no_fault(seed: int) -> None:
+    chance, network = Random(seed), RandomNetwork(seed)
+    cluster = Cluster(engine("enqueue, allocate, gangpreempt, gangreclaim, reclaim, backfill"))
+    cluster.put(*network.objects())
+    names = [f"h{number}" for number in range(5)]
+    for number in range(4):
+        for name in names:
+            if chance.random() < 0.7:
+                cluster.put(odd_hyper_node(name, names, network.nodes, chance))
+            elif (HyperNode, f"uid-{name}") in cluster.objects:
+                cluster.take(HyperNode, f"uid-{name}")
+        tier = chance.choice((None, -1, 0, 2**31 - 1))
+        group, *pods = network.job()
+        assert isinstance(group, PodGroup)
+        topology = NetworkTopology(chance.random() < 0.5, tier, chance.choice(("", "rack", "x")))
+        cluster.put(replace(group, network_topology=topology), *pods)
+        assert cluster.cycle(START_NS + number * SECOND_NS).faults == ()

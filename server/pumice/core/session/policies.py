@@ -234,7 +234,7 @@ class PlainRule:
 class CandidateTerms:
     """``task_batch_score`` as terms: tasks that get the same term objects are scored alike.
 
-    Several of them are placed at once where the kernel knows all terms of the task.
+    Tasks of one class and job with equal labels and one controller get the same. Several of them are placed at once where the kernel knows all terms of the task.
     """
 
     terms: Callable[[Task], tuple[CandidateTerm, ...]]

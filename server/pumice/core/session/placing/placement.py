@@ -164,7 +164,8 @@ class Placement:
                 break
             if not all_plain and not plain.is_filtered_by_class(task):
                 break
-            if together and not all_plain and plain.terms_of(task) != terms:
+            known = all_plain or not together or _is_scored_like(task, tasks[0])
+            if not known and plain.terms_of(task) != terms:
                 break
             together.append(task)
         return together
@@ -254,3 +255,9 @@ class Placement:
         ):
             return
         self._session.explain(job, reason)
+
+
+def _is_scored_like(task: Task, other: Task) -> bool:
+    """Whether two tasks of one class and job surely have the same terms."""
+    mine, its = task.pod, other.pod
+    return mine.labels == its.labels and mine.controller_name == its.controller_name

@@ -83,6 +83,8 @@ class UsagePlugin:
         self._limits = tuple(float(limits.get(k, _DEFAULT_THRESHOLD)) for k in ("cpu", "mem"))
         self._estimator = Estimator.of(_mapping(options.arguments.get(_ESTIMATOR)))
         self._loads: Loads | None = None
+        # By row, once they were asked for.
+        self._scores: Scores | None = None
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -109,9 +111,19 @@ class UsagePlugin:
         ]
 
     def _score(self, _: Task, rows: Rows) -> Scores | None:
-        total = sum(self._weights)
-        if not total:
+        """The same for every task; a placement changes the score of one node."""
+        if not sum(self._weights):
             return None
+        changed = self._loaded().take_changed()
+        if self._scores is None:
+            self._scores = self._scores_of(np.arange(len(self._session.table), dtype=np.intp))
+        elif changed:
+            some = np.array(changed, dtype=np.intp)
+            self._scores[some] = self._scores_of(some)
+        return self._scores[rows]
+
+    def _scores_of(self, rows: Rows) -> Scores:
+        total = sum(self._weights)
         cpu, memory = self._loaded().composite(rows)
         free = (1.0 - cpu) * self._weights[0] + (1.0 - memory) * self._weights[1]
         scores = free / total * _FULL * self._weight

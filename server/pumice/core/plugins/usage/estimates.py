@@ -87,6 +87,12 @@ class Loads:
         self._capacity: Floats = np.array(capacities, dtype=float).reshape(count, 2).T
         # By uid: the row and what was added there.
         self._added: dict[str, tuple[int, float, float]] = {}
+        self._changed: set[int] = set()
+
+    def take_changed(self) -> list[int]:
+        """The rows whose load has changed since this was last asked."""
+        changed, self._changed = sorted(self._changed), set()
+        return changed
 
     def add_new_pods(self, plugin: str, interval_ns: int, without: str) -> None:
         """Adds pods that are on their way, or run for less than an interval."""
@@ -108,6 +114,7 @@ class Loads:
         known = self._added.pop(task.uid, None)
         if known is not None:
             row, cpu, memory = known
+            self._changed.add(row)
             self._estimated[0, row] = max(self._estimated[0, row] - cpu, 0.0)
             self._estimated[1, row] = max(self._estimated[1, row] - memory, 0.0)
 
@@ -118,14 +125,23 @@ class Loads:
         self._estimated[0, row] += cpu
         self._estimated[1, row] += memory
         self._added[task.uid] = (row, cpu, memory)
+        self._changed.add(row)
 
     def _load(self, row: int) -> float:
         """The weighted mean of the loads of one node."""
         total = sum(self._weights)
         if not total:
             return 0.0
-        cpu, memory = self.composite(np.array([row], dtype=np.intp))
-        return (cpu.item() * self._weights[0] + memory.item() * self._weights[1]) / total
+        cpu, memory = self._part(0, row), self._part(1, row)
+        return (cpu * self._weights[0] + memory * self._weights[1]) / total
+
+    def _part(self, line: int, row: int) -> float:
+        """The same as ``composite`` for one number, which is faster for a single node."""
+        capacity: float = self._capacity.item(line, row)
+        if capacity <= 0:
+            return 0.0
+        used = self._measured.item(line, row) / _PERCENT * capacity
+        return min(max((used + self._estimated.item(line, row)) / capacity, 0.0), 1.0)
 
     def composite(self, rows: Rows) -> tuple[Floats, Floats]:
         """Measured and estimated cpu and memory as parts of the capacity, from 0 to 1."""

@@ -9,6 +9,7 @@ from pumice.core.cache.tasks import Task
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.session import Session
 from pumice.server.explaining.node_details import with_details
+from pumice.server.explaining.node_figures import with_figures
 from pumice.v1 import explanation_pb2
 
 # A refusal weighs more than any shortage: resources are freed, labels stay.
@@ -37,7 +38,9 @@ def nearest_nodes(session: Session, task: Task, count: int) -> list[explanation_
                     resource=name, need=asked.get(name, int(need)), have=int(have)
                 )
         node = session.cache.nodes.get(nearest.node)
-        said = [with_details(r.reason, task.class_.spec, node) for r in refusals if r.rows[row]]
+        spec = task.class_.spec
+        reasons = [with_figures(r.reason, session, nearest.node) for r in refusals if r.rows[row]]
+        said = [with_details(reason, spec, node) for reason in reasons]
         nearest.reasons.extend(dict.fromkeys(said))
         if everywhere is not None:
             nearest.reasons.append(everywhere)

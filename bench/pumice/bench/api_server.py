@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from pumice.adapters.kubernetes.api import AccessSource
+from pumice.adapters.kubernetes.errors import CONFLICT, ApiError
 from pumice.adapters.kubernetes.rate_limit import TokenBucket
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import SystemClock
@@ -31,6 +32,7 @@ _COUNTER = re.compile(
     re.MULTILINE,
 )
 _WRITES = {"POST", "PUT", "PATCH", "DELETE"}
+_CPU = re.compile(r"^process_cpu_seconds_total ([0-9.e+]+)$", re.MULTILINE)
 
 
 class _Metadata(msgspec.Struct):
@@ -118,12 +120,31 @@ async def clear(api: ApiSession, *paths: str) -> None:
         await api.call("DELETE", path, b'{"gracePeriodSeconds": 0}', seconds=300)
 
 
+async def create_missing(api: ApiSession, path: str, bodies: Iterable[dict[str, Any]]) -> None:
+    """Creates objects of which some may be there."""
+    for body in bodies:
+        try:
+            await create(api, path, [body])
+        except ApiError as error:
+            if error.status != CONFLICT:
+                raise
+
+
+async def cpu_seconds(api: ApiSession) -> float:
+    """CPU seconds of the API server since it started, without those of etcd."""
+    found = _CPU.search(await _metrics(api))
+    return 0.0 if found is None else float(found[1])
+
+
+async def _metrics(api: ApiSession) -> str:
+    return (await api.call("GET", "/metrics", accept="text/plain", seconds=60)).decode()
+
+
 async def writes(api: ApiSession) -> int:
     """The server's count of write requests, without those to leases."""
-    text = (await api.call("GET", "/metrics", accept="text/plain", seconds=60)).decode()
     return sum(
         int(float(count))
-        for resource, verb, count in _COUNTER.findall(text)
+        for resource, verb, count in _COUNTER.findall(await _metrics(api))
         if verb in _WRITES and resource != "leases"
     )
 
@@ -136,6 +157,10 @@ async def until_quiet(api: ApiSession, seconds: float = 120.0) -> int:
         before = now
         await asyncio.sleep(1.0)
     return now
+
+
+def namespace() -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
 
 
 def nodes(size: Size) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from pumice.bench.engines import ways
 from pumice.bench.results import Result
 
 _END_TO_END_SIZE = Size(1000, 300, 10)
+_QUICK_SIZE = Size(1000, 100, 10)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OPTIONS = (
     click.option("--nodes", type=click.IntRange(1), help="Number of nodes."),
@@ -145,17 +146,21 @@ def growth_command(as_json: bool) -> None:
     envvar="KUBECONFIG",
     help="An empty cluster with the definitions and queues of deploy/.",
 )
-@click.option("--pairs", type=click.IntRange(1), default=3, help="How often, to take the median.")
-def endtoend_command(kubeconfig: str | None, pairs: int, **own: Any) -> None:
+@click.option("--pairs", type=click.IntRange(1), help="How often, to take the median; default 5.")
+@click.option("--quick", is_flag=True, help="One pair of 100 jobs and few arrivals, for trying.")
+def endtoend_command(kubeconfig: str | None, pairs: int | None, quick: bool, **own: Any) -> None:
     """Binds on a real API server, and its rate of bare bindings."""
     if not kubeconfig:
         raise click.UsageError("endtoend needs a cluster: give --kubeconfig or set KUBECONFIG")
     # Imported here, because it loads the Kubernetes client.
-    from pumice.bench.endtoend import endtoend  # noqa: PLC0415
+    from pumice.bench.arrivals import ARRIVALS, QUICK_ARRIVALS  # noqa: PLC0415
+    from pumice.bench.endtoend import PAIRS, endtoend  # noqa: PLC0415
 
     sizes = ("nodes", "jobs", "size", "queues", "classes")
     given = {key: own[key] for key in sizes if own[key] is not None}
-    _say(endtoend(_with(_END_TO_END_SIZE, given, "none"), kubeconfig, pairs))
+    size = _with(_QUICK_SIZE if quick else _END_TO_END_SIZE, given, "none")
+    rates = QUICK_ARRIVALS if quick else ARRIVALS
+    _say(endtoend(size, kubeconfig, pairs or (1 if quick else PAIRS), rates))
 
 
 @bench_command.command("cases")

@@ -11,7 +11,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 from pumice.adapters.kubernetes.api import Access
@@ -70,8 +70,8 @@ class _Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[Reply] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # The transports of other event loops are not subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         keep_alive(transport.get_extra_info("socket"))
         self.is_open = True
 

@@ -1,5 +1,6 @@
 """The resources that are watched, and their paths in the API."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -40,13 +41,21 @@ class Resource:
         """The path of the collection, of one object, or of a subresource."""
         parts = [self.base]
         if self.namespaced and namespace:
-            parts.append(f"namespaces/{quote(namespace, safe='')}")
+            parts.append(f"namespaces/{_quoted(namespace)}")
         parts.append(self.plural)
         if name:
-            parts.append(quote(name, safe=""))
+            parts.append(_quoted(name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
+
+
+# Names that are the same in a path, as nearly all are.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._-]*")
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
 # Where the plural stands in a path, and lengths of what follows the group and version.

@@ -16,7 +16,7 @@ from pumice.adapters.runtime.executor import DecisionExecutor, GangState, Work
 from pumice.adapters.runtime.ledger import Ledger, Order, Refusal
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.options import RuntimeOptions
-from pumice.adapters.runtime.outcomes import Verdict, gave_up, target
+from pumice.adapters.runtime.outcomes import Verdict, gave_up
 from pumice.adapters.runtime.resync import ResyncQueue, pod_identity
 from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_APPLIED,
@@ -28,6 +28,10 @@ from pumice.v1.decision_pb2 import (
 from pumice.v1.status_pb2 import Event
 
 log = logging.getLogger(__name__)
+
+_SHOWN_CODES = {
+    code: name.removeprefix("OUTCOME_CODE_").lower() for name, code in OutcomeCode.items()
+}
 
 
 class ApplyPool:
@@ -212,7 +216,7 @@ class ApplyPool:
         if verdict.is_deposed:
             self._log_deposed()
             return
-        order = target(work.decision)
+        order = work.order
         if order is None or not work.started:
             return
         self._is_deposed = False
@@ -263,4 +267,4 @@ class ApplyPool:
 
 
 def shown_code(code: OutcomeCode.ValueType) -> str:
-    return OutcomeCode.Name(code).removeprefix("OUTCOME_CODE_").lower()
+    return _SHOWN_CODES[code]

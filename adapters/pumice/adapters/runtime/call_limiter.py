@@ -2,8 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from enum import IntEnum
 
 
@@ -22,19 +20,23 @@ class CallLimiter:
         self._free = size
         self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in CallPriority)
 
-    @asynccontextmanager
-    async def hold(self, priority: CallPriority) -> AsyncIterator[None]:
-        await self._acquire(priority)
-        try:
-            yield
-        finally:
-            self._release()
+    def hold(self, priority: CallPriority) -> "_Hold":
+        """A context in which the caller has a place."""
+        return _Hold(self, priority)
 
-    async def _acquire(self, priority: CallPriority) -> None:
-        ahead = any(self._queues[higher] for higher in range(priority + 1))
-        if self._free and not ahead:
-            self._free -= 1
-            return
+    async def acquire(self, priority: CallPriority) -> None:
+        """Waits for a place; whoever got one has to release it."""
+        if not self.acquire_at_once(priority):
+            await self._wait(priority)
+
+    def acquire_at_once(self, priority: CallPriority) -> bool:
+        """Takes a place if one is free and nobody is ahead; returns whether it did."""
+        if not self._free or any(self._queues[: priority + 1]):
+            return False
+        self._free -= 1
+        return True
+
+    async def _wait(self, priority: CallPriority) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues[priority].append(turn)
         try:
@@ -44,10 +46,10 @@ class CallLimiter:
                 self._queues[priority].remove(turn)
             elif not turn.cancelled():
                 # It was admitted in the same moment: the next one is.
-                self._release()
+                self.release()
             raise
 
-    def _release(self) -> None:
+    def release(self) -> None:
         for queue in self._queues:
             while queue:
                 turn = queue.popleft()
@@ -55,3 +57,18 @@ class CallLimiter:
                     turn.set_result(None)
                     return
         self._free += 1
+
+
+class _Hold:
+    """A place in a limiter for the time of a context; cheaper than a generator for each call."""
+
+    __slots__ = ("_limiter", "_priority")
+
+    def __init__(self, limiter: CallLimiter, priority: CallPriority) -> None:
+        self._limiter, self._priority = limiter, priority
+
+    async def __aenter__(self) -> None:
+        await self._limiter.acquire(self._priority)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._limiter.release()

@@ -37,7 +37,7 @@ def tombstone_op(kind: KindNumber, uid: str) -> bytes:
 
 
 def outcome_op(outcome: Outcome) -> bytes:
-    return Op(outcome=outcome).SerializeToString()
+    return _field(Op.OUTCOME_FIELD_NUMBER, outcome.SerializeToString())
 
 
 def configuration_op(configuration: Configuration) -> bytes:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pumice.adapters.runtime.call_limiter import CallLimiter, CallPriority
@@ -53,15 +53,18 @@ class Work:
     is_calling: bool = False
     # Dropped in the middle of a call: no further attempt.
     dropped: bool = False
+    # The order in the decision; None: an order of an unknown type.
+    order: Bind | Evict | None = field(init=False)
+    verb: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = target(self.decision)
+        self.verb = self.decision.WhichOneof("order") or "unknown"
 
     @property
     def name(self) -> str:
-        order = target(self.decision)
+        order = self.order
         return self.decision.id if order is None else f"{order.namespace}/{order.name}"
-
-    @property
-    def verb(self) -> str:
-        return self.decision.WhichOneof("order") or "unknown"
 
 
 class DecisionExecutor:
@@ -86,7 +89,7 @@ class DecisionExecutor:
 
     async def attempt(self, work: Work) -> Verdict:
         """The verdict of one attempt."""
-        order = target(work.decision)
+        order = work.order
         if order is None:
             return Verdict(OUTCOME_CODE_FAILED, "an order that this adapter does not know")
         async with self._limiter.hold(CallPriority.APPLY):

@@ -9,7 +9,7 @@ from pumice.controllers.gc.controller import GarbageCollector
 from pumice.controllers.job.controller import JobController
 from pumice.controllers.options import ControllerOptions
 from tests.adapters.fake_clock import until
-from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
 from tests.controllers.jobs import JOBS, NAMESPACE, FakeCluster, job, policy, task
 from tests.controllers.running import Loops
 
@@ -310,3 +310,29 @@ async def test_a_queue_that_forwards_marks_jobs_and_pods(cluster: FakeCluster) -
     assert held["volcano.sh/job-forwarding"] == "true"
     labels = cluster.pods()["job-work-0"]["metadata"]["labels"]
     assert labels["volcano.sh/job-forwarding"] == "true"
+
+
+async def test_lost_answers_and_errors_change_nothing_in_the_end(
+    cluster: FakeCluster, fake_api: FakeApi
+) -> None:
+    fake_api.trouble = [
+        Trouble("POST", "/podgroups$", loses_answer=True),
+        Trouble("PATCH", "/jobs/job/status", times=2, loses_answer=True),
+        Trouble("POST", "/pods$", times=3, loses_answer=True),
+        Trouble("POST", "/pods$", times=2, status=429),
+        Trouble("PATCH", "/jobs/job/status", status=500),
+        Trouble("DELETE", "/pods/", times=2, loses_answer=True),
+        Trouble("DELETE", "/podgroups/", status=503),
+        Trouble("PATCH", "/jobs/job/status", status=409),
+    ]
+    policies = [policy("RestartJob", "PodFailed")]
+    cluster.api.put(JOBS, job("job", task(replicas=4), policies=policies))
+    await until_phase(cluster, "Running")
+    cluster.set_phase("job-work-2", "Failed", 1)
+    await stepping(cluster, lambda: cluster.status().get("retryCount") == 1)
+    await until_phase(cluster, "Running")
+    finish(cluster)
+    await until_phase(cluster, "Completed")
+    await until(lambda: cluster.status().get("succeeded") == 4)
+    assert cluster.status()["retryCount"] == 1
+    assert not [trouble for trouble in fake_api.trouble if trouble.times]

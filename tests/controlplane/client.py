@@ -27,6 +27,8 @@ _CLUSTER_KINDS = {
     "ClusterRoleBinding",
     "CustomResourceDefinition",
     "HyperNode",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
     "Namespace",
     "Node",
     "NodeShard",
@@ -35,6 +37,8 @@ _CLUSTER_KINDS = {
     "PriorityClass",
     "Queue",
     "StorageClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
     "DeviceClass",
     "ResourceSlice",
 }

@@ -25,6 +25,8 @@ _CONTROLLERS = yaml.safe_load(
 )
 CONTROLLERS = [DEPLOY / "controllers" / name for name in _CONTROLLERS["resources"]]
 PLAIN = [*DEFAULTS, *SCHEDULER, *CONTROLLERS]
+# Policies are not part of `apply_all`: tests create what they refuse.
+ADMISSION = sorted((DEPLOY / "admission").rglob("*.yaml"))
 _SERVED_SECONDS = 30.0
 
 

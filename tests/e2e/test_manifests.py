@@ -9,6 +9,7 @@ import pytest
 
 from tests.controlplane.client import TABLE, Client, Object, RefusedError, path_of
 from tests.controlplane.manifests import (
+    ADMISSION,
     CRDS,
     DEFAULTS,
     DEPLOY,
@@ -106,7 +107,7 @@ def test_every_file_of_the_folder_is_applied() -> None:
     kustomizations = {
         DEPLOY / folder / "kustomization.yaml" for folder in ("scheduler", "controllers")
     }
-    assert {*CRDS, *PLAIN, *others, *kustomizations} == set(DEPLOY.rglob("*.yaml"))
+    assert {*CRDS, *PLAIN, *ADMISSION, *others, *kustomizations} == set(DEPLOY.rglob("*.yaml"))
 
 
 async def test_all_manifests_can_be_applied_again(client: Client) -> None:

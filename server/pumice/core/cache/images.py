@@ -20,36 +20,60 @@ _MOST_GONE = 10_000
 _MOST_SIMILAR = 8
 
 
+class _ImageList:
+    """A list of images, by name with their sizes, and the rows that have it."""
+
+    __slots__ = ("rows", "sizes")
+
+    def __init__(self, images: tuple[NodeImage, ...], rows: Iterable[int]) -> None:
+        self.sizes = _sizes(images)
+        self.rows = set(rows)
+
+
 class ImageIndex:
     """The rows that have an image; built when somebody first asks."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._layout = -1
-        # By name: the rows that have the image, and its size there.
-        self._rows: dict[str, dict[int, int]] = {}
-        # By name: the number of the last change of these rows; of others it is at most the first.
+        # By row: its list; and by name: the lists that have the image.
+        self._list_of: dict[int, _ImageList] = {}
+        self._lists_with: dict[str, dict[_ImageList, None]] = {}
+        # By name: the number of the last change of its rows; of others it is at most the first.
         self._versions: dict[str, int] = {}
         self._first = self._changes = 0
 
-    def change(self, row: int, before: tuple[NodeImage, ...], after: tuple[NodeImage, ...]) -> None:
+    def change(self, row: int, after: tuple[NodeImage, ...]) -> None:
         """A node reports other images than before."""
         if self._layout != self._table.layout:
             return
-        old, new = _sizes(before), _sizes(after)
+        old = self._list_of.pop(row, None)
+        before = {} if old is None else old.sizes
+        if old is not None:
+            old.rows.discard(row)
+            if not old.rows:
+                self._drop(old)
+        new = self._add(after, (row,))
         self._changes += 1
-        for name in old.keys() - new.keys():
-            rows = self._rows[name]
-            del rows[row]
-            self._versions[name] = self._changes
-            if not rows:
-                del self._rows[name]
-        for name, size in new.items():
-            if old.get(name) != size:
-                self._rows.setdefault(name, {})[row] = size
+        for name in before.keys() | new.sizes.keys():
+            if before.get(name) != new.sizes.get(name):
                 self._versions[name] = self._changes
-        if len(self._versions) > len(self._rows) + _MOST_GONE:
+        if len(self._versions) > len(self._lists_with) + _MOST_GONE:
             self._versions, self._first = {}, self._changes
+
+    def _add(self, images: tuple[NodeImage, ...], rows: Iterable[int]) -> _ImageList:
+        added = _ImageList(images, rows)
+        self._list_of.update(dict.fromkeys(added.rows, added))
+        for name in added.sizes:
+            self._lists_with.setdefault(name, {})[added] = None
+        return added
+
+    def _drop(self, gone: _ImageList) -> None:
+        for name in gone.sizes:
+            lists = self._lists_with[name]
+            del lists[gone]
+            if not lists:
+                del self._lists_with[name]
 
     def version(self, names: Iterable[str]) -> tuple[int, ...]:
         """Changes when the rows or sizes of one of these images do."""
@@ -59,23 +83,24 @@ class ImageIndex:
     def find(self, name: str) -> tuple[int, Mask] | None:
         """The size of an image, which is that on the first row, and where it is; None: nowhere."""
         self._refresh()
-        rows = self._rows.get(name)
-        if not rows:
+        lists = self._lists_with.get(name)
+        if not lists:
             return None
         mask = np.zeros(len(self._table), dtype=np.bool_)
-        mask[list(rows)] = True
-        return rows[min(rows)], mask
+        for each in lists:
+            mask[list(each.rows)] = True
+        return self._list_of[int(mask.argmax())].sizes[name], mask
 
     def _refresh(self) -> None:
         if self._layout == self._table.layout:
             return
         self._layout = self._table.layout
         self._changes += 1
-        self._rows.clear()
+        self._list_of.clear()
+        self._lists_with.clear()
         self._versions.clear()
         for images, rows in self._lists():
-            for name, size in _sizes(images).items():
-                self._rows.setdefault(name, {}).update(dict.fromkeys(rows, size))
+            self._add(images, rows)
 
     def _lists(self) -> list[tuple[tuple[NodeImage, ...], list[int]]]:
         """The lists of images, and the rows that have each; nodes may share a list object."""

@@ -120,7 +120,7 @@ class NodeTable:
             if old is not None and entry.row >= 0:
                 self.relabelled.setdefault(entry.row, old)
         if old is not None and old.images != node.images and not self._moved:
-            self.images.change(entry.row, old.images, node.images)
+            self.images.change(entry.row, node.images)
         self._count_offer(entry)
         self._changed(entry, offers_other=before != entry.offer())
 

@@ -151,14 +151,14 @@ def test_tasks_of_a_class_may_have_views_by_another_facet() -> None:
     assert binds(run(engine, 3)) == {"w-0": "n5"}
 
 
-def test_a_heartbeat_of_one_node_computes_one_row_of_each_class() -> None:
+def test_a_heartbeat_of_one_node_computes_no_row() -> None:
     nodes = [node(f"n{i}", 4) for i in range(50)]
     waiting = [*job("a", 1, 5), *job("b", 1, 6), *job("c", 1, 7)]
     engine = engine_with(UsagePlugin, queue(), *nodes, *waiting)
     run(engine)
     run(engine, 1)
     engine.apply([Upserted(node("n7", 4, annotations={"heartbeat": "1"}))])
-    assert run(engine, 2).work["rows_computed"] == 3
+    assert run(engine, 2).work.get("rows_computed", 0) == 0
     # A taint concerns the row of its node alone, too.
     engine.apply([Upserted(node("n7", 4, unschedulable=True))])
     assert run(engine, 3).work["rows_computed"] <= 6

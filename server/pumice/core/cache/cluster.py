@@ -253,6 +253,7 @@ class ClusterCache(TaskCache):
         self.evictable.release()
         self._trees.forget_outdated()
         self.labels.forget_outdated()
+        self.table.images.forget_outdated()
         self.workload_selectors.forget_outdated()
 
     # Priorities.

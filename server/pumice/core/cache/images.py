@@ -91,6 +91,12 @@ class ImageIndex:
             mask[list(each.rows)] = True
         return self._list_of[int(mask.argmax())].sizes[name], mask
 
+    def forget_outdated(self) -> None:
+        """Frees the index of nodes that are not there any more, until somebody asks again."""
+        if self._layout != self._table.layout:
+            self._rows.clear()
+            self._versions.clear()
+
     def _refresh(self) -> None:
         if self._layout == self._table.layout:
             return

@@ -94,7 +94,8 @@ class ImageIndex:
     def forget_outdated(self) -> None:
         """Frees the index of nodes that are not there any more, until somebody asks again."""
         if self._layout != self._table.layout:
-            self._rows.clear()
+            self._list_of.clear()
+            self._lists_with.clear()
             self._versions.clear()
 
     def _refresh(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from sys import intern
 
 from pumice.core.model.node import Node, NodeImage
@@ -31,6 +32,7 @@ _PHASES = {
     pod_pb2.POD_PHASE_FAILED: PodPhase.FAILED,
     pod_pb2.POD_PHASE_UNKNOWN: PodPhase.UNKNOWN,
 }
+_SHARED_IMAGES = 4096
 _PHASE_NUMBERS = {phase: number for number, phase in _PHASES.items()}
 
 
@@ -127,6 +129,12 @@ def write_pod(pod: Pod) -> pod_pb2.Pod:
     )
 
 
+@lru_cache(maxsize=_SHARED_IMAGES)
+def _image(names: tuple[str, ...], size_bytes: int) -> NodeImage:
+    """One object for all nodes that have the image: most nodes have the images of others."""
+    return NodeImage(names, size_bytes)
+
+
 def read_node(message: node_pb2.Node) -> Node:
     uid, name, taints, images = message.uid, message.name, message.taints, message.images
     check_named(uid, name)
@@ -147,7 +155,7 @@ def read_node(message: node_pb2.Node) -> Node:
             "oversubscription_memory_bytes", message.oversubscription_memory_bytes, EXACT_LIMIT
         ),
         images=tuple(
-            NodeImage(tuple(m.names), amount(f"images[{i}].size_bytes", m.size_bytes))
+            _image(tuple(m.names), amount(f"images[{i}].size_bytes", m.size_bytes))
             for i, m in enumerate(images)
         )
         if images

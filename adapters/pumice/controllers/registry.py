@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pumice.controllers.cronjob.controller import CronJobController
 from pumice.controllers.gc.controller import GarbageCollector
 from pumice.controllers.job.controller import JobController
 from pumice.controllers.options import ControllerOptions
@@ -15,6 +16,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]]
     "gc-controller": GarbageCollector,
     "pg-controller": PodGroupController,
     "queue-controller": QueueController,
+    "cronjob-controller": CronJobController,
 }
 # Controllers that run only when they are named.
 OFF_BY_DEFAULT: Final = frozenset({"sharding-controller"})

@@ -1,0 +1,58 @@
+"""The watches of the CronJob controller, and what it looks at."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from pumice.controllers.cronjob.reconcile import Seen, reconcile
+from pumice.controllers.cronjob.types import KIND, CronJob
+from pumice.controllers.job.types import Job
+from pumice.controllers.options import ControllerOptions
+from pumice.controllers.resources import CRON_JOBS, JOBS
+from pumice.controllers.runtime.acts import Plan
+from pumice.controllers.runtime.controller import Caches, Key
+from pumice.controllers.runtime.watches import Change, Watch, by_owner
+
+
+def _by_namespace(job: Job) -> Iterable[str]:
+    return (job.metadata.namespace,)
+
+
+WATCHED_CRON_JOBS: Final = Watch(CRON_JOBS, CronJob)
+WATCHED_JOBS: Final = Watch(JOBS, Job, indexes={"owner": by_owner, "namespace": _by_namespace})
+
+
+class CronJobController:
+    """Makes Jobs at the times of schedules."""
+
+    name = "cronjob-controller"
+    watches: Sequence[Watch[Any]] = (WATCHED_CRON_JOBS, WATCHED_JOBS)
+
+    def __init__(self, options: ControllerOptions) -> None:
+        self._options = options
+
+    def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
+        metadata = change.seen.metadata
+        if change.watch == WATCHED_CRON_JOBS:
+            return (metadata.key,)
+        owner = metadata.controller()
+        if owner is None or owner.kind != KIND:
+            return ()
+        return ((metadata.namespace, owner.name),)
+
+    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+        cron = caches[WATCHED_CRON_JOBS].get(*key)
+        if cron is None:
+            return None
+        jobs = caches[WATCHED_JOBS]
+        own = jobs.by("owner", cron.metadata.uid)
+        names = {job.metadata.name for job in own}
+        prefix = f"{cron.metadata.name}-"
+        foreign = frozenset(
+            job.metadata.name
+            for job in jobs.by("namespace", key[0])
+            if job.metadata.name.startswith(prefix) and job.metadata.name not in names
+        )
+        return Seen(cron, tuple(own), now_ms, foreign)
+
+    def reconcile(self, seen: Seen) -> Plan:
+        return reconcile(seen)

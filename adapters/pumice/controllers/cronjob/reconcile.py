@@ -1,0 +1,203 @@
+"""What a CronJob needs: a Job at each time of its schedule, a status, and a short history."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pumice.controllers.cronjob.schedule import Schedule, ScheduleError, parse
+from pumice.controllers.cronjob.slots import Due, due
+from pumice.controllers.cronjob.types import API_VERSION, KIND, SCHEDULED_AT, CronJob
+from pumice.controllers.job.times import milliseconds, shown
+from pumice.controllers.job.types import FINISHED, Job, Phase
+from pumice.controllers.resources import CRON_JOBS, JOBS
+from pumice.controllers.runtime.acts import (
+    NOTHING,
+    Act,
+    Create,
+    Delete,
+    Emit,
+    Patch,
+    Plan,
+    Reference,
+)
+from pumice.controllers.runtime.objects import Manifest, owner_reference
+
+# After the time of the schedule, so that it is due for certain.
+_LATER_SECONDS: Final = 0.1
+_DEFAULT_KEPT: Final = {Phase.COMPLETED: 3, Phase.FAILED: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A CronJob, its Jobs, names of other Jobs of its namespace, and the time."""
+
+    cron: CronJob
+    jobs: tuple[Job, ...]
+    now_ms: int
+    # Names of Jobs that other objects own.
+    foreign: frozenset[str] = frozenset()
+
+
+def reconcile(seen: Seen) -> Plan:
+    """History first, then the Job that is due, then the status."""
+    cron = seen.cron
+    if cron.metadata.is_terminating:
+        return NOTHING
+    removals = _history(cron, seen.jobs)
+    if cron.spec.suspend:
+        return _plan(removals, (), _status(seen, None))
+    try:
+        schedule, zone = parse(cron.spec.schedule), _zone(cron)
+    except ScheduleError as error:
+        event = _event(cron, "UnParseableCronJobSchedule", f"spec.schedule: {error}", warning=True)
+        return _plan(removals, (event,), _status(seen, None))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        event = _event(cron, "InvalidTimeZone", f"spec.timeZone: {error}", warning=True)
+        return _plan(removals, (event,), _status(seen, None))
+    found = _due(seen, schedule, zone)
+    acts, slot = _start(seen, found, zone)
+    again = None
+    if found.following is not None:
+        again = max(0.0, found.following.timestamp() - seen.now_ms / 1000) + _LATER_SECONDS
+    return _plan(removals, acts, _status(seen, slot), again)
+
+
+def _plan(
+    removals: Sequence[Act], acts: Sequence[Act], status: Sequence[Act], again: float | None = None
+) -> Plan:
+    return Plan(tuple(tuple(stage) for stage in (removals, acts, status) if stage), again)
+
+
+def _zone(cron: CronJob) -> tzinfo:
+    name = cron.spec.time_zone
+    if name is None:
+        return UTC
+    if not name or name.lower() == "local":
+        raise ValueError(f"{name!r} given; allowed: a name such as Europe/Berlin")
+    return ZoneInfo(name)
+
+
+def _due(seen: Seen, schedule: Schedule, zone: tzinfo) -> Due:
+    cron, now = seen.cron, datetime.fromtimestamp(seen.now_ms / 1000, UTC)
+    last = cron.status.last_schedule_time or cron.metadata.creation_timestamp
+    since = datetime.fromtimestamp(milliseconds(last) / 1000, UTC)
+    deadline = cron.spec.starting_deadline_seconds
+    if deadline is not None:
+        since = max(since, now - timedelta(seconds=deadline, microseconds=1))
+    return due(schedule, zone, since, now)
+
+
+def _start(seen: Seen, found: Due, zone: tzinfo) -> tuple[list[Act], datetime | None]:
+    """The acts that start the Job that is due, and its time when it counts as started."""
+    cron, slot = seen.cron, found.slot
+    if slot is None:
+        return [], None
+    name = f"{cron.metadata.name}-{int(slot.timestamp()) // 60}"
+    if any(job.metadata.name == name for job in seen.jobs):
+        # Made before, by a process that ended before it wrote the status.
+        return [], slot
+    if name in seen.foreign:
+        text = f"Job {name} exists and belongs to another object"
+        return [_event(cron, "ForeignJob", text, warning=True)], None
+    active = _active(seen.jobs)
+    acts: list[Act] = []
+    if active and cron.spec.concurrency_policy == "Forbid":
+        text = f"a Job still runs: {active[0].metadata.name}"
+        return [_event(cron, "ForbidConcurrent", text, warning=True)], None
+    if active and cron.spec.concurrency_policy == "Replace":
+        acts += [_removal(job) for job in active]
+        names = ", ".join(job.metadata.name for job in active)
+        acts.append(_event(cron, "ReplaceConcurrent", f"{names} is replaced", warning=True))
+    if found.has_missed_many:
+        text = "more than 100 times were missed; only the newest is started"
+        acts.append(_event(cron, "TooManyMissedTimes", text, warning=True))
+    refused = _event(cron, "FailedCreate", f"Job {name} could not be created", warning=True)
+    acts.append(Create(JOBS, _job(cron, name, slot, zone), on_refusal=refused))
+    acts.append(_event(cron, "SuccessfulCreate", f"created Job {name}"))
+    return acts, slot
+
+
+def _job(cron: CronJob, name: str, slot: datetime, zone: tzinfo) -> Manifest:
+    template = cron.spec.job_template
+    given = template.get("metadata") or {}
+    at = slot.astimezone(zone).isoformat().replace("+00:00", "Z")
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.name,
+        "metadata": {
+            "name": name,
+            "namespace": cron.metadata.namespace,
+            "labels": dict(given.get("labels") or {}),
+            "annotations": {**(given.get("annotations") or {}), SCHEDULED_AT: at},
+            "ownerReferences": [owner_reference(API_VERSION, KIND, cron.metadata)],
+        },
+        "spec": template.get("spec") or {},
+    }
+
+
+def _active(jobs: Sequence[Job]) -> list[Job]:
+    return [
+        job for job in jobs if job.status.phase not in FINISHED and not job.metadata.is_terminating
+    ]
+
+
+def _history(cron: CronJob, jobs: Sequence[Job]) -> list[Act]:
+    """Removes the oldest finished Jobs. Terminated ones count as failed."""
+    kept = {
+        Phase.COMPLETED: cron.spec.successful_jobs_history_limit,
+        Phase.FAILED: cron.spec.failed_jobs_history_limit,
+    }
+    acts: list[Act] = []
+    for phase, limit in kept.items():
+        most = _DEFAULT_KEPT[phase] if limit is None else limit
+        ended = [job for job in jobs if job.status.phase in FINISHED
+                 and (job.status.phase == Phase.COMPLETED) == (phase == Phase.COMPLETED)
+                 and not job.metadata.is_terminating]  # fmt: skip
+        ended.sort(key=lambda job: (job.metadata.creation_timestamp, job.metadata.name))
+        for job in ended[: max(0, len(ended) - most)]:
+            acts.append(_removal(job))
+            acts.append(_event(cron, "SuccessfulDelete", f"deleted Job {job.metadata.name}"))
+    return acts
+
+
+def _removal(job: Job) -> Delete:
+    return Delete(JOBS, *job.metadata.key, uid=job.metadata.uid)
+
+
+def _status(seen: Seen, slot: datetime | None) -> list[Act]:
+    """The status, if it changes. A Job that is about to be made comes into it with its event."""
+    held = seen.cron.status
+    patch: Manifest = {}
+    if slot is not None:
+        at = shown(int(slot.timestamp()) * 1000)
+        if held.last_schedule_time != at:
+            patch["lastScheduleTime"] = at
+    active = [_reference(job) for job in sorted(_active(seen.jobs), key=lambda j: j.metadata.name)]
+    if [one.get("uid") for one in held.active or ()] != [one["uid"] for one in active]:
+        patch["active"] = active
+    times = [job.status.state.last_transition_time or "" for job in seen.jobs
+             if job.status.phase == Phase.COMPLETED]  # fmt: skip
+    last = max([*times, held.last_successful_time or ""])
+    if last and last != held.last_successful_time:
+        patch["lastSuccessfulTime"] = last
+    if not patch:
+        return []
+    metadata = seen.cron.metadata
+    return [Patch(CRON_JOBS, *metadata.key, metadata.uid, {"status": patch}, subresource="status")]
+
+
+def _reference(job: Job) -> Manifest:
+    metadata = job.metadata
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.name,
+        "namespace": metadata.namespace,
+        "name": metadata.name,
+        "uid": metadata.uid,
+    }
+
+
+def _event(cron: CronJob, reason: str, text: str, *, warning: bool = False) -> Emit:
+    return Emit(Reference.of(CRON_JOBS, cron.metadata), reason, text, warning=warning)

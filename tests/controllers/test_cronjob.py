@@ -1,0 +1,185 @@
+"""The CronJob controller: schedules, zones, missed times, concurrency and history."""
+
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from pumice.controllers.cronjob.reconcile import Seen, reconcile
+from pumice.controllers.cronjob.schedule import ScheduleError, parse
+from pumice.controllers.cronjob.slots import due
+from pumice.controllers.cronjob.types import CronJob, CronJobSpec, CronJobStatus
+from pumice.controllers.job.types import Job, JobState, JobStatus
+from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch
+from pumice.controllers.runtime.objects import Metadata
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def ms(text: str) -> int:
+    return int(at(text).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "after", "zone", "then"),
+    [
+        ("* * * * *", "2026-01-01T00:00:30Z", "UTC", "2026-01-01T00:01Z"),
+        ("*/15 * * * *", "2026-01-01T00:00Z", "UTC", "2026-01-01T00:15Z"),
+        ("5/20 * * * *", "2026-01-01T00:26Z", "UTC", "2026-01-01T00:45Z"),
+        ("0 0 29 2 *", "2026-01-01T00:00Z", "UTC", "2028-02-29T00:00Z"),
+        ("0 9-17/4 * * mon-FRI", "2026-01-02T17:30Z", "UTC", "2026-01-05T09:00Z"),
+        # Neither is a star: one of the two is enough.
+        ("0 0 13 * 5", "2026-01-01T12:00Z", "UTC", "2026-01-02T00:00Z"),
+        ("0 0 31 dec ?", "2026-12-31T00:00Z", "UTC", "2027-12-31T00:00Z"),
+        ("@weekly", "2026-01-01T00:00Z", "UTC", "2026-01-04T00:00Z"),
+        ("@every 90m", "2026-01-01T00:00Z", "UTC", "2026-01-01T01:30Z"),
+        ("0 8 * * *", "2026-07-01T00:00Z", "Europe/Berlin", "2026-07-01T06:00Z"),
+        # 02:30 does not exist on the day of the change to summer time.
+        ("30 2 * * *", "2026-03-28T12:00Z", "Europe/Berlin", "2026-03-30T00:30Z"),
+        ("30 2 * * *", "2026-10-24T12:00Z", "Europe/Berlin", "2026-10-25T00:30Z"),
+        ("0 0 * * *", "2026-01-01T00:00Z", "Asia/Kathmandu", "2026-01-01T18:15Z"),
+    ],
+)
+def test_times(schedule: str, after: str, zone: str, then: str) -> None:
+    assert parse(schedule).after(at(after), ZoneInfo(zone)) == at(then)
+
+
+def test_a_day_that_never_comes() -> None:
+    assert parse("0 0 30 2 *").after(at("2026-01-01T00:00Z"), UTC) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 7", "a * * * *",
+     "*/0 * * * *", "5-1 * * * *", "1,,2 * * * *", "@often", "@every soon", "@every -1h",
+     "99999999999 * * * *", "٣ * * * *"],
+)  # fmt: skip
+def test_a_wrong_schedule_is_refused(text: str) -> None:
+    with pytest.raises(ScheduleError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "since", "now", "slot", "many"),
+    [
+        ("0 * * * *", "2026-01-01T00:30Z", "2026-01-01T00:59Z", None, False),
+        ("0 * * * *", "2026-01-01T00:30Z", "2026-01-01T01:00Z", "2026-01-01T01:00Z", False),
+        ("0 * * * *", "2026-01-01T00:30Z", "2026-01-01T05:10Z", "2026-01-01T05:00Z", False),
+        ("* * * * *", "2026-01-01T00:00Z", "2026-03-01T00:00:30Z", "2026-03-01T00:00Z", True),
+        ("0 0 1 1 *", "1850-01-01T00:00Z", "2026-06-01T00:00Z", "2026-01-01T00:00Z", True),
+        ("@every 1s", "2026-01-01T00:00Z", "2026-03-01T00:00Z", "2026-03-01T00:00Z", True),
+        ("@every 1h", "2026-01-01T00:20Z", "2026-01-01T03:00Z", "2026-01-01T02:20Z", False),
+    ],
+)
+def test_the_newest_time_is_due(
+    schedule: str, since: str, now: str, slot: str | None, many: bool
+) -> None:
+    found = due(parse(schedule), UTC, at(since), at(now))
+    assert found.slot == (at(slot) if slot else None)
+    assert found.has_missed_many == many
+
+
+NOW = "2026-01-01T01:00:05Z"
+SLOT_NAME = f"tick-{ms('2026-01-01T01:00Z') // 60000}"
+
+
+def cron(last: str | None = "2026-01-01T00:00:00Z", **spec: Any) -> CronJob:
+    metadata = Metadata(
+        name="tick", namespace="ns", uid="uid-tick", creation_timestamp="2026-01-01T00:00:00Z"
+    )
+    template = {"metadata": {"labels": {"a": "b"}, "name": "no"}, "spec": {"tasks": []}}
+    return CronJob(
+        metadata,
+        CronJobSpec(**{"schedule": "0 * * * *", "job_template": template, **spec}),
+        CronJobStatus(last_schedule_time=last),
+    )
+
+
+def job(name: str, phase: str = "Running", created: str = "2026-01-01T00:00:00Z") -> Job:
+    metadata = Metadata(name=name, namespace="ns", uid=f"uid-{name}", creation_timestamp=created)
+    state = JobState(phase, last_transition_time="2026-01-01T00:30:00Z")
+    return Job(metadata, status=JobStatus(state))
+
+
+def run(made: CronJob, *jobs: Job, now: str = NOW, foreign: frozenset[str] = frozenset()) -> Any:
+    plan = reconcile(Seen(made, jobs, ms(now), foreign))
+    acts = [act for stage in plan.stages for act in stage]
+    return (
+        [act.body for act in acts if isinstance(act, Create)],
+        [act.name for act in acts if isinstance(act, Delete)],
+        [act.reason for act in acts if isinstance(act, Emit)],
+        {k: v for act in acts if isinstance(act, Patch) for k, v in act.body["status"].items()},
+        plan.again_seconds,
+    )
+
+
+def test_a_job_at_its_time() -> None:
+    (body,), deleted, events, status, again = run(cron(time_zone="Europe/Berlin"))
+    metadata = body["metadata"]
+    assert metadata["name"] == SLOT_NAME
+    assert metadata["labels"] == {"a": "b"}
+    assert metadata["annotations"] == {
+        "volcano.sh/cronjob-scheduled-timestamp": "2026-01-01T02:00:00+01:00"
+    }
+    assert metadata["ownerReferences"][0]["kind"] == "CronJob"
+    assert (deleted, events) == ([], ["SuccessfulCreate"])
+    assert status == {"lastScheduleTime": "2026-01-01T01:00:00Z"}
+    assert again == pytest.approx(3595.1)
+
+
+def test_nothing_is_due_twice() -> None:
+    created, *_ = run(cron(last="2026-01-01T01:00:00Z"))
+    assert created == []
+    # The process ended between the creation of the Job and the status.
+    created, _, events, status, _ = run(cron(), job(SLOT_NAME))
+    assert (created, events) == ([], [])
+    assert status["lastScheduleTime"] == "2026-01-01T01:00:00Z"
+    created, _, events, status, _ = run(cron(), foreign=frozenset({SLOT_NAME}))
+    assert (created, events, status) == ([], ["ForeignJob"], {})
+
+
+def test_concurrency() -> None:
+    old = job("tick-1")
+    assert len(run(cron(), old)[0]) == 1
+    created, deleted, events, status, _ = run(cron(concurrency_policy="Forbid"), old)
+    assert (created, deleted, events) == ([], [], ["ForbidConcurrent"])
+    assert "lastScheduleTime" not in status
+    created, deleted, events, _, _ = run(cron(concurrency_policy="Replace"), old)
+    assert (len(created), deleted, events) == (
+        1,
+        ["tick-1"],
+        ["ReplaceConcurrent", "SuccessfulCreate"],
+    )
+
+
+def test_late_starts() -> None:
+    late = "2026-01-01T01:00:31Z"
+    assert run(cron(starting_deadline_seconds=30), now=late)[0] == []
+    assert len(run(cron(starting_deadline_seconds=31), now=late)[0]) == 1
+    _, _, events, _, _ = run(cron(schedule="* * * * *"), now="2026-01-02T00:00:00Z")
+    assert events == ["TooManyMissedTimes", "SuccessfulCreate"]
+
+
+def test_suspended_and_wrong_ones_start_nothing() -> None:
+    assert run(cron(suspend=True))[0] == []
+    assert run(cron(schedule="x"))[2] == ["UnParseableCronJobSchedule"]
+    for zone in ("Mars/Base", "", "LOCAL", "../etc/passwd"):
+        assert run(cron(time_zone=zone))[2] == ["InvalidTimeZone"]
+
+
+def test_history_and_status() -> None:
+    jobs = [job(f"tick-{n}", "Completed", f"2026-01-01T00:0{n}:00Z") for n in range(5)]
+    jobs += [job("tick-5", "Failed"), job("tick-6", "Terminated", "2026-01-01T00:10:00Z")]
+    jobs += [job("tick-7")]
+    made = cron(last="2026-01-01T01:00:00Z")
+    _, deleted, events, status, _ = run(made, *jobs)
+    assert deleted == ["tick-0", "tick-1", "tick-5"]
+    assert events == ["SuccessfulDelete"] * 3
+    assert [one["name"] for one in status["active"]] == ["tick-7"]
+    assert status["lastSuccessfulTime"] == "2026-01-01T00:30:00Z"
+    made.status.active, made.status.last_successful_time = status["active"], "2026-01-01T00:30:00Z"
+    assert run(made, *jobs[2:5], jobs[6], jobs[7])[:4] == ([], [], [], {})
+    assert run(cron(last="2026-01-01T01:00:00Z", successful_jobs_history_limit=0), *jobs[:2])[1]

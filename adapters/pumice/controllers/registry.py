@@ -6,6 +6,7 @@ from typing import Any, Final
 from pumice.controllers.cronjob.controller import CronJobController
 from pumice.controllers.gc.controller import GarbageCollector
 from pumice.controllers.job.controller import JobController
+from pumice.controllers.jobflow.controller import JobFlowController, JobTemplateController
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.podgroup.controller import PodGroupController
 from pumice.controllers.queue.controller import QueueController
@@ -17,6 +18,8 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]]
     "pg-controller": PodGroupController,
     "queue-controller": QueueController,
     "cronjob-controller": CronJobController,
+    "jobflow-controller": JobFlowController,
+    "jobtemplate-controller": JobTemplateController,
 }
 # Controllers that run only when they are named.
 OFF_BY_DEFAULT: Final = frozenset({"sharding-controller"})

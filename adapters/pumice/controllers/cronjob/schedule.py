@@ -44,7 +44,7 @@ _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
 )
 _NANOSECONDS: Final = 1_000_000_000
 # A schedule such as 30 February never happens.
-_MOST_YEARS: Final = 5
+MOST_YEARS: Final = 5
 
 
 class ScheduleError(ValueError):
@@ -65,7 +65,7 @@ class Schedule:
         if self.every_seconds:
             return moment + timedelta(seconds=self.every_seconds)
         found = moment.replace(second=0) + timedelta(minutes=1)
-        end = found + timedelta(days=366 * _MOST_YEARS)
+        end = found + timedelta(days=366 * MOST_YEARS)
         while found < end:
             step = self._step(found.astimezone(zone))
             if step is None:

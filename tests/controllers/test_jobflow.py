@@ -1,0 +1,148 @@
+"""The controllers of JobFlows and JobTemplates."""
+
+from typing import Any
+
+from pumice.controllers.job.types import Job, JobState, JobStatus
+from pumice.controllers.jobflow.controller import JobFlowController, JobTemplateController, Used
+from pumice.controllers.jobflow.reconcile import Seen, merged, reconcile
+from pumice.controllers.jobflow.types import (
+    Flow,
+    FlowDependsOn,
+    JobFlow,
+    JobFlowSpec,
+    JobTemplate,
+    TemplateStatus,
+)
+from pumice.controllers.options import ControllerOptions
+from pumice.controllers.runtime.acts import NOTHING, Create, Delete, Emit, Patch
+from pumice.controllers.runtime.objects import Metadata
+from tests.adapters.fake_clock import until
+from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.controllers.running import Loops
+
+JOBS, FLOWS, TEMPLATES = (
+    "jobs.batch.volcano.sh", "jobflows.flow.volcano.sh", "jobtemplates.flow.volcano.sh",
+)  # fmt: skip
+
+
+def flow(phase: str = "", policy: str = "", name: str = "f", **flows: list[str]) -> JobFlow:
+    made = [Flow(name, FlowDependsOn(targets)) for name, targets in flows.items()]
+    metadata = Metadata(name=name, namespace="ns", uid="uid-f")
+    status: dict[str, Any] = {"state": {"phase": phase}} if phase else {}
+    return JobFlow(metadata, JobFlowSpec(made, policy), status)
+
+
+def jobs(**phases: str) -> dict[str, Job]:
+    return {
+        f"f-{name}": Job(
+            Metadata(name=f"f-{name}", namespace="ns", uid=f"uid-{name}"),
+            status=JobStatus(JobState(phase)),
+        )
+        for name, phase in phases.items()
+    }
+
+
+ALL = {name: JobTemplate(spec={"queue": name}) for name in "abc"}
+
+
+def run(seen: Seen) -> tuple[list[str], list[str], Any]:
+    acts = [act for stage in reconcile(seen).stages for act in stage]
+    created = [act.body["metadata"]["name"] for act in acts if isinstance(act, Create)]
+    events = [act.reason for act in acts if isinstance(act, Emit)]
+    phases = [act.body["status"]["state"]["phase"] for act in acts if isinstance(act, Patch)]
+    return created, events, phases[0] if phases else None
+
+
+def test_jobs_in_their_order() -> None:
+    chain = flow(a=[], b=["a"], c=["a", "b"])
+    assert run(Seen(chain, {}, ALL)) == (["f-a"], ["Created"], "Pending")
+    assert run(Seen(chain, jobs(a="Running"), ALL)) == ([], [], "Running")
+    assert run(Seen(chain, jobs(a="Completed"), ALL)) == (["f-b"], ["Created"], "Running")
+    assert run(Seen(chain, jobs(a="Completed", b="Failed"), ALL))[::2] == ([], "Failed")
+    ended = jobs(a="Completed", b="Completed", c="Completed")
+    assert run(Seen(chain, ended, ALL)) == ([], [], "Succeed")
+
+
+def test_a_completed_job_that_is_gone_stays_done() -> None:
+    chain = flow("Running", a=[], b=["a"])
+    chain.status["completedJobs"] = ["f-a"]
+    assert run(Seen(chain, {}, ALL))[0] == ["f-b"]
+    assert run(Seen(chain, jobs(b="Completed"), ALL))[2] == "Succeed"
+
+
+def test_a_template_that_is_missing() -> None:
+    assert run(Seen(flow(a=[]), {}, {})) == ([], ["MissingTemplate"], "Pending")
+
+
+def test_the_end() -> None:
+    failed = flow("Failed", a=[], b=[])
+    assert run(Seen(failed, jobs(a="Failed"), ALL))[0] == []
+    kept = flow("Succeed", "retain", a=[])
+    assert run(Seen(kept, jobs(a="Completed"), ALL))[0] == []
+    ((act,),) = reconcile(Seen(flow("Succeed", "delete", a=[]), jobs(a="Completed"), ALL)).stages
+    assert isinstance(act, Delete)
+    assert reconcile(Seen(flow("Succeed", "delete", a=[]), {}, ALL)) == NOTHING
+
+
+def test_patches_of_a_template() -> None:
+    spec = {"queue": "a", "tasks": [{"name": "x", "replicas": 1, "template": {"spec": {"y": 1}}}]}
+    patch = {
+        "maxRetry": 1,
+        "tasks": [{"name": "x", "template": {"spec": {"z": 2}}}, {"name": "new"}],
+    }
+    assert merged(spec, patch) == {
+        "queue": "a",
+        "maxRetry": 1,
+        "tasks": [
+            {"name": "x", "replicas": 1, "template": {"spec": {"y": 1, "z": 2}}},
+            {"name": "new"},
+        ],
+    }
+
+
+def test_long_names_are_not_labels() -> None:
+    ((create, *_), _) = reconcile(Seen(flow(name="f" * 70, a=[]), {}, ALL)).stages
+    assert isinstance(create, Create)
+    metadata = create.body["metadata"]
+    assert list(metadata["labels"]) == ["volcano.sh/createdByJobTemplate"]
+    assert metadata["annotations"]["volcano.sh/createdByJobFlow"] == "ns." + "f" * 70
+
+
+def test_a_template_lists_its_jobs() -> None:
+    controller = JobTemplateController(ControllerOptions())
+    metadata = Metadata(name="a", namespace="ns", uid="uid-a")
+    held = JobTemplate(metadata, status=TemplateStatus(["f-a"]))
+    assert controller.reconcile(Used(held, ("f-a",))) == NOTHING
+    ((patch,),) = controller.reconcile(Used(held, ())).stages
+    assert isinstance(patch, Patch)
+    assert patch.body == {"status": {"jobDependsOnList": []}}
+
+
+async def test_a_flow_from_its_beginning_to_its_end(fake_api: FakeApi, loops: Loops) -> None:
+    fake_api.resources |= {FLOWS, TEMPLATES}
+    fake_api.with_status |= {FLOWS, TEMPLATES}
+    options = ControllerOptions()
+    loops.start(JobFlowController(options), JobTemplateController(options))
+    flows = [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}}]
+    fake_api.put(FLOWS, {"metadata": {"name": "f", "namespace": "ns"}, "spec": {"flows": flows}})
+    for name in ("a", "b"):
+        body = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"queue": name}}
+        fake_api.put(TEMPLATES, body)
+    for name in ("a", "b"):
+        key = (JOBS, "ns", f"f-{name}")
+        await until(lambda key=key: key in fake_api.objects)  # type: ignore[misc]
+        made = fake_api.objects[key]
+        assert made["spec"] == {"queue": name}
+        fake_api.put(JOBS, {**made, "status": {"state": {"phase": "Completed"}}})
+    await until(
+        lambda: (
+            fake_api.get(FLOWS, "ns", "f").get("status", {}).get("state") == {"phase": "Succeed"}
+        )
+    )
+    await until(
+        lambda: fake_api.get(TEMPLATES, "ns", "a").get("status") == {"jobDependsOnList": ["f-a"]}
+    )
+    writes = len(fake_api.made("PATCH", "jobflows"))
+    loops.start(JobFlowController(options))
+    await until(lambda: fake_api.open_watches >= 6)
+    assert len(fake_api.made("PATCH", "jobflows")) == writes

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pumice.controllers.cronjob.controller import CronJobController
 from pumice.controllers.gc.controller import GarbageCollector
+from pumice.controllers.hypernode.controller import HyperNodeController
 from pumice.controllers.job.controller import JobController
 from pumice.controllers.jobflow.controller import JobFlowController, JobTemplateController
 from pumice.controllers.options import ControllerOptions
@@ -20,6 +21,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]]
     "cronjob-controller": CronJobController,
     "jobflow-controller": JobFlowController,
     "jobtemplate-controller": JobTemplateController,
+    "hyperNode-controller": HyperNodeController,
 }
 # Controllers that run only when they are named.
 OFF_BY_DEFAULT: Final = frozenset({"sharding-controller"})

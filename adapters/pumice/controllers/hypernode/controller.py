@@ -1,0 +1,148 @@
+"""Counts the nodes of HyperNodes, and makes HyperNodes from labels of nodes."""
+
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from pumice.controllers.hypernode.counting import nodes_of
+from pumice.controllers.hypernode.discovery import DiscoveryError, topologies, wanted
+from pumice.controllers.hypernode.types import (
+    LABEL_SOURCE,
+    SOURCE,
+    ControllerConfiguration,
+    HyperNode,
+)
+from pumice.controllers.options import ControllerOptions
+from pumice.controllers.resources import CONFIG_MAPS, HYPER_NODES, NODES
+from pumice.controllers.runtime.acts import NOTHING, Act, Create, Delete, Patch, Plan
+from pumice.controllers.runtime.controller import Caches, Key
+from pumice.controllers.runtime.objects import Manifest, Watched
+from pumice.controllers.runtime.watches import Change, Watch
+
+log = logging.getLogger(__name__)
+
+_RELEASE: Final = os.environ.get("HELM_RELEASE_NAME") or "volcano"
+_NAMESPACE: Final = os.environ.get("KUBE_POD_NAMESPACE") or "volcano-system"
+_CONFIG_MAP: Final = f"{_RELEASE}-controller-configmap"
+_FILE: Final = "volcano-controller.conf"
+# The key of discovery; all others are names of HyperNodes, without a namespace.
+_DISCOVERY: Final[Key] = ("discovery", LABEL_SOURCE)
+
+WATCHED_HYPER_NODES: Final = Watch(HYPER_NODES, HyperNode)
+WATCHED_NODES: Final = Watch(NODES, Watched, metadata_only=True)
+WATCHED_CONFIGURATION: Final = Watch(
+    CONFIG_MAPS, ControllerConfiguration, field_selector=f"metadata.name={_CONFIG_MAP}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A HyperNode and the number of its nodes."""
+
+    hyper_node: HyperNode
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """The text of the configuration, labels of nodes, and HyperNodes that were made from labels."""
+
+    text: str
+    nodes: Mapping[str, Mapping[str, str]]
+    made: Mapping[str, HyperNode]
+
+
+Seen: TypeAlias = Counted | Discovery
+
+
+class HyperNodeController:
+    """Reconciles the count of each HyperNode, and all that follow from labels together."""
+
+    name = "hyperNode-controller"
+    watches: Sequence[Watch[Any]] = (WATCHED_HYPER_NODES, WATCHED_NODES, WATCHED_CONFIGURATION)
+
+    def __init__(self, options: ControllerOptions) -> None:
+        self._options = options
+
+    def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
+        if change.watch == WATCHED_CONFIGURATION:
+            return (_DISCOVERY,)
+        everything = [one.metadata.key for one in caches[WATCHED_HYPER_NODES]]
+        if change.watch == WATCHED_NODES:
+            is_same = (
+                change.old is not None
+                and change.new is not None
+                and change.old.metadata.labels == change.new.metadata.labels
+            )
+            return () if is_same else (*everything, _DISCOVERY)
+        is_same = (
+            change.old is not None and change.new is not None and change.old.spec == change.new.spec
+        )
+        # Those above it count its nodes.
+        return (change.seen.metadata.key,) if is_same else (*everything, _DISCOVERY)
+
+    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+        nodes = {one.metadata.name: one.metadata.labels or {} for one in caches[WATCHED_NODES]}
+        if key == _DISCOVERY:
+            held = caches[WATCHED_CONFIGURATION].get(_NAMESPACE, _CONFIG_MAP)
+            if held is None:
+                return None
+            made = {
+                one.metadata.name: one
+                for one in caches[WATCHED_HYPER_NODES]
+                if one.metadata.label(SOURCE) == LABEL_SOURCE
+            }
+            return Discovery((held.data or {}).get(_FILE, ""), nodes, made)
+        hyper_node = caches[WATCHED_HYPER_NODES].get(*key)
+        if hyper_node is None:
+            return None
+        others = {one.metadata.name: one for one in caches[WATCHED_HYPER_NODES]}
+        return Counted(hyper_node, len(nodes_of(hyper_node, nodes, others)))
+
+    def reconcile(self, seen: Seen) -> Plan:
+        return count(seen) if isinstance(seen, Counted) else discover(seen)
+
+
+def count(seen: Counted) -> Plan:
+    """Writes the count when it changed."""
+    metadata = seen.hyper_node.metadata
+    if metadata.is_terminating or seen.hyper_node.status.node_count == seen.count:
+        return NOTHING
+    body = {"status": {"nodeCount": seen.count}}
+    return Plan(
+        ((Patch(HYPER_NODES, "", metadata.name, metadata.uid, body, subresource="status"),),)
+    )
+
+
+def discover(seen: Discovery) -> Plan:
+    """Creates what is missing, corrects what differs, and deletes what is left over."""
+    try:
+        types = topologies(seen.text)
+    except DiscoveryError as error:
+        return Plan(problem=str(error))
+    if types is None:
+        return NOTHING
+    found = wanted(types, seen.nodes)
+    acts: list[Act] = []
+    for name, body in sorted(found.items()):
+        held = seen.made.get(name)
+        if held is None:
+            acts.append(Create(HYPER_NODES, body))
+        elif _differs(held, body):
+            patch = {"metadata": {"labels": body["metadata"]["labels"]}, "spec": body["spec"]}
+            acts.append(Patch(HYPER_NODES, "", name, held.metadata.uid, patch))
+    for name, held in sorted(seen.made.items()):
+        if name not in found and not held.metadata.is_terminating:
+            acts.append(Delete(HYPER_NODES, "", name, held.metadata.uid))
+    return Plan((tuple(acts),)) if acts else NOTHING
+
+
+def _differs(held: HyperNode, body: Manifest) -> bool:
+    labels = held.metadata.labels or {}
+    if any(labels.get(key) != text for key, text in body["metadata"]["labels"].items()):
+        return True
+    return bool(msgspec.to_builtins(held.spec) != body["spec"])

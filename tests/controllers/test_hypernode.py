@@ -1,0 +1,131 @@
+"""The HyperNode controller: counts of nodes, and discovery by labels."""
+
+from typing import Any
+
+import pytest
+
+from pumice.controllers.hypernode.controller import (
+    Counted,
+    Discovery,
+    HyperNodeController,
+    count,
+    discover,
+)
+from pumice.controllers.hypernode.counting import nodes_of
+from pumice.controllers.hypernode.types import HyperNode, HyperNodeSpec, HyperNodeStatus, Member
+from pumice.controllers.options import ControllerOptions
+from pumice.controllers.runtime.acts import NOTHING, Create
+from pumice.controllers.runtime.objects import Metadata
+from pumice.controllers.selectors import matches
+from tests.adapters.fake_clock import until
+from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.controllers.running import Loops
+
+HYPER_NODES = "hypernodes.topology.volcano.sh"
+NODES = {"n1": {"rack": "1"}, "n2": {"rack": "1"}, "m1": {"rack": "2"}, "x": {}}
+CONF = """
+networkTopologyDiscovery:
+- source: label
+  enabled: true
+  config:
+    networkTopologyTypes:
+      IB_Net:
+      - nodeLabel: spine
+      - nodeLabel: leaf
+      - nodeLabel: kubernetes.io/hostname
+"""
+
+
+def hyper_node(name: str, *members: Member, counted: int | None = None) -> HyperNode:
+    spec = HyperNodeSpec(1, "", list(members))
+    return HyperNode(Metadata(name=name, uid=f"uid-{name}"), spec, HyperNodeStatus(counted))
+
+
+def member(kind: str = "Node", **selector: Any) -> Member:
+    return Member(kind, selector)
+
+
+EXACT = member(exactMatch={"name": "gone"})
+REGEX = member(regexMatch={"pattern": "^n"})
+LABEL = member(labelMatch={"matchLabels": {"rack": "1"}})
+
+
+@pytest.mark.parametrize(
+    ("members", "names"),
+    [
+        ([EXACT], {"gone"}),
+        ([REGEX], {"n1", "n2"}),
+        ([LABEL, EXACT, REGEX], {"n1", "n2", "gone"}),
+        ([member(regexMatch={"pattern": "("})], set()),
+        ([member(labelMatch={})], set()),
+        ([member("HyperNode", exactMatch={"name": "low"})], {"m1"}),
+        ([member("HyperNode", exactMatch={"name": "top"})], set()),
+    ],
+)
+def test_nodes_of_a_hyper_node(members: list[Member], names: set[str]) -> None:
+    low = hyper_node("low", member(exactMatch={"name": "m1"}))
+    top = hyper_node("top", *members)
+    assert nodes_of(top, NODES, {"low": low, "top": top}) == names
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "is_selected"),
+    [("In", ["1"], True), ("In", ["2"], False), ("NotIn", ["2"], True), ("NotIn", ["1"], False),
+     ("Exists", None, True), ("DoesNotExist", None, False), ("Odd", ["1"], False)],
+)  # fmt: skip
+def test_selectors(operator: str, values: list[str] | None, is_selected: bool) -> None:
+    expression = {"key": "rack", "operator": operator, "values": values}
+    assert matches({"matchExpressions": [expression]}, NODES["n1"]) == is_selected
+
+
+def test_a_count_is_written_once() -> None:
+    assert count(Counted(hyper_node("a", counted=2), 2)) == NOTHING
+    assert len(count(Counted(hyper_node("a"), 0)).stages) == 1
+
+
+def test_hyper_nodes_from_labels() -> None:
+    nodes = {
+        "a": {"spine": "s1", "leaf": "l1"},
+        "b": {"spine": "s1", "leaf": "l1"},
+        "c": {"spine": "s1", "leaf": "l2"},
+        "no-leaf": {"spine": "s1"},
+        "no-spine": {"leaf": "l3"},
+    }
+    ((*acts,),) = discover(Discovery(CONF, nodes, {})).stages
+    made = [act.body for act in acts if isinstance(act, Create)]
+    shape = sorted(
+        (one["spec"]["tier"], one["spec"]["tierName"], len(one["spec"]["members"])) for one in made
+    )
+    assert shape == [(1, "leaf", 1), (1, "leaf", 1), (1, "leaf", 2), (2, "spine", 2)]
+    assert all(one["metadata"]["name"].startswith("hypernode-ib-net-tier") for one in made)
+    names = {one["metadata"]["name"] for one in made}
+    (top,) = [one for one in made if one["spec"]["tier"] == 2]
+    assert {m["selector"]["exactMatch"]["name"] for m in top["spec"]["members"]} < names
+
+
+def test_discovery_that_is_off_or_wrong() -> None:
+    assert discover(Discovery("", NODES, {})) == NOTHING
+    assert discover(Discovery(CONF.replace("true", "false"), NODES, {})) == NOTHING
+    for text in ("[", "networkTopologyDiscovery: [{source: label, enabled: true}]", "- 1"):
+        assert "cannot be read" in discover(Discovery(text, NODES, {})).problem
+
+
+async def test_discovery_follows_the_nodes(fake_api: FakeApi, loops: Loops) -> None:
+    fake_api.resources |= {HYPER_NODES}
+    fake_api.with_status |= {HYPER_NODES}
+    metadata = {"name": "volcano-controller-configmap", "namespace": "volcano-system"}
+    fake_api.put("configmaps", {"metadata": metadata, "data": {"volcano-controller.conf": CONF}})
+    labels = {"spine": "s", "leaf": "l"}
+    for name in ("a", "b"):
+        fake_api.put("nodes", {"metadata": {"name": name, "labels": labels}})
+    loops.start(HyperNodeController(ControllerOptions()))
+
+    def counts() -> list[int]:
+        held = [body for key, body in fake_api.objects.items() if key[0] == HYPER_NODES]
+        return sorted(body.get("status", {}).get("nodeCount", -1) for body in held)
+
+    await until(lambda: counts() == [2, 2])
+    fake_api.remove("nodes", "", "a")
+    await until(lambda: counts() == [1, 1])
+    fake_api.put("nodes", {"metadata": {"name": "b", "labels": {"leaf": "l"}}})
+    await until(lambda: counts() == [1])

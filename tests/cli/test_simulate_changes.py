@@ -84,12 +84,19 @@ def test_conditions_are_compared_but_for_the_task_that_is_named(
         assert "Insufficient cpu" in decided
 
 
-def test_metrics_have_no_effect_and_that_is_said(tmp_path: Path, capsys: Capture) -> None:
-    body = changing(expect=[outcome({"team/a-0": "n1"}, a="Inqueue")])
-    body["metrics"] = {"n1": {"cpu": 95, "memory": 5}}
+@pytest.mark.parametrize(("cpu", "node_of"), [(95, {}), (15, {"team/a-0": "n1"})])
+def test_metrics_are_the_measured_usage_of_nodes(
+    tmp_path: Path, capsys: Capture, cpu: int, node_of: dict[str, str]
+) -> None:
+    body = changing(expect=[outcome(node_of, a="Inqueue")])
+    body["conf"] = (
+        "actions: enqueue, allocate\n"
+        "tiers: [{plugins: [{name: gang}, {name: predicates}, {name: usage}]}]\n"
+        "metrics: {type: prometheus, address: 'http://prometheus:9090'}\n"
+    )
+    body["metrics"] = {"n1": {"cpu": cpu, "memory": 5}}
     done = checked(tmp_path, capsys, body)
-    assert done.code == 0
-    assert "metrics" in done.err
+    assert (done.code, done.out) == (0, "1 passed, 0 failed\n")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_arguments_give_their_default_where_they_are_absent() -> None:
 
 
 def test_metrics_are_a_map_of_texts() -> None:
-    text = HEAD + (
+    text = HEAD.replace("{name: gang}", "{name: gang}, {name: usage}") + (
         "metrics: {type: elasticsearch, address: 'http://host:9200', interval: 10s, "
         "tls.insecureSkipVerify: true, elasticsearch.index: 7}"
     )
@@ -87,7 +87,7 @@ def test_metrics_are_a_map_of_texts() -> None:
 
 def test_metrics_do_nothing_while_no_plugin_reads_them() -> None:
     assert warnings(HEAD + "metrics: {type: prometheus_adaptor}") == [
-        "metrics: have no effect: no plugin that reads measured usage is supported yet"
+        "metrics: have no effect: neither rescheduling nor usage is configured"
     ]
 
 

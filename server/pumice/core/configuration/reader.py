@@ -166,17 +166,19 @@ class _Reader:
 
     def _usage_readers(self, tiers: Tiers, metrics: object) -> None:
         """Plugins that need measured usage, and sources of it that nobody needs."""
+        # Without a type nothing is measured.
+        measures = isinstance(metrics, Mapping) and bool(metrics.get("type"))
         for i, tier in enumerate(tiers):
             for j, options in enumerate(tier):
                 path: Path = ("tiers", i, "plugins", j)
-                if options.name in volcano.USAGE_READERS and not metrics:
+                if options.name in volcano.USAGE_READERS and not measures:
                     message = "has no effect without measured usage: add the key metrics"
                     self.found.warning(path, message)
                 if options.name == "rescheduling" and "metricsPeriod" not in options.arguments:
                     message = "moves no pod without the argument metricsPeriod: 10m, as in Volcano"
                     self.found.warning(path, message)
         names = {options.name for tier in tiers for options in tier}
-        if metrics and not names.intersection(volcano.USAGE_READERS):
+        if measures and not names.intersection(volcano.USAGE_READERS):
             readers = " nor ".join(volcano.USAGE_READERS)
             self.found.warning(("metrics",), f"have no effect: neither {readers} is configured")
 

@@ -9,6 +9,7 @@ from pumice.adapters.runtime.errors import OtherSchedulerError
 from pumice.adapters.runtime.foreign_binds import ForeignBinds
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.v1.object_pb2 import ClusterObject
+from pumice.v1.pod_pb2 import POD_PHASE_FAILED, POD_PHASE_PENDING, Pod, PodPhase
 from pumice.v1.status_pb2 import Event
 from tests.adapters.conftest import Stage
 from tests.adapters.fake_clock import FakeClock, until
@@ -126,3 +127,30 @@ async def test_an_adapter_leads_where_nobody_else_binds(
     await stream.until(lambda: stream.model.outcomes)
     assert adapter.metrics.counted("foreign_binds") == 0
     await stream.close()
+
+
+def test_only_a_pending_pod_on_the_decided_node_is_what_was_asked_for() -> None:
+    def seen(
+        node: str = "n1", phase: PodPhase.ValueType = POD_PHASE_PENDING, **fields: bool
+    ) -> Pod:
+        made = ours("p", node).pod
+        made.phase = phase
+        return made
+
+    def is_asked_for(found: Pod) -> bool:
+        foreign = Bench().foreign
+        foreign.note_pod(ours("p").pod)
+        foreign.note_bind(bind("p", "n1").bind)
+        return foreign.note_pod(found)
+
+    assert is_asked_for(seen())
+    assert not is_asked_for(seen("n2"))
+    assert not is_asked_for(seen(phase=POD_PHASE_FAILED))
+    ending = seen()
+    ending.terminating = True
+    assert not is_asked_for(ending)
+    assert not is_asked_for(seen(node=""))
+    # Once: later versions hold something else.
+    foreign = Bench().foreign
+    foreign.note_bind(bind("p", "n1").bind)
+    assert [foreign.note_pod(seen()), foreign.note_pod(seen())] == [True, False]

@@ -268,3 +268,44 @@ def test_the_newest_configuration_waits_alone() -> None:
         side.outbox.configure()
     assert side.send() == ["configuration"]
     assert side.model.configurations[0].default_queue == "q2"
+
+
+def has_news(side: Side) -> bool:
+    return side.outbox.has_news
+
+
+def test_only_what_a_core_does_not_assume_yet_is_news() -> None:
+    side = started()
+    side.outbox.report(Outcome(decision_id="d1", code=OUTCOME_CODE_APPLIED))
+    bound = side.buffer.keep(pod("p1", node="n1"))
+    assert bound is not None
+    side.outbox.upsert(bound, expected=True)
+    assert side.outbox.has_work
+    assert not has_news(side)
+    side.outbox.report(Outcome(decision_id="d2", code=OUTCOME_CODE_RETRYING))
+    assert has_news(side)
+    while side.outbox.take(1, 1 << 20, 1 << 20) is not None:
+        pass
+    assert not has_news(side)
+
+
+def test_an_expected_pod_that_changes_or_goes_while_it_waits_is_news() -> None:
+    for changed in (True, False):
+        side = started()
+        first = side.buffer.keep(pod("p1"))
+        assert first is not None
+        side.outbox.upsert(first)
+        assert side.outbox.take(9, 1 << 20, 1 << 20) is not None
+        bound = side.buffer.keep(pod("p1", node="n1"))
+        assert bound is not None
+        side.outbox.upsert(bound, expected=True)
+        assert not has_news(side)
+        if changed:
+            later = side.buffer.keep(pod("p1", node="n2"))
+            assert later is not None
+            side.outbox.upsert(later)
+        else:
+            side.outbox.tombstone(KIND_POD, bound.identity.uid)
+        assert has_news(side)
+        assert side.outbox.take(9, 1 << 20, 1 << 20) is not None
+        assert not has_news(side)

@@ -97,9 +97,9 @@ class WorldEventHandler:
             self._metrics.count("unchanged_objects")
             return
         self._metrics.count("events", kind=shown_kind(held.identity.kind))
-        if held.identity.kind == KIND_POD:
-            self._foreign.note_pod(cluster_object.pod)
-        self._outbox.upsert(held)
+        is_pod = held.identity.kind == KIND_POD
+        expected = is_pod and self._foreign.note_pod(cluster_object.pod)
+        self._outbox.upsert(held, expected=expected)
 
     def _note_apply_timeout(self, configuration: Configuration) -> None:
         seconds = configuration.apply_timeout.ToTimedelta().total_seconds()

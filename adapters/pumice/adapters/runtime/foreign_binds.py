@@ -8,7 +8,7 @@ from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.v1.decision_pb2 import Bind
 from pumice.v1.object_pb2 import KIND_POD
-from pumice.v1.pod_pb2 import Pod
+from pumice.v1.pod_pb2 import POD_PHASE_PENDING, Pod
 from pumice.v1.status_pb2 import Event
 
 log = logging.getLogger(__name__)
@@ -48,18 +48,20 @@ class ForeignBinds:
         if self._names:
             self._decided[order.uid] = order.node
 
-    def note_pod(self, pod: Pod) -> None:
-        """A pod as the watch shows it."""
+    def note_pod(self, pod: Pod) -> bool:
+        """A pod as the watch shows it; returns whether this is only the bind that was asked for."""
         if not self._names or pod.spec.scheduler_name not in self._names:
-            return
+            return False
         if not pod.node_name:
             self._pending.add(pod.uid)
-            return
+            return False
         decided = self._decided.pop(pod.uid, "")
         if pod.uid in self._pending:
             self._pending.discard(pod.uid)
             if decided != pod.node_name and self._is_leading():
                 self._warn(pod)
+        is_pending = pod.phase == POD_PHASE_PENDING and not pod.terminating
+        return decided == pod.node_name and is_pending
 
     def forget_pod(self, uid: str) -> None:
         self._pending.discard(uid)

@@ -23,7 +23,7 @@ from pumice.adapters.runtime.encoding import (
 from pumice.adapters.runtime.objects import KindNumber, ObjectKey
 from pumice.v1.cluster_service_pb2 import SnapshotBegin, SnapshotEnd
 from pumice.v1.configuration_pb2 import Configuration
-from pumice.v1.decision_pb2 import OUTCOME_CODE_RETRYING, Outcome
+from pumice.v1.decision_pb2 import OUTCOME_CODE_APPLIED, OUTCOME_CODE_RETRYING, Outcome
 from pumice.v1.delta_pb2 import KindDigest, PluginData
 
 _NO_KIND = KindNumber(0)
@@ -45,6 +45,8 @@ class _Waiting:
     # Final outcomes only.
     decision_id: str = ""
     in_snapshot: bool = False
+    # It tells the core what it assumes already, so that it can wait for others.
+    is_expected: bool = False
 
     @property
     def size(self) -> int:
@@ -85,6 +87,8 @@ class Outbox:
         # The configurations that were sent last, by number.
         self.sent_configurations: OrderedDict[int, Configuration] = OrderedDict()
         self.waiting_bytes = 0
+        # Ops that wait and tell the core something new.
+        self._news = 0
         self.coalesced = 0
         self._oversized: list[HeldObject] = []
         self.reset()
@@ -107,13 +111,16 @@ class Outbox:
 
     # Input from the world.
 
-    def upsert(self, held: HeldObject) -> None:
+    def upsert(self, held: HeldObject, *, expected: bool = False) -> None:
+        """Sends a version of an object; an expected one is what the core assumes already."""
         waiting = self._waiting(held.key)
         if waiting is None or waiting.held is None:
-            self._append(_Waiting(held.key, held))
+            self._append(_Waiting(held.key, held, is_expected=expected))
             return
         self.waiting_bytes += len(held.body) - len(waiting.held.body)
         waiting.held = held
+        if not expected:
+            self._surprise(waiting)
         self.coalesced += 1
 
     def tombstone(self, kind: KindNumber, uid: str, *, asked: bool = False) -> None:
@@ -131,6 +138,7 @@ class Outbox:
             self.waiting_bytes -= waiting.size
             waiting.held, waiting.op = None, tombstone_op(kind, uid)
             self.waiting_bytes += waiting.size
+            self._surprise(waiting)
         elif asked or key in self._numbered:
             self._append(_Waiting(key, op=tombstone_op(kind, uid)))
 
@@ -159,13 +167,20 @@ class Outbox:
     def report(self, outcome: Outcome) -> None:
         final = outcome.code != OUTCOME_CODE_RETRYING
         decision_id = outcome.decision_id if final else ""
-        self._append(_Waiting(None, op=outcome_op(outcome), decision_id=decision_id))
+        expected = outcome.code == OUTCOME_CODE_APPLIED
+        op = outcome_op(outcome)
+        self._append(_Waiting(None, op=op, decision_id=decision_id, is_expected=expected))
 
     # Output to the stream.
 
     @property
     def has_work(self) -> bool:
         return bool(self._queue or self._resend or self._snapshot_kinds is not None)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether an op that waits tells the core something that it does not assume already."""
+        return bool(self._news or self._resend or self._snapshot_kinds is not None)
 
     @property
     def next_seq(self) -> int:
@@ -320,7 +335,13 @@ class Outbox:
         if waiting.key is not None:
             self._tokens[waiting.key] = self._token
         self.waiting_bytes += waiting.size
+        self._news += not waiting.is_expected
         self._wake()
+
+    def _surprise(self, waiting: _Waiting) -> None:
+        """An op that waits has become news."""
+        self._news += waiting.is_expected
+        waiting.is_expected = False
 
     def _pop_first(self) -> None:
         token, waiting = self._queue.popitem(last=False)
@@ -332,6 +353,7 @@ class Outbox:
 
     def _released(self, token: int, waiting: _Waiting) -> None:
         self.waiting_bytes -= waiting.size
+        self._news -= not waiting.is_expected
         if waiting.in_snapshot:
             self._snapshot_left -= 1
         if waiting.key is not None and self._tokens.get(waiting.key) == token:
@@ -341,6 +363,7 @@ class Outbox:
         self._queue.clear()
         self._tokens.clear()
         self.waiting_bytes = 0
+        self._news = 0
 
 
 def _is_of(waiting: _Waiting, kinds: list[KindNumber]) -> bool:

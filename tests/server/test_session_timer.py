@@ -2,7 +2,12 @@
 
 from google.protobuf.duration_pb2 import Duration
 
-from pumice.server.session_timer import QUIET_NS, SessionTimer
+from pumice.server.session_timer import (
+    COMPLETE_QUIET_NS,
+    LONGEST_WAIT_NS,
+    QUIET_NS,
+    SessionTimer,
+)
 from pumice.v1 import cluster_service_pb2, decision_pb2, group_pb2, pod_pb2
 from tests.server.running import (
     RunningCore,
@@ -39,9 +44,41 @@ def test_a_change_brings_it_forward_until_it_is_quiet() -> None:
     timer.changed(7)
     assert timer.due_ns(period, eager=True) == 7 + QUIET_NS
     assert timer.due_ns(period, eager=False) == period
-    # Unrest that never ends cannot put it off beyond the period.
-    timer.changed(period)
-    assert timer.due_ns(period, eager=True) == period
+
+
+def test_changes_that_never_stop_do_not_delay_it_without_end() -> None:
+    timer = SessionTimer()
+    timer.ran(0)
+    period = 20 * QUIET_NS
+    for ticks in range(5, 5 + LONGEST_WAIT_NS, QUIET_NS // 2):
+        timer.changed(ticks)
+    assert timer.due_ns(period, eager=True) == 5 + LONGEST_WAIT_NS
+    # Nor beyond the period.
+    assert timer.due_ns(QUIET_NS, eager=True) == QUIET_NS
+
+
+def test_complete_gangs_wait_for_a_shorter_quiet() -> None:
+    timer = SessionTimer()
+    timer.ran(0)
+    timer.changed(5)
+    timer.changed(7, complete=True)
+    assert timer.due_ns(20 * QUIET_NS, eager=True) == 7 + COMPLETE_QUIET_NS
+    timer.changed(9)
+    assert timer.due_ns(20 * QUIET_NS, eager=True) == 9 + QUIET_NS
+
+
+def test_long_sessions_are_followed_by_a_rest_unless_it_is_quiet() -> None:
+    timer = SessionTimer()
+    timer.ran(0)
+    # Four times as long as the session.
+    for duration_ns, due_ns in (
+        (1, COMPLETE_QUIET_NS + 100),
+        (COMPLETE_QUIET_NS // 2, 5 * (COMPLETE_QUIET_NS // 2)),
+        (COMPLETE_QUIET_NS, QUIET_NS + 100),
+    ):
+        assert timer.ended(duration_ns) == duration_ns
+        timer.changed(100, complete=True)
+        assert timer.due_ns(20 * QUIET_NS, eager=True) == due_ns
 
 
 async def test_a_pod_that_comes_wakes_the_core_early(core: RunningCore) -> None:
@@ -49,6 +86,34 @@ async def test_a_pod_that_comes_wakes_the_core_early(core: RunningCore) -> None:
     await core.session(1)
     await adapter.tell(*gang("job", 1))
     core.clock.advance(0.06)
+    assert [d.bind.name for d in await adapter.decisions()] == ["job-0"]
+
+
+async def test_a_gang_is_complete_when_its_last_pod_has_come(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    await core.session(1)
+    *most, last = gang("job", 3)
+    await adapter.tell(*most)
+    core.clock.advance(0.02)
+    await barrier(adapter)
+    assert core.metric("pumice_sessions_total") == 1
+    await adapter.tell(last)
+    core.clock.advance(0.02)
+    names = [d.bind.name for d in await adapter.decisions()]
+    assert sorted(names) == ["job-0", "job-1", "job-2"]
+    assert core.metric("pumice_sessions_total") == 2
+
+
+async def test_pods_without_their_group_are_waited_for(core: RunningCore) -> None:
+    adapter = await core.served(EMPTY)
+    await core.session(1)
+    group, single = gang("job", 1)
+    await adapter.tell(single)
+    core.clock.advance(0.02)
+    await barrier(adapter)
+    assert core.metric("pumice_sessions_total") == 1
+    await adapter.tell(group)
+    core.clock.advance(0.02)
     assert [d.bind.name for d in await adapter.decisions()] == ["job-0"]
 
 

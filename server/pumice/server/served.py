@@ -18,7 +18,7 @@ from pumice.server.pause import Pause, is_same, pause_now
 from pumice.server.records import SessionRecord, record
 from pumice.server.reporting import ClusterReporter
 from pumice.server.responses import write_ack, write_result, write_welcome
-from pumice.server.session_timer import SessionTimer
+from pumice.server.session_timer import SessionTimer, gangs_are_complete
 from pumice.server.state import NO_LARGE, ClusterState
 from pumice.server.stream import AdapterStream
 from pumice.server.unconfirmed_statuses import UnconfirmedStatuses
@@ -192,8 +192,9 @@ class ServedCluster:
         rejected, results = self.state.apply(ops, now_ns, large)
         for result in results:
             self._configured(result)
-        if self.state.engine.cache is not cache or cache.placement_changes != before:
-            self._timer.changed(self._env.clock.ticks_ns())
+        now = self.state.engine.cache
+        if now is not cache or cache.placement_changes != before:
+            self._timer.changed(self._env.clock.ticks_ns(), complete=gangs_are_complete(now))
         count = sum(op.last_seq - op.seq + 1 for op in ops)
         self.reporter.applied(count, rejected, len(self.state.quarantined))
         return rejected
@@ -352,7 +353,7 @@ class ServedCluster:
         self.views.session_begins(self.state)
         result = self.state.session(now_ns)
         self.views.session_ended()
-        return self._told_session(result, clock.ticks_ns() - ticks_ns)
+        return self._told_session(result, self._timer.ended(clock.ticks_ns()))
 
     def _forget_lost(self, now_ns: int) -> bool:
         """Forgets decisions that were lost with a stream; true if there was a reconnect."""

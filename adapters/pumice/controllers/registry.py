@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pumice.controllers.colocation.controller import ColocationController
 from pumice.controllers.cronjob.controller import CronJobController
 from pumice.controllers.gc.controller import GarbageCollector
 from pumice.controllers.hypernode.controller import HyperNodeController
@@ -22,6 +23,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]]
     "jobflow-controller": JobFlowController,
     "jobtemplate-controller": JobTemplateController,
     "hyperNode-controller": HyperNodeController,
+    "colocation-config-controller": ColocationController,
 }
 # Controllers that run only when they are named.
 OFF_BY_DEFAULT: Final = frozenset({"sharding-controller"})

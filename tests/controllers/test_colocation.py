@@ -1,0 +1,77 @@
+"""The controller of ColocationConfigurations."""
+
+from typing import Any
+
+from pumice.controllers.colocation.controller import (
+    CONFIGURATION,
+    CONFIGURATION_NAME,
+    ColocationConfiguration,
+    ColocationController,
+    Seen,
+    _Spec,
+    reconcile,
+)
+from pumice.controllers.options import ControllerOptions
+from pumice.controllers.runtime.acts import NOTHING, Patch
+from pumice.controllers.runtime.objects import Metadata
+from tests.adapters.fake_clock import until
+from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.controllers.running import Loops
+
+CONFIGURATIONS = "colocationconfigurations.config.volcano.sh"
+QOS = {"lowRatio": 0, "highRatio": 80}
+TEXT = '{"memoryQos":{"highRatio":80,"lowRatio":0}}'
+
+
+def pod(**annotations: str) -> Metadata:
+    held = {f"volcano.sh/{key.replace('_', '-')}": text for key, text in annotations.items()}
+    return Metadata("p", "ns", "uid-p", labels={"app": "web"}, annotations=held or None)
+
+
+def settings(name: str, selector: Any, created: str = "1") -> ColocationConfiguration:
+    metadata = Metadata(name, "ns", creation_timestamp=created)
+    return ColocationConfiguration(metadata, _Spec(selector, QOS))
+
+
+def written(seen: Seen) -> Any:
+    ((patch,),) = reconcile(seen).stages
+    assert isinstance(patch, Patch)
+    return patch.body["metadata"]["annotations"]
+
+
+WEB = {"matchLabels": {"app": "web"}}
+
+
+def test_the_newest_that_selects_wins() -> None:
+    found = (settings("old", WEB, "1"), settings("new", {}, "2"), settings("none", None, "3"),
+             settings("other", {"matchLabels": {"app": "db"}}, "4"))  # fmt: skip
+    assert written(Seen(pod(), found)) == {CONFIGURATION_NAME: "new", CONFIGURATION: TEXT}
+
+
+def test_a_pod_that_is_selected_no_more_is_reset() -> None:
+    held = pod(colocation_config_name="old", colocation_config=TEXT)
+    assert written(Seen(held, ())) == {CONFIGURATION_NAME: None, CONFIGURATION: "{}"}
+    assert reconcile(Seen(pod(colocation_config="{}"), ())) == NOTHING
+    assert reconcile(Seen(pod(), ())) == NOTHING
+    same = Seen(pod(colocation_config_name="a", colocation_config=TEXT), (settings("a", WEB),))
+    assert reconcile(same) == NOTHING
+
+
+async def test_pods_follow_configurations(fake_api: FakeApi, loops: Loops) -> None:
+    fake_api.resources |= {CONFIGURATIONS}
+    for name, app in (("a", "web"), ("b", "db")):
+        metadata = {"name": name, "namespace": "ns", "labels": {"app": app}}
+        fake_api.put("pods", {"metadata": metadata, "spec": {}})
+    loops.start(ColocationController(ControllerOptions()))
+
+    def note(name: str) -> str | None:
+        held = fake_api.get("pods", "ns", name)["metadata"].get("annotations", {})
+        found: str | None = held.get(CONFIGURATION)
+        return found
+
+    metadata = {"name": "one", "namespace": "ns"}
+    body = {"metadata": metadata, "spec": {"selector": WEB, "memoryQos": QOS}}
+    fake_api.put(CONFIGURATIONS, body)
+    await until(lambda: (note("a"), note("b")) == (TEXT, None))
+    fake_api.remove(CONFIGURATIONS, "ns", "one")
+    await until(lambda: note("a") == "{}")

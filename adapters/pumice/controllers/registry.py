@@ -48,6 +48,8 @@ def selected(terms: Sequence[str]) -> list[str]:
         (off if term.startswith("-") else on).add(name)
     if both := sorted(on & off):
         raise ValueError(f"--controllers: {', '.join(both)} is both selected and excluded")
+    if missing := sorted(on - CONTROLLERS.keys()):
+        raise ValueError(f"--controllers: {', '.join(missing)} is not supported")
     has_star = has_star or not on
     return [
         name

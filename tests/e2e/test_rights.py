@@ -6,6 +6,7 @@ import asyncio
 
 from tests.controlplane.credentials import NOBODY
 from tests.controlplane.manifests import DEPLOY, documents
+from tests.e2e import test_devices
 from tests.e2e.cluster import GROUPS, LEASE, Cluster
 from tests.e2e.objects import pod_body, pod_group_body
 from tests.e2e.test_native_groups import NATIVE, group_body
@@ -89,8 +90,14 @@ async def _use_everything(cluster: Cluster) -> None:
     await client.create(gated_pod_body("gated", "1"))
     await cluster.until_placed({"gated": 1})
     await client.create(group_body("native", 99))
-    await cluster.add_gang("idle", 5, minimum=1, priority="low")
-    await cluster.until_placed({"idle": 5})
+    for body in (test_devices.class_body(), test_devices.slice_body(nodes[0], "t4")):
+        await client.create(body)
+    await client.create(test_devices.claim_body("device", "t4"))
+    await client.create(pod_group_body("claims", 1))
+    await client.create(pod_body("claims", 0, "10m", **test_devices.uses("device")))
+    await cluster.until_placed({"claims": 1})
+    await cluster.add_gang("idle", 4, minimum=1, priority="low")
+    await cluster.until_placed({"idle": 4})
     await cluster.add_gang("urgent", 2, priority="high")
     await cluster.until_placed({"urgent": 2})
     await cluster.add_gang("large", 99)

@@ -32,8 +32,10 @@ NOT_LISTED = {
     "explaining.node_details._MOST",
     # A page of decisions: inspection.MAX_PAGE_SIZE is the limit of a caller.
     "records.MOST_ITEMS",
-    # The order of calls and sessions on the thread of a cluster.
+    # The order of calls and sessions on the thread of a cluster, and when a session begins.
     "owner._MAX_DELAY_NS",
+    "session_timer.LONGEST_WAIT_NS",
+    "session_timer._MOST_GANGS",
     # Delays between two writes of the count of an event.
     "pumice.adapters.kubernetes.events._LONGEST_GAP_SECONDS",
     # What is not undone is tried again later, without an end.

@@ -9,7 +9,7 @@ from tests.controlplane.manifests import DEPLOY, documents
 from tests.e2e import test_devices
 from tests.e2e.cluster import GROUPS, LEASE, Cluster
 from tests.e2e.objects import pod_body, pod_group_body
-from tests.e2e.test_native_groups import NATIVE, group_body
+from tests.e2e.test_native_groups import NATIVE, group_body, member_body
 from tests.e2e.test_sharing import SHARDS, gated_pod_body, shard_body
 from tests.e2e.test_volumes import DRIVER, add_class, add_drivers, claim_body, uses, volume_body
 
@@ -29,7 +29,11 @@ tiers:
 CONFIG_MAP = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
 # Given for clusters whose definitions are not those of deploy/: a status beside the object, and
 # kube-batch's groups.
-OTHERS = {"podgroups/status.scheduling.volcano.sh"}
+OTHERS = {
+    "podgroups/status.scheduling.volcano.sh",
+    # Asked for by the API server itself when an allocation is written.
+    "resourceclaims/binding.resource.k8s.io",
+}
 WRITING = {"create", "update", "patch", "delete"}
 
 
@@ -89,17 +93,18 @@ async def _use_everything(cluster: Cluster) -> None:
     await client.create(pod_group_body("gated", 1))
     await client.create(gated_pod_body("gated", "1"))
     await cluster.until_placed({"gated": 1})
-    await client.create(group_body("native", 99))
+    await client.create(group_body("native", 1))
+    await client.create(member_body("native", 0, "10m"))
     for body in (test_devices.class_body(), test_devices.slice_body(nodes[0], "t4")):
         await client.create(body)
     await client.create(test_devices.claim_body("device", "t4"))
     await client.create(pod_group_body("claims", 1))
     await client.create(pod_body("claims", 0, "10m", **test_devices.uses("device")))
     await cluster.until_placed({"claims": 1})
-    await cluster.add_gang("idle", 4, minimum=1, priority="low")
-    await cluster.until_placed({"idle": 4})
-    await cluster.add_gang("urgent", 2, priority="high")
-    await cluster.until_placed({"urgent": 2})
+    await cluster.add_gang("idle", 3, minimum=1, priority="low")
+    await cluster.until_placed({"idle": 3})
+    await cluster.add_gang("urgent", 1, "2", priority="high")
+    await cluster.until_placed({"urgent": 1})
     await cluster.add_gang("large", 99)
 
     expected = {right for right in granted() if right[1] not in OTHERS}
@@ -112,7 +117,11 @@ async def _use_everything(cluster: Cluster) -> None:
         await client.delete(f"/api/v1/namespaces/team/pods/large-{number}", 0)
         await asyncio.sleep(1.5)
         await client.create(pod_body("large", number))
-    await cluster.until("every right is used", are_used, 30)
+    try:
+        await cluster.until("every right is used", are_used, 30)
+    except AssertionError as error:
+        unused = sorted(expected - set(proxy.counts()))
+        raise AssertionError(f"not used: {unused}") from error
     refused = [call for call in proxy.calls if call.status == 403]
     assert not refused
     assert {(call.verb, call.resource) for call in proxy.writes()} <= granted()

@@ -228,8 +228,9 @@ class ReplicaProcess:
             return frames.pack(frames.ANSWER, id_, response.SerializeToString())
         except PumiceError as error:
             return _refusal(id_, error)
-        except (MemoryError, DecodeError):
-            # The core has read the bytes before: there was no memory for the message.
+        except (MemoryError, DecodeError, SystemError):
+            # The core has read the bytes before: there was no memory for the message. C code of a
+            # library that gets no memory may fail without an exception, which is a SystemError.
             return b""
         except BaseException as error:
             text = f"{type(error).__name__}: {error}"

@@ -149,3 +149,19 @@ def test_after_a_node_frees_up_only_the_gangs_it_can_help_are_tried() -> None:
     names = {call.args[1].name for call in tried.call_args_list}
     assert names == {"small-00", "small-01"}
     assert sum(isinstance(d, Bind) for d in result.decisions) == 4
+
+
+def test_a_job_that_stood_for_its_group_is_explained_anew() -> None:
+    """A node that changed has preempt say something else of the group; the job keeps its reason."""
+    walk = WalkOfTwins()
+    walk.begin(name="capacity", count=3, sizes=[])
+    comes = walk.job_of_high_priority_comes
+    comes(cpu=0, fate="at once", number=2, seed=0, size=1)
+    comes(cpu=3, fate="at once", number=0, seed=0, size=3)
+    comes(cpu=0, fate="at once", number=0, seed=0, size=1)
+    comes(cpu=2, fate="at once", number=1, seed=1, size=1)
+    for _ in range(3):
+        walk.node_appears_or_changes(cpu=0, number=0, odd=0, pods=1)
+    comes(cpu=0, fate="at once", number=0, seed=0, size=1)
+    (wait,) = [wait for wait in walk.cluster.engine.waits if wait.job == "ns/j1"]
+    assert [reason.author for reason in wait.reasons] == ["reclaim", "allocate", "gang", "preempt"]

@@ -72,6 +72,9 @@ class _ReclaimRun:
     def visit(self, jobs: list[Job]) -> None:
         self._queues = LiveHeap(self._session.orders.queue_first)
         self._jobs, self._tasks = {}, {}
+        # A job that stood for a waiting group is tried and explained anew when it is visited itself.
+        self._explained.clear()
+        self._failed.clear()
         for job in jobs:
             self._enlist(job)
         self._visit_all()

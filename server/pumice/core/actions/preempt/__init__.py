@@ -49,6 +49,7 @@ class PreemptAction:
         self._visit(session, attempt, visits.changed())
 
     def _visit(self, session: Session, attempt: Attempt, visited: list[Job]) -> None:
+        attempt.begin_visit()
         starving = [job for job in visited if _may_preempt(session, job)]
         if not starving:
             return

@@ -62,6 +62,11 @@ class Attempt:
         # What failed, by all that the outcome depends on, and where the log of moves stood then.
         self._failed: dict[tuple[object, ...], int] = {}
 
+    def begin_visit(self) -> None:
+        """A job that stood for a waiting group is tried and explained anew when it is visited itself."""
+        self._explained.clear()
+        self._failed.clear()
+
     @cached_property
     def _search(self) -> VictimSearch:
         return VictimSearch(self._session, "preemptable")
@@ -270,7 +275,7 @@ class Attempt:
         statement.merge(trial)
         return True
 
-    # Explanations, once per job.
+    # Explanations, once per job and visit.
 
     def _explain_nodes(self, job: Job, task: Task, nodes: Mask, possible: Mask) -> None:
         if job.id in self._explained:

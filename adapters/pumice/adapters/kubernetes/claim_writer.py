@@ -1,7 +1,4 @@
-"""Writes devices and consumers to ResourceClaims, and takes them back.
-
-Every write here can be repeated: each reads the claim first and writes on the version that it read.
-"""
+"""Writes devices and consumers to ResourceClaims, and takes them back."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,17 +6,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.errors import (
-    CONFLICT,
-    NOT_FOUND,
-    UNPROCESSABLE,
-    ApiError,
-    LostAnswerError,
-    one_line,
+from pumice.adapters.kubernetes.reserved_objects import (
+    JSON,
+    ReservationError,
+    ReservedObjects,
+    retry_conflicts,
 )
 from pumice.adapters.kubernetes.resources import DEVICE_CLASSES, RESOURCE_CLAIMS
-from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence
-from pumice.adapters.runtime.world import ApplyCode, ApplyResult
+from pumice.adapters.kubernetes.session import ApiSession, Fence
 from pumice.v1.decision_pb2 import Bind, ResourceClaimChoice
 from pumice.v1.devices_pb2 import AllocatedDevice, DeviceAllocation
 from pumice.v1.selector_pb2 import (
@@ -32,8 +26,6 @@ from pumice.v1.selector_pb2 import (
 )
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-_TRIES: Final = 3
-_ENCODE: Final = msgspec.json.Encoder().encode
 _DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _OPERATORS: Final = {
     "OPERATOR_IN": "In",
@@ -50,14 +42,6 @@ _EFFECTS: Final = {
 }
 
 Claim = dict[str, Any]
-
-
-class ClaimError(Exception):
-    """The pod cannot have these devices; the result says why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.result = ApplyResult(ApplyCode.INVALID, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,37 +64,30 @@ class ClaimWriter:
     """Writes the status of claims."""
 
     def __init__(self, api: ApiSession, fence: Fence, seconds: float) -> None:
-        self._api, self._fence, self._seconds = api, fence, seconds
+        self._objects = ReservedObjects(api, fence, seconds)
 
     async def write(self, pod: Consumer, choice: ResourceClaimChoice) -> None:
         """Allocates the claim if that was decided, and reserves it for the pod.
 
-        Raises ClaimError when the claim cannot be had, or KubernetesError.
+        Raises ReservationError when the claim cannot be had, or KubernetesError.
         """
-        for tries in range(1, _TRIES + 1):
-            try:
-                await self._write(pod, choice)
-            except ApiError as error:
-                if error.status != CONFLICT or tries == _TRIES:
-                    raise
-            else:
-                return
+        await retry_conflicts(lambda: self._write(pod, choice))
 
     async def _write(self, pod: Consumer, choice: ResourceClaimChoice) -> None:
         claim = await self._read(RESOURCE_CLAIMS.path(pod.namespace, choice.claim))
         if claim is None or claim["metadata"].get("uid") != choice.claim_uid:
-            raise ClaimError(f"there is no claim {choice.claim}")
+            raise ReservationError(f"there is no claim {choice.claim}")
         if claim["metadata"].get("deletionTimestamp"):
-            raise ClaimError(f"claim {choice.claim} is being deleted")
+            raise ReservationError(f"claim {choice.claim} is being deleted")
         held = claim.get("status", {}).get("allocation")
         status: dict[str, Any] = {}
         if held is None and not choice.HasField("allocation"):
-            raise ClaimError(f"claim {choice.claim} is no longer allocated")
+            raise ReservationError(f"claim {choice.claim} is no longer allocated")
         if held is None:
             claim = await self._protected(pod, choice, claim)
             status["allocation"] = await self._allocation(claim, choice.allocation)
         elif choice.HasField("allocation") and _devices(held) != _chosen(choice.allocation):
-            raise ClaimError(f"claim {choice.claim} was given other devices")
+            raise ReservationError(f"claim {choice.claim} was given other devices")
         if not pod.is_in(claim):
             own = {"resource": "pods", "name": pod.name, "uid": pod.uid}
             status["reservedFor"] = [*_reserved_for(claim), own]
@@ -122,14 +99,7 @@ class ClaimWriter:
 
         Raises KubernetesError when the API server does not let it be undone now.
         """
-        for tries in range(1, _TRIES + 1):
-            try:
-                await self._undo(pod, claim_name, claim_uid)
-            except ApiError as error:
-                if error.status != CONFLICT or tries == _TRIES:
-                    raise
-            else:
-                return
+        await retry_conflicts(lambda: self._undo(pod, claim_name, claim_uid))
 
     async def _undo(self, pod: Consumer, claim_name: str, claim_uid: str) -> None:
         claim = await self._read(RESOURCE_CLAIMS.path(pod.namespace, claim_name))
@@ -157,7 +127,7 @@ class ClaimWriter:
             }
         }
         path = RESOURCE_CLAIMS.path(pod.namespace, choice.claim)
-        body = await self._patch(path, patch, "application/json")
+        body = await self._objects.patch(path, patch, JSON)
         return _DECODE(body)
 
     async def _allocation(self, claim: Claim, chosen: DeviceAllocation) -> dict[str, Any]:
@@ -187,19 +157,7 @@ class ClaimWriter:
     # Calls.
 
     async def _read(self, path: str) -> Claim | None:
-        try:
-            body = await self._api.call("GET", path, seconds=self._seconds)
-        except ApiError as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
-        try:
-            found = _DECODE(body)
-        except msgspec.MsgspecError as error:
-            raise ClaimError(f"{path} cannot be read: {error}") from error
-        if not isinstance(found.get("metadata"), dict) or not found["metadata"].get("uid"):
-            raise LostAnswerError(f"the answer to GET {path} is not an object")
-        return found
+        return await self._objects.read(path, _DECODE, _uid_of, JSON)
 
     async def _patch_status(
         self, namespace: str, name: str, claim: Claim, status: Mapping[str, Any]
@@ -207,26 +165,12 @@ class ClaimWriter:
         metadata = claim["metadata"]
         version = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         path = RESOURCE_CLAIMS.path(namespace, name, "status")
-        await self._patch(path, {"metadata": version, "status": status}, METADATA_ONLY)
+        await self._objects.patch(path, {"metadata": version, "status": status})
 
-    async def _patch(self, path: str, patch: Mapping[str, Any], accept: str) -> bytes:
-        try:
-            return await self._api.call(
-                "PATCH",
-                path,
-                _ENCODE(patch),
-                content_type=MERGE,
-                accept=accept,
-                seconds=self._seconds,
-                fence=self._fence,
-            )
-        except ApiError as error:
-            if error.status == UNPROCESSABLE:
-                raise ClaimError(one_line(error)) from error
-            if error.status == NOT_FOUND:
-                # It went after it was read: the caller reads it again.
-                raise ApiError(CONFLICT, error.reason, error.message) from error
-            raise
+
+def _uid_of(claim: Claim) -> str:
+    metadata = claim.get("metadata")
+    return str(metadata.get("uid") or "") if isinstance(metadata, dict) else ""
 
 
 def _reserved_for(claim: Claim) -> list[dict[str, Any]]:

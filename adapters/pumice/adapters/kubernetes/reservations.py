@@ -1,8 +1,7 @@
 """Reservations of volumes: written before a pod is bound, and undone when it is not.
 
 A volume that exists is reserved by its claimRef; for a volume that is yet to be provisioned, the
-claim names the selected node. Every write here can be repeated: each reads the object first and
-writes on the version that it read.
+claim names the selected node.
 """
 
 from dataclasses import dataclass
@@ -11,24 +10,19 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.errors import (
-    CONFLICT,
-    NOT_FOUND,
-    UNPROCESSABLE,
-    ApiError,
-    LostAnswerError,
-    one_line,
-)
 from pumice.adapters.kubernetes.node_affinity import Term, is_satisfied
+from pumice.adapters.kubernetes.reserved_objects import (
+    JSON,
+    ReservationError,
+    ReservedObjects,
+    retry_conflicts,
+)
 from pumice.adapters.kubernetes.resources import CLAIMS, NODES, VOLUMES
-from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence
-from pumice.adapters.runtime.world import ApplyCode, ApplyResult
+from pumice.adapters.kubernetes.session import METADATA_ONLY, ApiSession, Fence
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-_ENCODE: Final = msgspec.json.Encoder().encode
 _BOUND: Final = "Bound"
-_UNDO_TRIES: Final = 3
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -73,15 +67,7 @@ class _Object(msgspec.Struct):
         return (self.metadata.annotations or {}).get(name, "")
 
 
-_OBJECT: Final = msgspec.json.Decoder(_Object)
-
-
-class VolumeError(Exception):
-    """The pod cannot have these volumes; the result says why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.result = ApplyResult(ApplyCode.INVALID, reason)
+_DECODE: Final = msgspec.json.Decoder(_Object).decode
 
 
 class Undone(Enum):
@@ -113,10 +99,10 @@ class ReservationWriter:
     """Writes and undoes reservations."""
 
     def __init__(self, api: ApiSession, fence: Fence, seconds: float) -> None:
-        self._api, self._fence, self._seconds = api, fence, seconds
+        self._objects = ReservedObjects(api, fence, seconds)
 
     async def write(self, reservation: Reservation) -> None:
-        """Raises VolumeError when the volume is not available, or KubernetesError."""
+        """Raises ReservationError when the volume is not available, or KubernetesError."""
         if reservation.volume:
             await self._reserve_volume(reservation)
         else:
@@ -124,37 +110,30 @@ class ReservationWriter:
 
     async def undo(self, reservation: Reservation) -> Undone:
         """Raises KubernetesError when the API server does not let it be undone now."""
-        for tries in range(1, _UNDO_TRIES + 1):
-            try:
-                if reservation.volume:
-                    return await self._free_volume(reservation)
-                return await self._unselect_node(reservation)
-            except ApiError as error:
-                if error.status != CONFLICT or tries == _UNDO_TRIES:
-                    raise
-        raise AssertionError("the last try returns or raises")
+        undo = self._free_volume if reservation.volume else self._unselect_node
+        return await retry_conflicts(lambda: undo(reservation))
 
     async def check_affinity(self, volume: str, node: str) -> None:
-        """Raises VolumeError when the volume cannot be used on the node."""
+        """Raises ReservationError when the volume cannot be used on the node."""
         found = await self._read(VOLUMES.path(name=volume))
         if found is None:
-            raise VolumeError(f"there is no volume {volume}")
+            raise ReservationError(f"there is no volume {volume}")
         affinity = found.spec.node_affinity
         if affinity is None or affinity.required is None:
             return
         held = await self._read(NODES.path(name=node), METADATA_ONLY)
         if held is None:
-            raise VolumeError(f"there is no node {node}")
+            raise ReservationError(f"there is no node {node}")
         terms = affinity.required.node_selector_terms or []
         if not is_satisfied(terms, node, held.metadata.labels or {}):
-            raise VolumeError(f"the node affinity of volume {volume} excludes node {node}")
+            raise ReservationError(f"the node affinity of volume {volume} excludes node {node}")
 
     # A volume that exists.
 
     async def _reserve_volume(self, wanted: Reservation) -> None:
         volume = await self._read(VOLUMES.path(name=wanted.volume))
         if volume is None:
-            raise VolumeError(f"there is no volume {wanted.volume}")
+            raise ReservationError(f"there is no volume {wanted.volume}")
         ref = volume.spec.claim_ref
         if ref is not None and ref.uid == wanted.claim_uid:
             return
@@ -164,7 +143,7 @@ class ReservationWriter:
             metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
         elif ref.uid or (ref.namespace, ref.name) != (wanted.namespace, wanted.claim):
             text = f"volume {wanted.volume} is meant for claim {ref.namespace}/{ref.name}"
-            raise VolumeError(text)
+            raise ReservationError(text)
         claim_ref = {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
@@ -173,7 +152,7 @@ class ReservationWriter:
             "uid": wanted.claim_uid,
         }
         patch = {"metadata": metadata, "spec": {"claimRef": claim_ref}}
-        await self._patch(VOLUMES.path(name=wanted.volume), patch)
+        await self._objects.patch(VOLUMES.path(name=wanted.volume), patch)
 
     async def _free_volume(self, held: Reservation) -> Undone:
         path = VOLUMES.path(name=held.volume)
@@ -192,7 +171,7 @@ class ReservationWriter:
             patch["spec"] = {"claimRef": None}
         else:
             patch["spec"] = {"claimRef": {"uid": None}}
-        await self._patch(path, patch)
+        await self._objects.patch(path, patch)
         return Undone.DONE
 
     # A volume that is yet to be provisioned.
@@ -200,7 +179,7 @@ class ReservationWriter:
     async def _select_node(self, wanted: Reservation) -> None:
         claim = await self._read(wanted.claim_path)
         if claim is None or claim.metadata.uid != wanted.claim_uid:
-            raise VolumeError(f"there is no claim {wanted.claim}")
+            raise ReservationError(f"there is no claim {wanted.claim}")
         if claim.annotation(SELECTED_NODE) != wanted.node and not claim.spec.volume_name:
             await self._annotate(wanted, claim, wanted.node)
 
@@ -221,38 +200,7 @@ class ReservationWriter:
             "resourceVersion": claim.metadata.resource_version,
             "annotations": {SELECTED_NODE: node},
         }
-        await self._patch(reservation.claim_path, {"metadata": metadata})
+        await self._objects.patch(reservation.claim_path, {"metadata": metadata})
 
-    async def _read(self, path: str, accept: str = "application/json") -> _Object | None:
-        try:
-            body = await self._api.call("GET", path, accept=accept, seconds=self._seconds)
-        except ApiError as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
-        try:
-            found = _OBJECT.decode(body)
-        except msgspec.MsgspecError as error:
-            raise VolumeError(f"{path} cannot be read: {error}") from error
-        if not found.metadata.uid:
-            raise LostAnswerError(f"the answer to GET {path} is not an object")
-        return found
-
-    async def _patch(self, path: str, patch: dict[str, Any]) -> None:
-        try:
-            await self._api.call(
-                "PATCH",
-                path,
-                _ENCODE(patch),
-                content_type=MERGE,
-                accept=METADATA_ONLY,
-                seconds=self._seconds,
-                fence=self._fence,
-            )
-        except ApiError as error:
-            if error.status == UNPROCESSABLE:
-                raise VolumeError(one_line(error)) from error
-            if error.status == NOT_FOUND:
-                # It went after it was read: the caller reads it again.
-                raise ApiError(CONFLICT, error.reason, error.message) from error
-            raise
+    async def _read(self, path: str, accept: str = JSON) -> _Object | None:
+        return await self._objects.read(path, _DECODE, lambda item: item.metadata.uid, accept)

@@ -1,0 +1,90 @@
+"""Reads and patches the objects in which a pod's volumes and devices are reserved.
+
+Every write can be repeated: each reads the object first and writes on the version that it read.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from pumice.adapters.kubernetes.errors import (
+    CONFLICT,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    ApiError,
+    LostAnswerError,
+    one_line,
+)
+from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession, Fence
+from pumice.adapters.runtime.world import ApplyCode, ApplyResult
+
+T = TypeVar("T")
+JSON: Final = "application/json"
+_ENCODE: Final = msgspec.json.Encoder().encode
+_CONFLICT_TRIES: Final = 3
+
+
+class ReservationError(Exception):
+    """The pod cannot have what was decided for it; the result says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.result = ApplyResult(ApplyCode.INVALID, reason)
+
+
+class ReservedObjects:
+    """Calls for single objects; they raise ReservationError or KubernetesError."""
+
+    def __init__(self, api: ApiSession, fence: Fence, seconds: float) -> None:
+        self._api, self._fence, self._seconds = api, fence, seconds
+
+    async def read(
+        self, path: str, decode: Callable[[bytes], T], uid_of: Callable[[T], str], accept: str
+    ) -> T | None:
+        """The object; None where there is none."""
+        try:
+            body = await self._api.call("GET", path, accept=accept, seconds=self._seconds)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+        try:
+            item = decode(body)
+        except msgspec.MsgspecError as error:
+            raise ReservationError(f"{path} cannot be read: {error}") from error
+        if not uid_of(item):
+            raise LostAnswerError(f"the answer to GET {path} is not an object")
+        return item
+
+    async def patch(
+        self, path: str, patch: Mapping[str, Any], accept: str = METADATA_ONLY
+    ) -> bytes:
+        try:
+            return await self._api.call(
+                "PATCH",
+                path,
+                _ENCODE(patch),
+                content_type=MERGE,
+                accept=accept,
+                seconds=self._seconds,
+                fence=self._fence,
+            )
+        except ApiError as error:
+            if error.status == UNPROCESSABLE:
+                raise ReservationError(one_line(error)) from error
+            if error.status == NOT_FOUND:
+                # It was deleted after it was read: the caller reads it again.
+                raise ApiError(CONFLICT, error.reason, error.message) from error
+            raise
+
+
+async def retry_conflicts(write: Callable[[], Awaitable[T]]) -> T:
+    """Repeats a read and a write while the object changes in between, a few times at most."""
+    for _ in range(_CONFLICT_TRIES - 1):
+        try:
+            return await write()
+        except ApiError as error:
+            if error.status != CONFLICT:
+                raise
+    return await write()

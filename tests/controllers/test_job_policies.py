@@ -8,7 +8,6 @@ import pytest
 from pumice.controllers.job.groups import group_body, group_patch, min_resources
 from pumice.controllers.job.lifecycle import Eviction, answers
 from pumice.controllers.job.types import Job, JobSpec, Pod, PodGroup, effective
-from pumice.controllers.registry import selected
 from tests.controllers.jobs import job, policy, task
 
 CREATED = "2026-01-01T00:00:00Z"
@@ -181,15 +180,3 @@ def test_partitions_become_sub_groups() -> None:
             "networkTopology": {"mode": "hard", "highestTierName": "rack"},
         }
     ]
-
-
-def test_controllers_are_selected_by_names_and_exclusions() -> None:
-    everything = selected(["*"])
-    assert {"job-controller", "gc-controller"} <= set(everything)
-    assert selected(["job-controller"]) == ["job-controller"]
-    without = [name for name in everything if name != "job-controller"]
-    assert selected(["-job-controller"]) == without == selected(["*", "-job-controller"])
-    with pytest.raises(ValueError, match="unknown controller 'nobody'; allowed: "):
-        selected(["nobody"])
-    with pytest.raises(ValueError, match="both selected and excluded"):
-        selected(["job-controller", "-job-controller"])

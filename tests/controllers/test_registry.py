@@ -2,13 +2,33 @@
 
 import pytest
 
-from pumice.controllers.registry import CONTROLLERS, DEFAULT_SELECTION, selected
+from pumice.controllers.registry import CONTROLLERS, DEFAULT_SELECTION, OFF_BY_DEFAULT, selected
+
+DEFAULT = [name for name in CONTROLLERS if name not in OFF_BY_DEFAULT]
 
 
-def test_all_run_by_default() -> None:
-    assert selected(DEFAULT_SELECTION.split(",")) == list(CONTROLLERS)
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (DEFAULT_SELECTION, DEFAULT),
+        ("*", list(CONTROLLERS)),
+        ("-gc-controller", [name for name in DEFAULT if name != "gc-controller"]),
+        ("*,-gc-controller", [name for name in CONTROLLERS if name != "gc-controller"]),
+        ("sharding-controller", ["sharding-controller"]),
+        ("+gc-controller", ["gc-controller"]),
+    ],
+)
+def test_a_list_selects_controllers(text: str, names: list[str]) -> None:
+    assert selected(text.split(",")) == names
 
 
-def test_a_controller_that_is_missing_is_refused() -> None:
-    with pytest.raises(ValueError, match="sharding-controller is not supported"):
-        selected(["*", "sharding-controller"])
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("nobody", "unknown controller 'nobody'; allowed: "),
+        ("gc-controller,-gc-controller", "both selected and excluded"),
+    ],
+)
+def test_a_wrong_list_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        selected(text.split(","))

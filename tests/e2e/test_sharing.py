@@ -156,3 +156,61 @@ async def test_gates_are_lifted_when_the_queue_has_room(cluster: Cluster) -> Non
     await cluster.client.delete(f"{PODS}/first-0")
     await cluster.client.delete(f"{GROUPS}/namespaces/{NAMESPACE}/podgroups/first")
     await cluster.until_placed({"second": 1})
+
+
+SHARDING = """
+shardSyncPeriod: 1h
+schedulerConfigs:
+- name: volcano
+  policies: [{name: allocation-rate, arguments: {minCPUUtil: 0.0, maxCPUUtil: 0.6}}]
+- name: agent-scheduler
+  policies: [{name: allocation-rate, arguments: {minCPUUtil: 0.7, maxCPUUtil: 1.0}}]
+"""
+
+
+async def test_the_sharding_controller_gives_a_scheduler_its_nodes(cluster: Cluster) -> None:
+    client = cluster.client
+    nodes = await cluster.add_nodes(3, cpu="4")
+    full = pod_body("load", 0, "3", nodeName=nodes[0])
+    await client.create(full)
+    configuration = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "volcano-sharding-configmap", "namespace": "volcano-system"},
+        "data": {"sharding.yaml": SHARDING},
+    }
+    await client.create(configuration)
+    path = "/api/v1/namespaces/volcano-system/configmaps/volcano-sharding-configmap"
+    try:
+        cluster.run_scheduler("--scheduler-sharding-mode=hard", user=ADMIN)
+        cluster.start_controllers("--controllers=sharding-controller")
+
+        async def desired() -> dict[str, set[str]]:
+            return {
+                one["metadata"]["name"]: set(one["spec"]["nodesDesired"])
+                for one in await client.list(SHARDS)
+            }
+
+        async def until_desired(*shares: list[str]) -> None:
+            wanted = dict(zip(("volcano", "agent-scheduler"), map(set, shares), strict=True))
+
+            async def is_so() -> bool:
+                return await desired() == wanted
+
+            await cluster.until(f"NodeShards {wanted}", is_so)
+
+        await until_desired(nodes[1:], nodes[:1])
+        await cluster.add_gang("train", 8, "500m")
+        placed = await cluster.until_placed({"train": 8})
+        assert set(placed.values()) <= set(nodes[1:])
+        # The scheduler's own pods count: their nodes are half full, and stay.
+        await client.delete(f"{PODS}/load-0", 0)
+        await until_desired(nodes, [])
+        await client.delete(f"{SHARDS}/volcano")
+        await until_desired(nodes, [])
+        await client.merge(path, {"data": {"sharding.yaml": SHARDING.replace("0.6", "0.2")}})
+        await until_desired(nodes[:1], [])
+    finally:
+        cluster.scheduler.stop()
+        await client.delete(path)
+        await client.call("DELETE", SHARDS)

@@ -8,9 +8,12 @@ import click
 from pumice.adapters.kubernetes.flags import (
     LOG_FLAGS,
     access_flags,
+    duration,
+    go_flag,
     lease_flags,
     process_flags,
 )
+from pumice.controllers.options import ShardingOptions
 from pumice.controllers.registry import DEFAULT_SELECTION
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,11 +74,39 @@ def _controller_flags() -> list[Callable[[F], F]]:
     ]
 
 
+def _sharding_flags() -> list[Callable[[F], F]]:
+    default = ShardingOptions()
+    return [
+        click.option(
+            "--scheduler-configs",
+            multiple=True,
+            metavar="LIST",
+            help="Schedulers among which nodes are divided without the ConfigMap:"
+            " name:type:min_util:max_util:prefer_warmup:min_nodes:max_nodes.",
+        ),
+        duration("--shard-sync-period", "60s", "Interval in which nodes are divided again."),
+        go_flag("--enable-node-event-trigger", True, "Divide nodes again when nodes change."),
+        click.option(
+            "--sharding-configmap",
+            default=default.name,
+            show_default=True,
+            help="ConfigMap with the schedulers among which nodes are divided.",
+        ),
+        click.option(
+            "--sharding-configmap-namespace",
+            default=default.namespace,
+            show_default=True,
+            help="Namespace of that ConfigMap.",
+        ),
+    ]
+
+
 def controller_flags(function: F) -> F:
     """Adds all flags of the controllers."""
     flags: list[Callable[[F], F]] = [
         *access_flags(),
         *_controller_flags(),
+        *_sharding_flags(),
         *lease_flags(LEASE_NAME),
         *process_flags(":8081", "Time to complete writes when asked to end.", WITHOUT_EFFECT),
     ]

@@ -13,6 +13,7 @@ from pumice.controllers.options import ControllerOptions
 from pumice.controllers.podgroup.controller import PodGroupController
 from pumice.controllers.queue.controller import QueueController
 from pumice.controllers.runtime.controller import Controller
+from pumice.controllers.sharding.controller import ShardingController
 
 CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]] = {
     "job-controller": JobController,
@@ -24,8 +25,9 @@ CONTROLLERS: Final[Mapping[str, Callable[[ControllerOptions], Controller[Any]]]]
     "jobtemplate-controller": JobTemplateController,
     "hyperNode-controller": HyperNodeController,
     "colocation-config-controller": ColocationController,
+    "sharding-controller": ShardingController,
 }
-# Controllers that run only when they are named.
+# Controllers that run only when they are named, or with `*` alone.
 OFF_BY_DEFAULT: Final = frozenset({"sharding-controller"})
 DEFAULT_SELECTION: Final = "*,-sharding-controller"
 
@@ -33,7 +35,7 @@ DEFAULT_SELECTION: Final = "*,-sharding-controller"
 def selected(terms: Sequence[str]) -> list[str]:
     """The controllers that a list such as `*,-job-controller` selects. Raises ValueError.
 
-    A list that only has exclusions selects all others.
+    A list that only has exclusions selects all others that run by default.
     """
     on, off, has_star = set[str](), set[str](), False
     for term in terms:
@@ -41,22 +43,17 @@ def selected(terms: Sequence[str]) -> list[str]:
             has_star = True
             continue
         name = term.lstrip("+-") if term[:1] in ("+", "-") else term
-        if name not in CONTROLLERS and name not in OFF_BY_DEFAULT:
+        if name not in CONTROLLERS:
             raise ValueError(
                 f"--controllers: unknown controller {name!r}; allowed: {', '.join(_allowed())}"
             )
         (off if term.startswith("-") else on).add(name)
     if both := sorted(on & off):
         raise ValueError(f"--controllers: {', '.join(both)} is both selected and excluded")
-    if missing := sorted(on - CONTROLLERS.keys()):
-        raise ValueError(f"--controllers: {', '.join(missing)} is not supported")
-    has_star = has_star or not on
-    return [
-        name
-        for name in CONTROLLERS
-        if name in on or (has_star and name not in off and name not in OFF_BY_DEFAULT)
-    ]
+    if not has_star and not on:
+        has_star, off = True, off | OFF_BY_DEFAULT
+    return [name for name in CONTROLLERS if name in on or (has_star and name not in off)]
 
 
 def _allowed() -> Iterable[str]:
-    return ("*", *sorted({*CONTROLLERS, *OFF_BY_DEFAULT}))
+    return ("*", *sorted(CONTROLLERS))

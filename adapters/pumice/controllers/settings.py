@@ -7,9 +7,10 @@ from typing import Any, Final
 from pumice.adapters.kubernetes.options import LeaseOptions
 from pumice.adapters.kubernetes.settings import lease_from, split
 from pumice.controllers.flags import DEFAULT_WORKERS, WITHOUT_EFFECT, WORKER_FLAGS
-from pumice.controllers.options import ControllerOptions
+from pumice.controllers.options import ControllerOptions, ShardingOptions
 from pumice.controllers.registry import DEFAULT_SELECTION, selected
 from pumice.controllers.runtime.loop import LoopOptions
+from pumice.controllers.sharding.configuration import read_flags
 
 _CONNECTIONS: Final = 64
 _CALL_SECONDS: Final = 10.0
@@ -51,6 +52,7 @@ def settings_from(values: Mapping[str, Any]) -> ControllersSettings:
         options=ControllerOptions(
             scheduler_names=tuple(values["scheduler_name"]) or ("volcano",),
             inherits_annotations=values["inherit_owner_annotations"],
+            sharding=_sharding(values),
         ),
         loop=LoopOptions(
             workers={name: values[_key(flag)] for name, flag in WORKER_FLAGS.items()},
@@ -66,6 +68,21 @@ def settings_from(values: Mapping[str, Any]) -> ControllersSettings:
             for flag, why in WITHOUT_EFFECT.items()
             if values.get(_key(flag)) is not None
         ),
+    )
+
+
+def _sharding(values: Mapping[str, Any]) -> ShardingOptions:
+    """Raises ValueError."""
+    schedulers = tuple(split(values["scheduler_configs"])) or ShardingOptions().schedulers
+    read_flags(schedulers)
+    if values["shard_sync_period"] <= 0:
+        raise ValueError("--shard-sync-period: allowed: a duration above 0, such as 60s")
+    return ShardingOptions(
+        schedulers,
+        values["shard_sync_period"],
+        values["enable_node_event_trigger"],
+        values["sharding_configmap"],
+        values["sharding_configmap_namespace"],
     )
 
 

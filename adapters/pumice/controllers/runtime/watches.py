@@ -51,7 +51,9 @@ class Watch(Generic[W]):
         return msgspec.json.Decoder(self.type)
 
     def selects(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether the label selector selects an object with these labels."""
+        """Whether an object with these labels is surely selected; fields are not compared."""
+        if self.field_selector:
+            return False
         held = labels or {}
         for term in filter(None, self.label_selector.split(",")):
             key, equals, value = term.removeprefix("!").partition("=")

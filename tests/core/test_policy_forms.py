@@ -71,9 +71,7 @@ def weakened(only: type[Any] | None = None) -> Iterator[list[int]]:
 
 def outcome(tiers: Tiers, actions: str, seed: int) -> tuple[object, ...]:
     result: SessionResult = run(engine(actions, tiers, cluster(seed)))
-    # Not the reasons in full: with bounds, preempt tells nodes without enough victims apart.
-    waiting = [(wait.job, [reason.code for reason in wait.reasons]) for wait in result.waits]
-    return result.decisions, result.statuses, result.events, waiting
+    return result.decisions, result.statuses, result.events, result.waits
 
 
 @settings(max_examples=60, deadline=None)

@@ -71,8 +71,8 @@ _PHRASES = {
         "have too little that may be evicted for it",
     ),
     "node(s) where evictions were not enough": (
-        "would not take it even then",
-        "would not take it even then",
+        "would not take it with the evictions that plugins allow",
+        "would not take it with the evictions that plugins allow",
     ),
     "node(s) were out of sync": (
         "holds more than it has",

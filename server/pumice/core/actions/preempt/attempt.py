@@ -99,7 +99,7 @@ class Attempt:
         if key is not None:
             self._failed[key] = len(session.moves.log)
         if job.id not in self._explained:
-            self._explain_nodes(job, task, nodes, nodes & self._possible_rows(question))
+            self._explain_nodes(job, task, nodes, nodes & self._sufficient_rows(question))
         return False
 
     def may_help(self, job: Job, task: Task) -> bool:
@@ -138,16 +138,24 @@ class Attempt:
         return self._search.in_queue(job.queue, job.id, best_effort_only=best_effort)
 
     def _possible_rows(self, question: _Question) -> Mask:
-        """Nodes where evictions might free enough, by row."""
-        job, task, view = question.job, question.task, question.view
-        if question.scope is VictimScope.OTHER_JOBS:
-            rows = self._search.possible_rows(task, view, self._wanted(question))
-        else:
-            rows = self._rows_of(job, task)
-        if not self._settings.topology_aware:
-            # Where enough will be free anyway, no victim is needed.
-            rows |= view.fits_future
-        return rows
+        """Nodes where evictions that the plugins allow might free enough, by row."""
+        if question.scope is VictimScope.SAME_JOB:
+            return self._or_free(question, self._rows_of(question.job, question.task))
+        wanted = self._wanted(question)
+        return self._or_free(
+            question, self._search.possible_rows(question.task, question.view, wanted)
+        )
+
+    def _sufficient_rows(self, question: _Question) -> Mask:
+        """Nodes where evicting every candidate would free enough, by row."""
+        if question.scope is VictimScope.SAME_JOB:
+            return self._or_free(question, self._rows_of(question.job, question.task))
+        wanted = self._wanted(question)
+        return self._or_free(question, self._search.sufficient_rows(question.view, wanted))
+
+    def _or_free(self, question: _Question, rows: Mask) -> Mask:
+        """Adds the nodes where enough will be free anyway, so that no victim is needed."""
+        return rows if self._settings.topology_aware else rows | question.view.fits_future
 
     def _rows_of(self, job: Job, task: Task) -> Mask:
         """Nodes with candidates within the job."""
@@ -277,10 +285,10 @@ class Attempt:
 
     # Explanations, once per job and visit.
 
-    def _explain_nodes(self, job: Job, task: Task, nodes: Mask, possible: Mask) -> None:
+    def _explain_nodes(self, job: Job, task: Task, nodes: Mask, sufficient: Mask) -> None:
         if job.id in self._explained:
             return
-        open_, tried = int(np.count_nonzero(nodes)), int(np.count_nonzero(possible))
+        open_, tried = int(np.count_nonzero(nodes)), int(np.count_nonzero(sufficient))
         counts = (
             NodeCount("node(s) that no eviction could open", len(nodes) - open_),
             NodeCount("node(s) with too little to evict", open_ - tried),

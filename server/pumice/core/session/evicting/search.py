@@ -129,6 +129,12 @@ class VictimSearch:
         held: Mask = self._sums("", wanted.jobs, wanted).count > 0
         return held
 
+    def sufficient_rows(self, view: ClassView, wanted: VictimFilter) -> Mask:
+        """Rows where the resources of all candidates would be enough, if plugins allowed them all."""
+        wanted = self._up_to_date(wanted)
+        sums = self._sums("", wanted.jobs, wanted)
+        return (sums.count > 0) & self._fits(view, sums)
+
     def possible_rows(self, task: Task, view: ClassView, wanted: VictimFilter) -> Mask:
         """Rows where victims and releasing resources might be enough for the task."""
         wanted = self._up_to_date(wanted)

@@ -38,9 +38,20 @@ async def test_every_list_is_a_table(core: RunningCore, ask: Run) -> None:
     ]
     assert shown["sessions"].splitlines()[2].split()[0] == "1"
     assert "bind  team/small: 2 pods to" in shown["session"]
+    assert "ms/session" in shown["session"]
     assert "a session every 1 s, eager" in shown["config"]
     assert "compiled kernel " in shown["config"]
     assert not any("\x1b" in text for text in shown.values())
+
+
+async def test_top_shows_the_time_of_actions_and_plugins(core: RunningCore, ask: Run) -> None:
+    adapter = await core.served(objects())
+    await adapter.decisions()
+    told = json.loads((await ask("top", "--json")).out)
+    (allocate,) = [t for t in told["times"] if (t["action"], t["plugin"]) == ("allocate", "")]
+    assert allocate["session_count"] == allocate["call_count"] >= 1
+    assert "ms/session" in (await ask("top")).out
+    assert "ms/session" not in (await ask("top", "--times", "0")).out
 
 
 async def test_jobs_are_chosen_by_namespace_queue_and_phase(core: RunningCore, ask: Run) -> None:

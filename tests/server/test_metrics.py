@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pumice.core import kernel
+from pumice.core.decisions import PluginFault, SessionResult
 from pumice.server.cluster_figures import FAMILIES
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.metrics import MAX_JOB_SERIES, BindTimes, BulkHistogram, Metrics
@@ -32,8 +33,6 @@ PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 ADAPTER_PAGE = PAGE.with_name("adapter.md")
 ABSENT = {
     "volcano_open_session_duration_milliseconds",
-    "volcano_plugin_scheduling_latency_milliseconds",
-    "volcano_action_scheduling_latency_milliseconds",
     "volcano_scheduling_stage_duration_milliseconds",
     "volcano_job_retry_counts",
     "volcano_namespace_share",
@@ -45,6 +44,8 @@ _SCALES = ("milli_cpu", "memory_bytes", "scalar_resources")
 _AMOUNTS = ("allocated", "request", "deserved", "capacity", "real_capacity", "inqueue")
 VOLCANO = ABSENT | {
     "volcano_e2e_scheduling_latency_milliseconds",
+    "volcano_plugin_scheduling_latency_milliseconds",
+    "volcano_action_scheduling_latency_milliseconds",
     "volcano_e2e_job_scheduling_latency_milliseconds",
     "volcano_e2e_job_scheduling_duration",
     "volcano_e2e_job_scheduling_start_time",
@@ -155,6 +156,28 @@ async def test_two_clusters_have_their_own_series(core: RunningCore) -> None:
     assert found[at("process_cpu_seconds_total")] > 0
     assert found[at("pumice_compiled_kernel")] == int(kernel.rows is not None)
     assert found[at("pumice_last_session_timestamp_seconds", cluster="c1")] == 1_800_000_000
+
+
+async def test_actions_and_plugins_are_measured(core: RunningCore) -> None:
+    adapter = await core.served([queue(), node("n1"), *gang("a", 2)])
+    await adapter.decisions()
+    await core.session(1, "c1")
+    found = await scraped(core)
+    actions = "volcano_action_scheduling_latency_milliseconds_count"
+    assert found[at(actions, action="allocate", cluster="c1")] == 1
+    assert at(actions, action="open", cluster="c1") not in found
+    plugins = "volcano_plugin_scheduling_latency_milliseconds_count"
+    opened = at(plugins, plugin="gang", OnSession="OnSessionOpen", cluster="c1")
+    assert found[opened] == 1
+    for name in ("pumice_plugin_seconds_total", "pumice_plugin_calls_total"):
+        assert at(name, plugin="gang", action="open", cluster="c1") in found
+
+
+def test_faults_are_counted_by_plugin() -> None:
+    metrics = Metrics()
+    fault = PluginFault("zones", "row_score", "", "ValueError: no", "zones.py", 12)
+    metrics.session("c1", SessionResult(1, 0, faults=(fault, fault)), 0, {}, {})
+    assert metrics.faults.labels("zones", "c1")._value.get() == 2
 
 
 async def test_figures_end_with_the_adapter_because_another_core_may_have_the_cluster(

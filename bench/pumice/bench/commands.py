@@ -16,6 +16,7 @@ from pumice.bench.clusters import Size
 from pumice.bench.configurations import DEFAULT, PROFILES, Profile, read_profile
 from pumice.bench.engines import ways
 from pumice.bench.results import Result
+from pumice.server.plugins import installed_registry
 
 _END_TO_END_SIZE = Size(1000, 300, 10)
 _QUICK_SIZE = Size(1000, 100, 10)
@@ -232,4 +233,5 @@ def _with(size: Size, given: Mapping[str, Any], background: str) -> Size:
 def _profile(name: str, path: Path | None) -> Profile:
     if path is None:
         return PROFILES[name]
-    return read_profile(str(path), path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    return read_profile(str(path), text, registry=installed_registry())

@@ -22,6 +22,8 @@ class Profile:
     text: str = ""
     # The queues have a parent each, below the root.
     queue_tree: bool = False
+    # None: built-in plugins only.
+    registry: Registry | None = None
 
     def sized(self, size: Size) -> Size:
         """The size with the queues of the configuration."""
@@ -95,10 +97,13 @@ _VGPU = _TOPOLOGY.replace(
 _NUMA = _TOPOLOGY.replace("network-topology-aware", "numa-aware")
 
 
-def read_profile(name: str, text: str, *, queue_tree: bool = False) -> Profile:
+def read_profile(
+    name: str, text: str, *, queue_tree: bool = False, registry: Registry | None = None
+) -> Profile:
     """A profile from the text of a scheduler configuration."""
     message = ConfigurationMessage(scheduler_conf=text)
-    return Profile(name, served.read(message, Registry()).scheduler, text, queue_tree)
+    read = served.read(message, registry or Registry())
+    return Profile(name, read.scheduler, text, queue_tree, registry)
 
 
 # Volcano's default with network topology, for the benchmark of it.

@@ -13,6 +13,8 @@ from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
 from pumice.core.decisions import Bind, Evict, SessionResult
 from pumice.core.deltas import ClusterObject, Delta, Upserted
 from pumice.core.engine import Engine
+from pumice.core.registry import Registry
+from pumice.core.session.timings import Timings
 
 NOW_NS = 1_800_000_000 * 10**9
 SECOND_NS = 10**9
@@ -37,9 +39,13 @@ def computing(way: str) -> Iterator[None]:
 
 
 def engine_with(
-    things: Iterable[ClusterObject], configuration: Configuration = DEFAULT_CONFIGURATION
+    things: Iterable[ClusterObject],
+    configuration: Configuration = DEFAULT_CONFIGURATION,
+    registry: Registry | None = None,
 ) -> Engine:
-    engine = Engine(configuration)
+    """An engine that measures actions and plugins, as in a core."""
+    engine = Engine(configuration, registry=registry)
+    engine.timings = Timings(time.monotonic_ns)
     rejected = engine.apply(Upserted(thing) for thing in things)
     assert not rejected, rejected[0]
     return engine
@@ -53,6 +59,15 @@ def timed(engine: Engine, now_ns: int = NOW_NS) -> tuple[float, float, SessionRe
         took = seconds(lambda: results.append(engine.schedule(now_ns)))
         used = time.process_time() - before
     return took, used, results[0]
+
+
+def times_in(result: SessionResult) -> dict[str, dict[str, float]]:
+    """Milliseconds by action, and by plugin and action; a plugin's own functions only."""
+    actions, plugins = dict[str, float](), dict[str, float]()
+    for timing in result.timings:
+        name = f"{timing.plugin} in {timing.action}" if timing.plugin else timing.action
+        (plugins if timing.plugin else actions)[name] = round(timing.duration_ns / 1e6, 3)
+    return {"actions_ms": actions, "plugins_ms": plugins}
 
 
 def bound_in(result: SessionResult) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pumice.bench import clusters, devices, network
 from pumice.bench.clusters import Size
 from pumice.bench.configurations import DEFAULT, NUMA, TOPOLOGY, VGPU, Profile
-from pumice.bench.engines import INSIDE, bound_in, engine_with, timed
+from pumice.bench.engines import INSIDE, bound_in, engine_with, timed, times_in
 from pumice.bench.results import Result
 from pumice.core.deltas import ClusterObject
 
@@ -64,7 +64,7 @@ def _placed(
     times, cpu = [], []
     size = profile.sized(size)
     for _ in range(runs):
-        engine = engine_with(cluster(size), profile.configuration)
+        engine = engine_with(cluster(size), profile.configuration, profile.registry)
         took, used, result = timed(engine)
         times.append(took)
         cpu.append(used)
@@ -86,5 +86,6 @@ def _placed(
         "session_cpu_s": round(min(cpu), 4),
         "session_median_s": round(statistics.median(times), 4),
         "pods_per_s": round(bound / min(times)),
+        **times_in(result),
     }
     return Result(bench, f"{measured}; the best run", figures, result.work)

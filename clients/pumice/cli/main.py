@@ -36,7 +36,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "demo": LazyCommand(
         "pumice.cli.demo:demo_command", "Core and simulated cluster, with a live view."
     ),
-    "top": LazyCommand("pumice.cli.queries.top:top_command", "Queues and the fullest nodes, live."),
+    "top": LazyCommand(
+        "pumice.cli.queries.top:top_command", "Queues, nodes and slow plugins, live."
+    ),
     "show": LazyCommand(
         "pumice.cli.queries.show:show_group",
         "Clusters, queues, jobs, nodes, sessions and configuration.",

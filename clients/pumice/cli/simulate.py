@@ -18,6 +18,7 @@ from pumice.cli.simulation.scenarios import MOST_CYCLES, Scenario
 from pumice.cli.simulation.sources import Sources, read_text
 from pumice.cli.simulation.verdicts import difference
 from pumice.cli.terminal import complain, console, json_option, say_json, warn
+from pumice.client.reasons import PluginFault
 from pumice.manifests.errors import FieldError
 from pumice.manifests.times import timestamp_ns
 
@@ -206,7 +207,7 @@ def _tell_faults(done: Run) -> None:
     for number, cycle in enumerate(done.cycles, start=1):
         for fault in cycle.faults:
             where = f"{done.scenario.source}: cycle {number}"
-            complain(f"{where}: {fault.author} failed in {fault.where}: {fault.error}")
+            complain(f"{where}: {PluginFault.from_proto(fault)}")
 
 
 @contextmanager

@@ -54,6 +54,7 @@ from pumice.client.sessions import (
     ScheduleResult,
     Session,
     SessionSummary,
+    SessionTiming,
 )
 from pumice.client.settings import ClientSettings
 from pumice.client.sync import Client
@@ -102,6 +103,7 @@ __all__ = [
     "ScheduleResult",
     "Session",
     "SessionSummary",
+    "SessionTiming",
     "SettingsError",
     "Stage",
     "StageExplanation",

@@ -244,17 +244,20 @@ class AsyncClient:
         self,
         *,
         decided_only: bool = False,
+        count: int | None = None,
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> list[SessionSummary]:
-        """The sessions that the core still keeps, newest first."""
+        """The sessions that the core still keeps, newest first, or only so many of them."""
+        request = inspection.ListSessionsRequest(
+            cluster=self._cluster(cluster), decided_only=decided_only, page_size=count or 0
+        )
+        deadline = self._caller.deadline(timeout_seconds)
+        if count is not None:
+            page = await self._caller.call(self._inspection.ListSessions, request, deadline)
+            return list(map(SessionSummary.from_proto, page.sessions))
         found = await self._caller.list(
-            self._inspection.ListSessions,
-            inspection.ListSessionsRequest(
-                cluster=self._cluster(cluster), decided_only=decided_only
-            ),
-            lambda page: page.sessions,
-            self._caller.deadline(timeout_seconds),
+            self._inspection.ListSessions, request, lambda page: page.sessions, deadline
         )
         return list(map(SessionSummary.from_proto, found))
 

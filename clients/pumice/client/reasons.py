@@ -107,10 +107,20 @@ class PluginFault(Value):
     where: str
     job: str
     error: str
+    # Where the error was raised in the plugin's own code; empty and 0: unknown.
+    file: str = ""
+    line: int = 0
 
     @staticmethod
     def from_proto(message: reason_pb2.PluginFault) -> PluginFault:
-        return PluginFault(message.author, message.where, message.job, message.error)
+        return PluginFault(
+            message.author, message.where, message.job, message.error, message.file, message.line
+        )
+
+    def __str__(self) -> str:
+        """``NAME failed in HOOK (FILE:LINE): ERROR``."""
+        place = f" ({self.file}:{self.line})" if self.file else ""
+        return f"{self.author} failed in {self.where}{place}: {self.error}"
 
 
 def merge_tasks(reasons: Iterable[Reason]) -> tuple[Reason, ...]:

@@ -62,6 +62,23 @@ class QueueShare(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionTiming(Value):
+    """The time that a session spent in an action, in a plugin, or in a plugin during an action."""
+
+    # Also ``open`` and ``close``, where plugins register their functions and finish.
+    action: str
+    # Empty: the whole action, with all plugins that it called.
+    plugin: str
+    duration_seconds: float
+    call_count: int
+
+    @staticmethod
+    def from_proto(message: session_pb2.SessionTiming) -> SessionTiming:
+        duration = seconds_from(message.duration)
+        return SessionTiming(message.action, message.plugin, duration, message.call_count)
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSummary(Value):
     """A session in figures."""
 
@@ -78,6 +95,8 @@ class SessionSummary(Value):
     fault_count: int
     # Counts of work, such as nodes that were examined.
     work: Mapping[str, int]
+    # Functions of built-in plugins are measured in ``open`` and ``close`` only.
+    timings: tuple[SessionTiming, ...] = ()
 
     @staticmethod
     def from_proto(message: session_pb2.SessionSummary) -> SessionSummary:
@@ -92,6 +111,7 @@ class SessionSummary(Value):
             wait_count=message.wait_count,
             fault_count=message.fault_count,
             work=dict(message.work),
+            timings=tuple(map(SessionTiming.from_proto, message.timings)),
         )
 
 

@@ -190,13 +190,17 @@ class Client:
         self,
         *,
         decided_only: bool = False,
+        count: int | None = None,
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> list[SessionSummary]:
         """The sessions that the core still keeps, newest first."""
         return self._loop.run(
             self._client.list_sessions(
-                decided_only=decided_only, cluster=cluster, timeout_seconds=timeout_seconds
+                decided_only=decided_only,
+                count=count,
+                cluster=cluster,
+                timeout_seconds=timeout_seconds,
             )
         )
 

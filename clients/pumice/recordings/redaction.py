@@ -68,6 +68,7 @@ _DROPPED = {
     "JobMemory.unschedulable_message",
     "Outcome.reason",
     "PluginFault.error",
+    "PluginFault.file",
     "PodCondition.message",
     "PodConditionChange.message",
     "PodGroupCondition.message",

@@ -270,6 +270,8 @@ class PluginFault(_message.Message):
     WHERE_FIELD_NUMBER: _builtins.int
     JOB_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
     author: _builtins.str
     where: _builtins.str
     """The hook it was called for."""
@@ -277,6 +279,11 @@ class PluginFault(_message.Message):
     """`namespace/name`, or empty."""
     error: _builtins.str
     """The error in one line."""
+    file: _builtins.str
+    """Where the error was raised in the plugin's own code, or where the function begins whose answer
+    was wrong. Empty and 0: unknown.
+    """
+    line: _builtins.int
     def __init__(
         self,
         *,
@@ -284,10 +291,12 @@ class PluginFault(_message.Message):
         where: _builtins.str = ...,
         job: _builtins.str = ...,
         error: _builtins.str = ...,
+        file: _builtins.str = ...,
+        line: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "error", b"error", "job", b"job", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["author", b"author", "error", b"error", "file", b"file", "job", b"job", "line", b"line", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

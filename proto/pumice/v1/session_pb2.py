@@ -28,7 +28,7 @@ from pumice.v1 import decision_pb2 as pumice_dot_v1_dot_decision__pb2
 from pumice.v1 import reason_pb2 as pumice_dot_v1_dot_reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17pumice/v1/session.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18pumice/v1/decision.proto\x1a\x16pumice/v1/reason.proto\"\xdb\x02\n\x0eSessionSummary\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x04 \x01(\x03\x12\x13\n\x0b\x63onfig_hash\x18\x05 \x01(\t\x12\x12\n\nbind_count\x18\x06 \x01(\x05\x12\x13\n\x0b\x65vict_count\x18\x07 \x01(\x05\x12\x12\n\nwait_count\x18\x08 \x01(\x05\x12\x13\n\x0b\x66\x61ult_count\x18\t \x01(\x05\x12\x31\n\x04work\x18\n \x03(\x0b\x32#.pumice.v1.SessionSummary.WorkEntry\x1a+\n\tWorkEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xf4\x01\n\rSessionDetail\x12*\n\x07summary\x18\x01 \x01(\x0b\x32\x19.pumice.v1.SessionSummary\x12\x1e\n\x05gangs\x18\x02 \x03(\x0b\x32\x0f.pumice.v1.Gang\x12&\n\tdecisions\x18\x03 \x03(\x0b\x32\x13.pumice.v1.Decision\x12\x1e\n\x05waits\x18\x04 \x03(\x0b\x32\x0f.pumice.v1.Wait\x12&\n\x06\x66\x61ults\x18\x05 \x03(\x0b\x32\x16.pumice.v1.PluginFault\x12\x11\n\ttruncated\x18\x06 \x01(\x08\x12\x14\n\x0csummary_only\x18\x07 \x01(\x08\"\xde\x03\n\nQueueShare\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x35\n\x08\x64\x65served\x18\x02 \x03(\x0b\x32#.pumice.v1.QueueShare.DeservedEntry\x12\x37\n\tallocated\x18\x03 \x03(\x0b\x32$.pumice.v1.QueueShare.AllocatedEntry\x12\x37\n\trequested\x18\x04 \x03(\x0b\x32$.pumice.v1.QueueShare.RequestedEntry\x12\x33\n\x07inqueue\x18\x05 \x03(\x0b\x32\".pumice.v1.QueueShare.InqueueEntry\x12\r\n\x05share\x18\x06 \x01(\x01\x12\x10\n\x08overused\x18\x07 \x01(\x08\x1a/\n\rDeservedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0e\x41llocatedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0eRequestedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a.\n\x0cInqueueEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17pumice/v1/session.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18pumice/v1/decision.proto\x1a\x16pumice/v1/reason.proto\"p\n\rSessionTiming\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12\x0e\n\x06plugin\x18\x02 \x01(\t\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ncall_count\x18\x04 \x01(\x03\"\x86\x03\n\x0eSessionSummary\x12\x0f\n\x07session\x18\x01 \x01(\x03\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x08\x64uration\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x04 \x01(\x03\x12\x13\n\x0b\x63onfig_hash\x18\x05 \x01(\t\x12\x12\n\nbind_count\x18\x06 \x01(\x05\x12\x13\n\x0b\x65vict_count\x18\x07 \x01(\x05\x12\x12\n\nwait_count\x18\x08 \x01(\x05\x12\x13\n\x0b\x66\x61ult_count\x18\t \x01(\x05\x12\x31\n\x04work\x18\n \x03(\x0b\x32#.pumice.v1.SessionSummary.WorkEntry\x12)\n\x07timings\x18\x0b \x03(\x0b\x32\x18.pumice.v1.SessionTiming\x1a+\n\tWorkEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xf4\x01\n\rSessionDetail\x12*\n\x07summary\x18\x01 \x01(\x0b\x32\x19.pumice.v1.SessionSummary\x12\x1e\n\x05gangs\x18\x02 \x03(\x0b\x32\x0f.pumice.v1.Gang\x12&\n\tdecisions\x18\x03 \x03(\x0b\x32\x13.pumice.v1.Decision\x12\x1e\n\x05waits\x18\x04 \x03(\x0b\x32\x0f.pumice.v1.Wait\x12&\n\x06\x66\x61ults\x18\x05 \x03(\x0b\x32\x16.pumice.v1.PluginFault\x12\x11\n\ttruncated\x18\x06 \x01(\x08\x12\x14\n\x0csummary_only\x18\x07 \x01(\x08\"\xde\x03\n\nQueueShare\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x35\n\x08\x64\x65served\x18\x02 \x03(\x0b\x32#.pumice.v1.QueueShare.DeservedEntry\x12\x37\n\tallocated\x18\x03 \x03(\x0b\x32$.pumice.v1.QueueShare.AllocatedEntry\x12\x37\n\trequested\x18\x04 \x03(\x0b\x32$.pumice.v1.QueueShare.RequestedEntry\x12\x33\n\x07inqueue\x18\x05 \x03(\x0b\x32\".pumice.v1.QueueShare.InqueueEntry\x12\r\n\x05share\x18\x06 \x01(\x01\x12\x10\n\x08overused\x18\x07 \x01(\x08\x1a/\n\rDeservedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0e\x41llocatedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0eRequestedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a.\n\x0cInqueueEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,20 +45,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUEUESHARE_REQUESTEDENTRY']._serialized_options = b'8\001'
   _globals['_QUEUESHARE_INQUEUEENTRY']._loaded_options = None
   _globals['_QUEUESHARE_INQUEUEENTRY']._serialized_options = b'8\001'
-  _globals['_SESSIONSUMMARY']._serialized_start=154
-  _globals['_SESSIONSUMMARY']._serialized_end=501
-  _globals['_SESSIONSUMMARY_WORKENTRY']._serialized_start=458
-  _globals['_SESSIONSUMMARY_WORKENTRY']._serialized_end=501
-  _globals['_SESSIONDETAIL']._serialized_start=504
-  _globals['_SESSIONDETAIL']._serialized_end=748
-  _globals['_QUEUESHARE']._serialized_start=751
-  _globals['_QUEUESHARE']._serialized_end=1229
-  _globals['_QUEUESHARE_DESERVEDENTRY']._serialized_start=1034
-  _globals['_QUEUESHARE_DESERVEDENTRY']._serialized_end=1081
-  _globals['_QUEUESHARE_ALLOCATEDENTRY']._serialized_start=1083
-  _globals['_QUEUESHARE_ALLOCATEDENTRY']._serialized_end=1131
-  _globals['_QUEUESHARE_REQUESTEDENTRY']._serialized_start=1133
-  _globals['_QUEUESHARE_REQUESTEDENTRY']._serialized_end=1181
-  _globals['_QUEUESHARE_INQUEUEENTRY']._serialized_start=1183
-  _globals['_QUEUESHARE_INQUEUEENTRY']._serialized_end=1229
+  _globals['_SESSIONTIMING']._serialized_start=153
+  _globals['_SESSIONTIMING']._serialized_end=265
+  _globals['_SESSIONSUMMARY']._serialized_start=268
+  _globals['_SESSIONSUMMARY']._serialized_end=658
+  _globals['_SESSIONSUMMARY_WORKENTRY']._serialized_start=615
+  _globals['_SESSIONSUMMARY_WORKENTRY']._serialized_end=658
+  _globals['_SESSIONDETAIL']._serialized_start=661
+  _globals['_SESSIONDETAIL']._serialized_end=905
+  _globals['_QUEUESHARE']._serialized_start=908
+  _globals['_QUEUESHARE']._serialized_end=1386
+  _globals['_QUEUESHARE_DESERVEDENTRY']._serialized_start=1191
+  _globals['_QUEUESHARE_DESERVEDENTRY']._serialized_end=1238
+  _globals['_QUEUESHARE_ALLOCATEDENTRY']._serialized_start=1240
+  _globals['_QUEUESHARE_ALLOCATEDENTRY']._serialized_end=1288
+  _globals['_QUEUESHARE_REQUESTEDENTRY']._serialized_start=1290
+  _globals['_QUEUESHARE_REQUESTEDENTRY']._serialized_end=1338
+  _globals['_QUEUESHARE_INQUEUEENTRY']._serialized_start=1340
+  _globals['_QUEUESHARE_INQUEUEENTRY']._serialized_end=1386
 # @@protoc_insertion_point(module_scope)

@@ -23,11 +23,44 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class SessionSummary(_message.Message):
+class SessionTiming(_message.Message):
     """Sessions and queues as people and dashboards see them.
 
-    One session in figures.
+    The time that a session spent in an action, in a plugin, or in a plugin during an action.
     """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTION_FIELD_NUMBER: _builtins.int
+    PLUGIN_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    CALL_COUNT_FIELD_NUMBER: _builtins.int
+    action: _builtins.str
+    """Also `open` and `close`, where plugins register their functions and finish."""
+    plugin: _builtins.str
+    """Empty: the whole action, with all plugins that it called."""
+    call_count: _builtins.int
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration: ...
+    def __init__(
+        self,
+        *,
+        action: _builtins.str = ...,
+        plugin: _builtins.str = ...,
+        duration: _duration_pb2.Duration | None = ...,
+        call_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "call_count", b"call_count", "duration", b"duration", "plugin", b"plugin"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionTiming: _TypeAlias = SessionTiming  # noqa: Y015
+
+@_typing.final
+class SessionSummary(_message.Message):
+    """One session in figures."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -61,6 +94,7 @@ class SessionSummary(_message.Message):
     WAIT_COUNT_FIELD_NUMBER: _builtins.int
     FAULT_COUNT_FIELD_NUMBER: _builtins.int
     WORK_FIELD_NUMBER: _builtins.int
+    TIMINGS_FIELD_NUMBER: _builtins.int
     session: _builtins.int
     based_on_seq: _builtins.int
     """The last op that the session saw; 0 without a stream."""
@@ -82,6 +116,12 @@ class SessionSummary(_message.Message):
     def work(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Counts of work done, by name, such as nodes looked at."""
 
+    @_builtins.property
+    def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionTiming]:
+        """Functions of built-in plugins are measured in `open` and `close` only. Like the duration, not
+        part of what is replayed.
+        """
+
     def __init__(
         self,
         *,
@@ -95,10 +135,11 @@ class SessionSummary(_message.Message):
         wait_count: _builtins.int = ...,
         fault_count: _builtins.int = ...,
         work: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        timings: _abc.Iterable[Global___SessionTiming] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "bind_count", b"bind_count", "config_hash", b"config_hash", "duration", b"duration", "evict_count", b"evict_count", "fault_count", b"fault_count", "session", b"session", "start_time", b"start_time", "wait_count", b"wait_count", "work", b"work"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "bind_count", b"bind_count", "config_hash", b"config_hash", "duration", b"duration", "evict_count", b"evict_count", "fault_count", b"fault_count", "session", b"session", "start_time", b"start_time", "timings", b"timings", "wait_count", b"wait_count", "work", b"work"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -174,6 +174,22 @@ class PluginFault:
     where: str
     job: str
     error: str
+    # Where the error was raised in the plugin's own code, or where the function begins whose answer
+    # was wrong; empty and 0: unknown.
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The time that a session spent in an action, in a plugin, or in a plugin during an action."""
+
+    # Also ``open`` and ``close``, where plugins register their functions and finish.
+    action: str
+    # Empty: the whole action, with all plugins that it called.
+    plugin: str
+    duration_ns: int
+    calls: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +222,8 @@ class SessionResult:
     # Actions in the order in which they ran, each with the number of decisions made by its end.
     made_by: tuple[tuple[str, int], ...] = ()
     questions: tuple[Question, ...] = ()
+    # Empty without a stopwatch. Nothing that is decided depends on it.
+    timings: tuple[Timing, ...] = ()
 
     def action_of(self, decision: Decision) -> str:
         """The action that made a decision; empty for decisions made before the first action."""

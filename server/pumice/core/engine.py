@@ -41,6 +41,7 @@ from pumice.core.session.guarding.answers import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
+from pumice.core.session.timings import CLOSING, OPENING, Timings
 from pumice.core.session.waiting import remember_waiting
 from pumice.core.skip_check import SkipCheck
 
@@ -73,6 +74,8 @@ class Engine:
         self.session = 0
         # None: gangs of which some members could not be bound are never given up.
         self.gang_bind_deadline_ns: int | None = None
+        # Replace it by one with a stopwatch to measure actions and plugins.
+        self.timings = Timings()
         self._id_prefix = id_prefix
         self._views = ClassViews()
         self._plugin_wake_ns: int | None = None
@@ -204,11 +207,12 @@ class Engine:
         for number in self.cache.forget_classes():
             self._views.forget(number)
         left_out: dict[str, PluginFault] = {}
+        self.timings.reset()
         while True:
             session = self.registry.mode.session(
                 self.session, now_ns, self.cache, self.configuration, self._views, left_out
             )
-            session.id_prefix = self._id_prefix
+            session.id_prefix, session.timings = self._id_prefix, self.timings
             try:
                 result = self._run(session, tuple(left_out.values()))
             except PluginFailedError as failure:
@@ -216,9 +220,8 @@ class Engine:
                 # What was computed may depend on its answers. The next session asks all plugins
                 # again.
                 self._views.clear()
-                error = f"{type(failure.error).__name__}: {failure.error}"
-                fault = PluginFault(failure.plugin, failure.where, "", error)
-                left_out[failure.plugin] = fault
+                module = self.registry.plugins[failure.plugin].__module__
+                left_out[failure.plugin] = failure.fault(module)
                 self._skip_check.reset()
                 if self.registry.is_required(failure.plugin):
                     return self._decide_nothing(session, tuple(left_out.values()))
@@ -242,11 +245,13 @@ class Engine:
         waits = tuple(Wait(id_, reasons) for id_, job in session.jobs.items() if job.index.pending)
         self._plugin_wake_ns = None
         self.waits = waits
-        return SessionResult(session.number, session.now_ns, waits=waits, faults=faults)
+        number, now_ns, timings = session.number, session.now_ns, self.timings.result()
+        return SessionResult(number, now_ns, waits=waits, faults=faults, timings=timings)
 
     def _run(self, session: Session, faults: tuple[PluginFault, ...]) -> SessionResult:
         try:
-            plugins = self._open(session)
+            with self.timings.action(OPENING):
+                plugins = self._open(session)
             deadline = self.gang_bind_deadline_ns
             broken = self.cache.broken.refresh(
                 session.jobs, session.now_ns, search=deadline is not None
@@ -255,9 +260,11 @@ class Engine:
             break_up(session, broken, deadline)
             for name in self.configuration.actions:
                 arguments = self.configuration.arguments_of(name)
-                self.registry.actions[name](arguments).execute(session)
+                with self.timings.action(name):
+                    self.registry.actions[name](arguments).execute(session)
                 session.outbox.action_ended(name)
-            self._close(session, plugins)
+            with self.timings.action(CLOSING):
+                self._close(session, plugins)
         except (InvariantError, PluginFailedError):
             raise
         except Exception as error:
@@ -286,7 +293,7 @@ class Engine:
                 guard = None if self.registry.is_built_in(options.name) else HookGuard(session)
                 with blaming(options.name, "open"):
                     plugin = self.registry.plugins[options.name](options)
-                    plugin.open(session)
+                    session.timings.timed(options.name, plugin.open)(session)
                     if guard is not None:
                         guard.seal(options.name)
                         session.waiting.is_watched |= hasattr(plugin, "close")
@@ -300,7 +307,7 @@ class Engine:
             finish = getattr(plugin, "close", None)
             if finish is not None:
                 with blaming(plugin.name, "close"):
-                    finish(session)
+                    session.timings.timed(plugin.name, finish)(session)
             wake = getattr(plugin, "next_wake", None)
             if wake is not None:
                 with blaming(plugin.name, "next_wake"):
@@ -335,6 +342,7 @@ class Engine:
             session.work,
             tuple(session.outbox.made_by),
             tuple(session.questions),
+            self.timings.result(),
         )
 
     def _assume(self, decisions: Iterable[Decision], now_ns: int) -> None:

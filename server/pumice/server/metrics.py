@@ -23,6 +23,7 @@ from pumice.core import kernel
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Bind, Evict, SessionResult
+from pumice.core.session.timings import CLOSING, OPENING
 
 
 def exponential_buckets(low: float, high: float, count: int) -> tuple[float, ...]:
@@ -31,6 +32,8 @@ def exponential_buckets(low: float, high: float, count: int) -> tuple[float, ...
     return tuple(low * step**number for number in range(count))
 
 
+# What Volcano calls the parts of a session outside its actions.
+_ON_SESSION = {OPENING: "OnSessionOpen", CLOSING: "OnSessionClose"}
 # Jobs of one cluster with series of their own; the rest is counted.
 MAX_JOB_SERIES = 2_000
 
@@ -108,7 +111,7 @@ class Metrics:
         self.binds = self._counter("binds", "Binds decided.")
         self.evictions = self._counter("evictions", "Evictions decided.")
         self.waits = self._gauge("waiting_jobs", "Jobs that the last session left waiting.")
-        self.faults = self._counter("plugin_faults", "Errors of plugins and actions.", "plugin")
+        self._plugins()
         self.ops = self._counter("ops", "Ops applied.")
         self.rejected = self._counter("ops_rejected", "Ops with an object that cannot be used.")
         self.quarantined = self._gauge("quarantined_objects", "Objects that cannot be used.")
@@ -188,6 +191,36 @@ class Metrics:
             "unschedule_job_count", "Jobs that the last session left waiting."
         )
 
+    def _plugins(self) -> None:
+        """Actions and plugins."""
+        self.faults = self._counter("plugin_faults", "Errors of plugins and actions.", "plugin")
+        self.plugin_seconds = self._counter(
+            "plugin_seconds",
+            "Time of a plugin, by action; of built-in plugins in open and close only.",
+            *("plugin", "action"),
+        )
+        self.plugin_calls = self._counter(
+            "plugin_calls", "Calls of a plugin that were measured, by action.", "plugin", "action"
+        )
+        self.action_latency = self._kept(
+            Histogram(
+                "volcano_action_scheduling_latency_milliseconds",
+                "Time of an action in a session.",
+                ("action", "cluster"),
+                buckets=exponential_buckets(1, 2000, 20),
+                registry=self.registry,
+            )
+        )
+        self.plugin_latency = self._kept(
+            Histogram(
+                "volcano_plugin_scheduling_latency_milliseconds",
+                "Time of a plugin at the beginning and the end of a session.",
+                ("plugin", "OnSession", "cluster"),
+                buckets=exponential_buckets(0.1, 100, 15),
+                registry=self.registry,
+            )
+        )
+
     def _kept(self, metric: Any) -> Any:
         self._by_cluster.append(metric)
         return metric
@@ -237,11 +270,25 @@ class Metrics:
         self.waits.labels(cluster).set(len(result.waits))
         for fault in result.faults:
             self.faults.labels(fault.author, cluster).inc()
+        self._measured(cluster, result)
         self.attempts.labels("unschedulable", cluster).inc(len(result.waits))
         if binds:
             self._bound(cluster, result.now_ns, binds, jobs, tasks)
         if len(binds) < len(result.decisions):
             self._evicted(cluster, result)
+
+    def _measured(self, cluster: str, result: SessionResult) -> None:
+        for timing in result.timings:
+            milliseconds = timing.duration_ns / 1e6
+            if timing.plugin:
+                labels = (timing.plugin, timing.action, cluster)
+                self.plugin_seconds.labels(*labels).inc(timing.duration_ns / 1e9)
+                self.plugin_calls.labels(*labels).inc(timing.calls)
+                if timing.action in _ON_SESSION:
+                    where = (timing.plugin, _ON_SESSION[timing.action], cluster)
+                    self.plugin_latency.labels(*where).observe(milliseconds)
+            elif timing.action not in _ON_SESSION:
+                self.action_latency.labels(timing.action, cluster).observe(milliseconds)
 
     def _bound(
         self,

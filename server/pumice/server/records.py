@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from pumice.core.decisions import Bind, SessionResult
-from pumice.server.wire import write_decisions, write_fault, write_wait
+from pumice.server.wire import write_decisions, write_fault, write_timing, write_wait
 from pumice.server.wire.times import duration, timestamp
 from pumice.v1 import session_pb2
 
@@ -63,6 +63,7 @@ def record(
         wait_count=len(result.waits),
         fault_count=len(result.faults),
         work=result.work,
+        timings=map(write_timing, result.timings),
     )
     return SessionRecord(result.session, summary, result, len(result.decisions))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 
-from pumice.core.decisions import Bind, Event, SessionResult
+from pumice.core.decisions import Bind, Event, PluginFault, SessionResult
 from pumice.core.engine import Engine
 from pumice.server.metrics import BindTimes, Metrics
 from pumice.server.pause import FAULTS, Pause, pause_events
@@ -126,7 +126,7 @@ class ClusterReporter:
         bound = {d.gang.job for d in result.decisions if isinstance(d, Bind) and d.gang}
         self.bind_times.bound(sorted(bound), result.now_ns)
         faults = [
-            f"plugin {fault.author} raised in {fault.where}: {fault.error}"
+            f"plugin {fault.author} raised in {fault.where}{_place(fault)}: {fault.error}"
             for fault in result.faults[: MAX_LINES + 1]
         ]
         self._lines(logging.ERROR, "", faults, len(result.faults))
@@ -155,6 +155,10 @@ class ClusterReporter:
             log.log(level, "%s %s", head, line)
         if count > MAX_LINES:
             log.log(level, "%s ... and %d more", head, count - MAX_LINES)
+
+
+def _place(fault: PluginFault) -> str:
+    return f" ({fault.file}:{fault.line})" if fault.file else ""
 
 
 def _problem(problem: configuration_pb2.ConfigurationProblem) -> str:

@@ -45,7 +45,7 @@ class ServedCluster:
     def __init__(self, name: str, env: CoreEnvironment) -> None:
         self.name = name
         self._env = env
-        self.state = ClusterState(env.registry, f"{env.core_id}-")
+        self.state = ClusterState(env.registry, f"{env.core_id}-", env.clock.ticks_ns)
         self.complete = False
         self._reader = OpReader()
         self._identity = ("", 0)

@@ -13,6 +13,7 @@ from pumice.core.deltas import Delta, Upserted
 from pumice.core.engine import Engine, Rejection
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.registry import Registry
+from pumice.core.session.timings import Stopwatch, Timings
 from pumice.server.configuration import ConfigurationRefusedError, Effective, read
 from pumice.server.digests import KindSums
 from pumice.server.object_sizes import LargeObjects
@@ -30,10 +31,14 @@ ALL_CAPABILITIES = frozenset(cluster_service_pb2.Capability.values())
 class ClusterState:
     """Applies ops, holds the configuration and runs sessions."""
 
-    def __init__(self, registry: Registry, id_prefix: str = "") -> None:
+    def __init__(
+        self, registry: Registry, id_prefix: str = "", stopwatch: Stopwatch | None = None
+    ) -> None:
+        """With a stopwatch, sessions report the time of actions and plugins."""
         self._registry = registry
         self._id_prefix = id_prefix
         self.engine = Engine(registry=registry, id_prefix=id_prefix)
+        self.engine.timings = Timings(stopwatch)
         self.effective: Effective | None = None
         # The last configuration that was not accepted, until one is.
         self.refused: configuration_pb2.Configuration | None = None
@@ -48,6 +53,7 @@ class ClusterState:
     def inherit(self, old: ClusterState) -> None:
         """A new snapshot begins: only the last valid configuration and the times of plugins are kept."""
         self.engine.session = old.engine.session
+        self.engine.timings = old.engine.timings
         self.engine.cache.plugin_times.update(old.engine.cache.plugin_times)
         self.capabilities = old.capabilities
         if old.effective is not None:

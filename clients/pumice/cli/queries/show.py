@@ -15,6 +15,7 @@ from pumice.cli.queries.options import core, core_options, output_options, say
 from pumice.cli.queries.pauses import pause_markup, warn_if_paused
 from pumice.cli.queries.suggestions import namespaces, queue_names, suggest
 from pumice.cli.queries.tables import Column, FittedTable, number, print_table, resources_of
+from pumice.cli.queries.timings import time_table, times_of
 from pumice.cli.queries.top import by_parent
 from pumice.cli.queries.watch import session_lines
 from pumice.cli.terminal import console, warn
@@ -315,6 +316,9 @@ def session_command(session_number: int, output: str, **connection: Any) -> int:
         return 0
     for line in session_lines(session):
         console().print(line, soft_wrap=True)
+    times = times_of([session.summary])
+    if times:
+        print_table(time_table(times, 1, len(times)))
     return 0
 
 

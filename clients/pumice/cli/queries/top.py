@@ -1,4 +1,4 @@
-"""``pumice top``: queues and the fullest nodes, live on a terminal."""
+"""``pumice top``: queues, the fullest nodes and the slowest plugins, live on a terminal."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from pumice.cli.queries.tables import (
     short_names,
     used_of,
 )
+from pumice.cli.queries.timings import SESSIONS, time_table, times_of
 from pumice.cli.terminal import console
 from pumice.client import Client, Node, Queue, QueueState
 from pumice.client.errors import OUTAGES
@@ -31,6 +32,8 @@ _WARM, _HOT = 0.7, 0.95
 _MOST_RESOURCES = 4
 # Lines of the tables' heads, of what is hidden and of the space between the tables.
 _OTHER_LINES = 8
+# Lines of the head of the table of times, and of the space above it.
+_HEAD_LINES = 3
 
 
 @click.command("top")
@@ -41,6 +44,14 @@ _OTHER_LINES = 8
     default=15,
     show_default=True,
     help="Most nodes to show.",
+)
+@click.option(
+    "--times",
+    "time_count",
+    type=click.IntRange(0),
+    default=8,
+    show_default=True,
+    help="Most actions and plugins to show, by their time in the last sessions.",
 )
 @click.option(
     "--interval",
@@ -54,66 +65,84 @@ _OTHER_LINES = 8
 @core_options
 @output_options
 def top_command(
-    node_count: int, interval: float, once: bool, output: str, **connection: Any
+    node_count: int, time_count: int, interval: float, once: bool, output: str, **connection: Any
 ) -> int:
-    """Shows queues with their shares, and the fullest nodes.
+    """Shows queues with their shares, the fullest nodes, and the time of actions and plugins.
 
     On a terminal it updates until Ctrl-C.
     """
     with core(**connection) as client:
         if output != "table":
-            view = _View(client, node_count)
-            pause = view.pause and view.pause.to_dict()
-            say(
-                {"pause": pause, "queues": _dicts(view.queues), "nodes": _dicts(view.nodes)}, output
-            )
+            say(_View(client, node_count, time_count).to_dict(), output)
         elif once or not sys.stdout.isatty():
-            view = _View(client, node_count)
-            if view.pause is not None:
-                console().print(pause_markup(view.pause), soft_wrap=True)
-            print_table(queue_table(view.queues))
-            console().print()
-            print_table(node_table(view.nodes, node_count))
+            _View(client, node_count, time_count).print()
         else:
-            _update_until_interrupted(client, node_count, interval)
+            _update_until_interrupted(client, node_count, time_count, interval)
     return 0
 
 
-def _dicts(values: list[Queue] | list[Node]) -> list[dict[str, Any]]:
-    return [value.to_dict() for value in values]
-
-
 class _View:
-    """Queues and nodes at one moment."""
+    """Queues, nodes and the last sessions at one moment."""
 
-    def __init__(self, client: Client, node_count: int) -> None:
+    def __init__(self, client: Client, node_count: int, time_count: int) -> None:
         self.pause = client.get_config().pause
         self.queues = client.list_queues()
         self.nodes = client.list_nodes()
-        self._node_count = node_count
+        sessions = client.list_sessions(count=SESSIONS)
+        self._session_count, self.times = len(sessions), times_of(sessions)
+        self._node_count, self._time_count = node_count, time_count
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "pause": self.pause and self.pause.to_dict(),
+            "queues": [queue.to_dict() for queue in self.queues],
+            "nodes": [node.to_dict() for node in self.nodes],
+            "times": [times.to_dict() for times in self.times],
+        }
+
+    def print(self) -> None:
+        if self.pause is not None:
+            console().print(pause_markup(self.pause), soft_wrap=True)
+        print_table(queue_table(self.queues))
+        console().print()
+        print_table(node_table(self.nodes, self._node_count))
+        if self._shown_times:
+            console().print()
+            print_table(self._time_table())
+
+    @property
+    def _shown_times(self) -> int:
+        return min(self._time_count, len(self.times))
+
+    def _time_table(self) -> FittedTable:
+        return time_table(self.times, self._session_count, self._time_count)
 
     def rendered(self, width: int, height: int) -> RenderableType:
-        rows = min(self._node_count, max(height - len(self.queues) - _OTHER_LINES, 1))
+        times = self._shown_times + _HEAD_LINES if self._shown_times else 0
+        rows = min(self._node_count, max(height - len(self.queues) - _OTHER_LINES - times, 1))
         out = console()
         return Group(
             *([pause_markup(self.pause)] if self.pause is not None else []),
             queue_table(self.queues).fitted(out, width),
             "",
             node_table(self.nodes, rows).fitted(out, width),
+            *(["", self._time_table().fitted(out, width)] if self._shown_times else []),
         )
 
 
-def _update_until_interrupted(client: Client, node_count: int, interval: float) -> None:
+def _update_until_interrupted(
+    client: Client, node_count: int, time_count: int, interval: float
+) -> None:
     screen = console()
     # The first error ends the command; later ones are shown until the core answers again.
-    view = _View(client, node_count)
+    view = _View(client, node_count, time_count)
     try:
         with Live(view.rendered(*screen.size), console=screen, screen=True) as live:
             while True:
                 time.sleep(interval)
                 outage = ""
                 try:
-                    view = _View(client, node_count)
+                    view = _View(client, node_count, time_count)
                 except OUTAGES as error:
                     outage = f"{error}; retrying"
                 shown = view.rendered(*screen.size)

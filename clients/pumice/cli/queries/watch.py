@@ -82,6 +82,8 @@ def session_lines(session: Session) -> Iterator[str]:
     for job, nodes in jobs.items():
         pods = counted(nodes.total(), "pod")
         yield f"  [green]bind[/]  {escape(job)}: {pods} to {places(nodes, _MOST_NODES)}"
+    for fault in session.faults:
+        yield f"  [bold red]fault[/] {escape(str(fault))}"
 
 
 def places(nodes: Counter[str], most: int) -> str:

@@ -16,7 +16,7 @@ from rich.table import Table
 from pumice.cli.simulation.runs import SECOND_NS, Cycle, Run
 from pumice.cli.simulation.scenarios import Scenario
 from pumice.cli.simulation.verdicts import Difference
-from pumice.client.reasons import Reason, merge_tasks
+from pumice.client.reasons import PluginFault, Reason, merge_tasks
 from pumice.v1.decision_pb2 import Decision
 
 
@@ -87,9 +87,7 @@ def _decided(cycle: Cycle) -> Iterator[str]:
             whom = f" for {evict.for_job}" if evict.for_job else ""
             yield f"[red]evict[/] {escape(pod)} from {escape(evict.node)}{escape(whom)}"
     for fault in cycle.faults:
-        yield f"[bold red]fault[/] {escape(fault.author)} in {escape(fault.where)}: " + escape(
-            fault.error
-        )
+        yield f"[bold red]fault[/] {escape(str(PluginFault.from_proto(fault)))}"
 
 
 def _pending(cycle: Cycle) -> Table:
@@ -156,7 +154,13 @@ def _cycle_json(cycle: Cycle) -> dict[str, Any]:
             for wait in cycle.waits
         ],
         "faults": [
-            {"author": fault.author, "where": fault.where, "error": fault.error}
+            {
+                "author": fault.author,
+                "where": fault.where,
+                "error": fault.error,
+                "file": fault.file,
+                "line": fault.line,
+            }
             for fault in cycle.faults
         ],
     }

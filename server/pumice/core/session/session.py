@@ -38,6 +38,7 @@ from pumice.core.session.placing.topology import Topology
 from pumice.core.session.policies import ClassRule, RowTerms, StateRule
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.sharding import SessionShard, implied_tiers
+from pumice.core.session.timings import Timings
 from pumice.core.session.votes import Votes
 from pumice.core.session.waiting import Waiting
 
@@ -100,8 +101,8 @@ class Session:
         self.broken: dict[str, str] = {}
         # What queues have and may have, from the plugin that divides the cluster among them.
         self.accounts: dict[str, QueueAccount] = {}
-        # Makes the ids of sessions and decisions unique over engines.
-        self.id_prefix = ""
+        # The prefix makes the ids of sessions and decisions unique over engines.
+        self.id_prefix, self.timings = "", Timings()
         self._views = views
 
     @property

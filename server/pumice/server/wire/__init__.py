@@ -37,6 +37,7 @@ from pumice.server.wire.statuses import (
     write_fault,
     write_reason,
     write_status,
+    write_timing,
     write_wait,
 )
 
@@ -70,6 +71,7 @@ __all__ = [
     "write_reason",
     "write_rejected",
     "write_status",
+    "write_timing",
     "write_upsert",
     "write_wait",
     "write_warnings",

@@ -14,13 +14,15 @@ from pumice.core.decisions import (
     QueueStatusChanged,
     SessionResult,
     StatusChange,
+    Timing,
     Wait,
 )
 from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
 from pumice.server.wire.decisions import BATCH_BYTES
 from pumice.server.wire.groups import write_pod_group_status
 from pumice.server.wire.objects import kind_number
-from pumice.v1 import cluster_service_pb2, reason_pb2, status_pb2
+from pumice.server.wire.times import duration
+from pumice.v1 import cluster_service_pb2, reason_pb2, session_pb2, status_pb2
 
 _CODES = {
     code: reason_pb2.ReasonCode.ValueType(
@@ -112,7 +114,21 @@ def write_wait(wait: Wait) -> reason_pb2.Wait:
 
 def write_fault(fault: PluginFault) -> reason_pb2.PluginFault:
     return reason_pb2.PluginFault(
-        author=fault.author, where=fault.where, job=fault.job, error=fault.error
+        author=fault.author,
+        where=fault.where,
+        job=fault.job,
+        error=fault.error,
+        file=fault.file,
+        line=fault.line,
+    )
+
+
+def write_timing(timing: Timing) -> session_pb2.SessionTiming:
+    return session_pb2.SessionTiming(
+        action=timing.action,
+        plugin=timing.plugin,
+        duration=duration(timing.duration_ns),
+        call_count=timing.calls,
     )
 
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.decisions import PluginFault
 from pumice.core.errors import InvariantError
 from pumice.core.model.group import Queue
 from pumice.core.session.feasibility.rows import NodeRows
@@ -45,6 +46,7 @@ from pumice.core.session.policies import (
     StateRule,
     VictimRule,
 )
+from pumice.core.session.timings import Timings
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -70,11 +72,38 @@ Check = Callable[[tuple[Any, ...], Any], Any]
 class PluginFailedError(Exception):
     """A plugin raised or answered nonsense; the session is undone and run again without it."""
 
-    def __init__(self, plugin: str, where: str, error: Exception) -> None:
+    def __init__(
+        self, plugin: str, where: str, error: Exception, function: Callable[..., Any] | None = None
+    ) -> None:
+        """``function`` is the one that was called, for an error that its code did not raise."""
         super().__init__(f"{plugin}: {where}: {error}")
         self.plugin = plugin
         self.where = where
         self.error = error
+        self._function = function
+
+    def fault(self, module: str) -> PluginFault:
+        """The report on this error; ``module`` is that of the plugin."""
+        text = f"{type(self.error).__name__}: {self.error}"
+        return PluginFault(self.plugin, self.where, "", text, *self._place(module))
+
+    def _place(self, module: str) -> tuple[str, int]:
+        """File and line of the error in the code of the plugin; empty and 0: it has none there."""
+        found, traceback = ("", 0), self.error.__traceback__
+        while traceback is not None:
+            if _is_in(module, traceback.tb_frame.f_globals):
+                found = (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+            traceback = traceback.tb_next
+        code = getattr(self._function, "__code__", None)
+        if found == ("", 0) and code is not None:
+            found = (code.co_filename, code.co_firstlineno)
+        return found
+
+
+def _is_in(module: str, names: Mapping[str, Any]) -> bool:
+    """Whether global names are those of a module, or of one below it."""
+    name = str(names.get("__name__", ""))
+    return name == module or name.startswith(f"{module}.")
 
 
 @contextmanager
@@ -94,18 +123,26 @@ def culprit(modules: Mapping[str, str], traceback: TracebackType | None) -> tupl
     found = None
     while traceback is not None:
         frame = traceback.tb_frame
-        module = str(frame.f_globals.get("__name__", ""))
-        for known, name in modules.items():
-            if module == known or module.startswith(f"{known}."):
+        for module, name in modules.items():
+            if _is_in(module, frame.f_globals):
                 found = (name, frame.f_code.co_name)
         traceback = traceback.tb_next
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Author:
+    """A plugin whose functions are wrapped."""
+
+    name: str
+    timings: Timings
 
 
 class HookGuard:
     """Wraps what one plugin registers. Make it before the plugin is opened, seal it after."""
 
     def __init__(self, session: Session) -> None:
+        self._timings = session.timings
         self._hooks = session.hooks
         self._table = session.table
         self._before = {
@@ -117,6 +154,7 @@ class HookGuard:
 
     def seal(self, plugin: str) -> None:
         """Wraps the functions that the plugin has registered."""
+        author = _Author(plugin, self._timings)
         for point, before in self._before.items():
             functions: dict[str, Any] = getattr(self._hooks, point)
             for name in sorted({*before, *functions}):
@@ -124,76 +162,76 @@ class HookGuard:
                     continue
                 if name != plugin:
                     raise TypeError(f"it changes {point} of the plugin {name}")
-                functions[name] = self._guarded(plugin, point, functions[name])
+                functions[name] = self._guarded(author, point, functions[name])
         handlers = self._hooks.handlers
         count = len(self._handlers)
         if handlers[:count] != self._handlers:
             raise TypeError("it changes the handlers of other plugins")
-        handlers[count:] = [self._handler(plugin, handler) for handler in handlers[count:]]
+        handlers[count:] = [self._handler(author, handler) for handler in handlers[count:]]
 
-    def _guarded(self, plugin: str, point: str, function: Any) -> Any:
+    def _guarded(self, author: _Author, point: str, function: Any) -> Any:
         if not callable(function):
             raise TypeError(f"{point} must be a function, is {function!r}")
         if point == "simulation":
-            return partial(_simulate, plugin, function)
+            return partial(_simulate, author, function)
         check = check_of(point, self._table)
         forms = _CHECKS.get(type(function))
         if forms is None:
-            return _asked(plugin, point, function, check)
+            return _asked(author, point, function, check)
         parts = {
             part: _asked(
-                plugin, f"{point}.{part}", getattr(function, part), _checking(own) if own else check
+                author, f"{point}.{part}", getattr(function, part), _checking(own) if own else check
             )
             for part, own in forms.items()
         }
         if isinstance(function, StateRule):
             # Between class and rows it gets the facet.
             parts["answer"] = _asked(
-                plugin, f"{point}.answer", function.answer, lambda q, a: check((q[0], q[2]), a)
+                author, f"{point}.answer", function.answer, lambda q, a: check((q[0], q[2]), a)
             )
         if isinstance(function, ClassRule | RowTerms | StateRule) and function.facet is not None:
             where = f"{point}.facet"
-            parts["facet"] = _asked(plugin, where, function.facet, _checking(hashable))
+            parts["facet"] = _asked(author, where, function.facet, _checking(hashable))
         if isinstance(function, DomainScore):
             real(function.factor)
             parts["score"] = _asked(
-                plugin, f"{point}.score", function.score, lambda q, a: scores_of(len(q[1]), a)
+                author, f"{point}.score", function.score, lambda q, a: scores_of(len(q[1]), a)
             )
         if isinstance(function, ClassRule) and function.version_of is not None:
             where = f"{point}.version_of"
-            parts["version_of"] = _asked(plugin, where, function.version_of, _checking(hashable))
+            parts["version_of"] = _asked(author, where, function.version_of, _checking(hashable))
         if isinstance(function, PlainRule) and function.prepare is not None:
             parts["prepare"] = _asked(
-                plugin, f"{point}.prepare", function.prepare, _checking(truth)
+                author, f"{point}.prepare", function.prepare, _checking(truth)
             )
         if isinstance(function, RowTerms):
-            return self._row_terms(plugin, point, function, parts)
+            return self._row_terms(author, point, function, parts)
         return replace(function, **parts)
 
     def _row_terms(
-        self, plugin: str, point: str, terms: RowTerms[Any], parts: dict[str, Any]
+        self, author: _Author, point: str, terms: RowTerms[Any], parts: dict[str, Any]
     ) -> RowTerms[Any]:
         if terms.facet is not None and (point != "row_score" or terms.of_facet is None):
             raise TypeError(f"{point}: a facet needs of_facet, and counts at row_score only")
-        guard = partial(_guarded_term, plugin, point, check_of(point, self._table))
+        guard = partial(_guarded_term, author, point, check_of(point, self._table))
         of_facet = None
         if terms.of_facet is not None:
             where = f"{point}.of_facet"
-            of_facet = partial(guard, _asked(plugin, where, terms.of_facet, _checking(row_term)))
+            of_facet = partial(guard, _asked(author, where, terms.of_facet, _checking(row_term)))
         return RowTerms(partial(guard, parts["term"]), parts.get("facet"), of_facet)
 
-    def _handler(self, plugin: str, handler: Any) -> EventHandler:
+    def _handler(self, author: _Author, handler: Any) -> EventHandler:
         if not isinstance(handler, EventHandler):
             raise TypeError(f"a handler must be an EventHandler, is {handler!r}")
-        allocated = _asked(plugin, "handlers.allocated", handler.allocated, _checking(text_or_none))
+        allocated = _asked(author, "handlers.allocated", handler.allocated, _checking(text_or_none))
         deallocated = handler.deallocated
         if deallocated is not None:
             nothing = _checking(lambda _answer: None)
-            deallocated = _asked(plugin, "handlers.deallocated", deallocated, nothing)
+            deallocated = _asked(author, "handlers.deallocated", deallocated, nothing)
         return EventHandler(allocated, deallocated)
 
 
-def _asked(plugin: str, where: str, function: Callable[..., Any], check: Check) -> Any:
+def _asked(author: _Author, where: str, function: Callable[..., Any], check: Check) -> Any:
     def ask(*question: Any) -> Any:
         try:
             # Lists are copies: what a plugin does to them stays with it.
@@ -202,9 +240,9 @@ def _asked(plugin: str, where: str, function: Callable[..., Any], check: Check) 
         except (InvariantError, PluginFailedError):
             raise
         except Exception as error:
-            raise PluginFailedError(plugin, where, error) from error
+            raise PluginFailedError(author.name, where, error, function) from error
 
-    return ask
+    return author.timings.timed(author.name, ask)
 
 
 def _checking(check: Callable[[Any], Any]) -> Check:
@@ -212,14 +250,19 @@ def _checking(check: Callable[[Any], Any]) -> Check:
 
 
 def _guarded_term(
-    plugin: str, point: str, check: Check, make: Callable[..., Any], class_: TaskClass, *facet: Any
+    author: _Author,
+    point: str,
+    check: Check,
+    make: Callable[..., Any],
+    class_: TaskClass,
+    *facet: Any,
 ) -> Any:
     """A third-party term; one that the kernel does not know is evaluated through the guard."""
     term = make(class_, *facet)
     if isinstance(term, KERNEL_TERMS[point]):
         return term
     evaluate = _asked(
-        plugin, f"{point}.evaluate", term.evaluate, lambda q, a: check((class_, *q), a)
+        author, f"{point}.evaluate", term.evaluate, lambda q, a: check((class_, *q), a)
     )
     return _GuardedTerm(evaluate)
 
@@ -231,9 +274,11 @@ class _GuardedTerm:
     evaluate: Callable[[NodeRows], Any]
 
 
-def _simulate(plugin: str, make: Callable[[Task, int], Any], task: Task, row: int) -> Simulation:
-    with blaming(plugin, "simulation"):
-        return _GuardedSimulation(plugin, make(task, row))
+def _simulate(
+    author: _Author, make: Callable[[Task, int], Any], task: Task, row: int
+) -> Simulation:
+    with blaming(author.name, "simulation"):
+        return _GuardedSimulation(author, make(task, row))
 
 
 class _GuardedSimulation:
@@ -246,8 +291,8 @@ class _GuardedSimulation:
     why_not: Callable[[Task], str | None]
     is_allocatable: Callable[[Queue, Task], bool]
 
-    def __init__(self, plugin: str, simulation: Any) -> None:
+    def __init__(self, author: _Author, simulation: Any) -> None:
         for method in self.__slots__:
             check = _checking(truth if method == "is_allocatable" else text_or_none)
             where = f"simulation.{method}"
-            setattr(self, method, _asked(plugin, where, getattr(simulation, method), check))
+            setattr(self, method, _asked(author, where, getattr(simulation, method), check))

@@ -336,3 +336,58 @@ async def test_lost_answers_and_errors_change_nothing_in_the_end(
     await until(lambda: cluster.status().get("succeeded") == 4)
     assert cluster.status()["retryCount"] == 1
     assert not [trouble for trouble in fake_api.trouble if trouble.times]
+
+
+def has_passed(cluster: FakeCluster, *phases: str) -> bool:
+    """Whether a watcher of the job sees these phases in this order, with the counters they promise."""
+    states = [
+        body["status"]
+        for _, _, resource, body in cluster.api.changes
+        if resource == JOBS and body.get("status", {}).get("state")
+    ]
+    wanted = list(phases)
+    for status in states:
+        if not wanted or status["state"]["phase"] != wanted[0]:
+            continue
+        alive = status.get("pending", 0) + status.get("running", 0)
+        match wanted[0]:
+            case "Terminating" | "Aborting" | "Completing" | "Restarting":
+                is_seen = status.get("terminating", 0) > 0
+            case "Terminated" | "Aborted" | "Completed":
+                is_seen = not alive and not status.get("terminating")
+            case "Running":
+                is_seen = status.get("running", 0) >= status["minAvailable"]
+            case _:
+                is_seen = True
+        if is_seen:
+            wanted.pop(0)
+    return not wanted
+
+
+@pytest.mark.parametrize(
+    ("action", "phases"),
+    [
+        ("AbortJob", ["Aborting", "Aborted"]),
+        ("TerminateJob", ["Terminating", "Terminated"]),
+        ("CompleteJob", ["Completing", "Completed"]),
+        ("RestartJob", ["Restarting", "Pending", "Running"]),
+        ("RestartTask", ["Restarting", "Pending", "Running"]),
+        ("RestartPod", ["Restarting", "Pending", "Running"]),
+    ],
+)
+@pytest.mark.parametrize("event", ["PodFailed", "PodEvicted"])
+async def test_a_watcher_sees_every_phase_with_its_counters(
+    cluster: FakeCluster, action: str, phases: list[str], event: str
+) -> None:
+    """Clients wait for a status in which the pods of a job that ends or restarts are terminating."""
+    tasks = (task("w", 2), task("x", 1))
+    cluster.api.put(JOBS, job("job", *tasks, minAvailable=3, policies=[policy(action, event)]))
+    await until_phase(cluster, "Running")
+    if event == "PodFailed":
+        cluster.set_phase("job-w-0", "Failed", 1)
+    else:
+        cluster.api.remove("pods", NAMESPACE, "job-w-0")
+    if (event, action) == ("PodEvicted", "RestartPod"):
+        # The pod is gone already.
+        phases = ["Pending", "Running"]
+    await stepping(cluster, lambda: has_passed(cluster, "Pending", "Running", *phases), action)

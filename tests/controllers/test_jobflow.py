@@ -70,6 +70,14 @@ def test_a_completed_job_that_is_gone_stays_done() -> None:
     assert run(Seen(chain, jobs(b="Completed"), ALL))[2] == "Succeed"
 
 
+def test_of_flows_with_one_name_the_first_counts() -> None:
+    twice = flow(a=[], b=["a"])
+    twice.spec.flows = [*(twice.spec.flows or ()), *(flow(a=["b"]).spec.flows or ())]
+    assert run(Seen(twice, {}, ALL)) == (["f-a"], ["Created"], "Pending")
+    ended = jobs(a="Completed", b="Completed")
+    assert run(Seen(twice, ended, ALL))[2] == "Succeed"
+
+
 def test_a_template_that_is_missing() -> None:
     assert run(Seen(flow(a=[]), {}, {})) == ([], ["MissingTemplate"], "Pending")
 

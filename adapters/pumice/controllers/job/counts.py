@@ -1,18 +1,21 @@
 """The counters of a Job's status."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from pumice.controllers.job.types import JobStatus, Pod
 
 _COUNTERS = ("Pending", "Running", "Succeeded", "Failed")
 
 
-def count_pods(status: JobStatus, pods: Iterable[Pod]) -> None:
-    """Sets the counters of a status to what the pods are."""
+def count_pods(
+    status: JobStatus, pods: Iterable[Pod], leaving: AbstractSet[str] = frozenset()
+) -> None:
+    """Sets the counters of a status to what the pods are; pods that are leaving are terminating."""
     counts = dict.fromkeys((*_COUNTERS, "Unknown", "terminating"), 0)
     tasks: dict[str, dict[str, dict[str, int]]] = {}
     for pod in pods:
-        if pod.metadata.is_terminating:
+        if pod.metadata.is_terminating or pod.metadata.name in leaving:
             counts["terminating"] += 1
             continue
         phase = pod.status.phase if pod.status.phase in _COUNTERS else "Unknown"

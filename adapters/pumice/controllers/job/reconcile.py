@@ -165,6 +165,12 @@ def _execute(
     if next_phase is None:
         next_phase = rule.next_phase(Facts(seen.spec, status))
     with_phase(seen.job, status, next_phase or seen.job.status.phase, action, reason, seen.now_ms)
+    # The pods that are about to be deleted count as terminating, as in Volcano: some tools wait for it.
+    if rule.kill is Kill.TARGET:
+        leaving = _targets(seen, action, answer) if answer is not None else []
+    else:
+        leaving = doomed(msgspec.structs.replace(seen.job, status=status), seen.spec, seen.pods)
+    count_pods(status, seen.pods, {pod.metadata.name for pod in leaving})
     stages: list[tuple[Act, ...]] = []
     patch = status_patch(seen.job, status)
     if patch is not None:

@@ -82,7 +82,9 @@ def reconcile(seen: Seen) -> Plan:
 def _creations(seen: Seen) -> list[Act]:
     acts: list[Act] = []
     done = set((seen.flow.status.get("completedJobs")) or ())
-    for one in seen.flow.spec.flows or ():
+    # Of several flows of one name, the first counts.
+    flows = {one.name: one for one in reversed(seen.flow.spec.flows or ())}
+    for one in reversed(flows.values()):
         name = seen.flow.job_name(one.name)
         # A Job that has completed and was deleted since stays done.
         if name in seen.jobs or name in done or not _is_ready(seen, one, done):
@@ -174,7 +176,7 @@ def _phase(flow: JobFlow, lists: Mapping[str, list[str]]) -> str:
         return phase
     if lists["failedJobs"] or lists["terminatedJobs"]:
         return "Failed"
-    flows = flow.spec.flows or ()
+    flows = {one.name for one in flow.spec.flows or ()}
     if len(lists["completedJobs"]) == len(flows) and flows:
         return "Succeed"
     return "Running" if lists["runningJobs"] or lists["completedJobs"] else "Pending"

@@ -72,6 +72,8 @@ FLAGS: Mapping[str, str] = {
 ARGUMENTS: Mapping[str, str] = {
     "allowWholeBundle": "may break whole gangs where tasks to spare are not enough",
     "ancestorReclaimLevel": "how far up the tree of queues reclaim looks",
+    "capacity.DRAConsumableCapacityEnable": "limits of queues on capacities of claimed devices",
+    "capacity.DynamicResourceAllocationEnable": "limits of queues on claimed devices",
     "balancedresource.weight": "how much it counts that cpu and memory are used evenly",
     "binpack.cpu": "how much cpu counts in the score",
     "binpack.memory": "how much memory counts in the score",

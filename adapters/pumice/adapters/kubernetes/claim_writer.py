@@ -26,6 +26,7 @@ from pumice.v1.selector_pb2 import (
 )
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+_THOUSAND: Final = 1000
 _DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _OPERATORS: Final = {
     "OPERATOR_IN": "In",
@@ -215,7 +216,19 @@ def _result(device: AllocatedDevice) -> dict[str, Any]:
         result["adminAccess"] = True
     if device.tolerations:
         result["tolerations"] = [_toleration(held) for held in device.tolerations]
+    if device.share_id:
+        result["shareID"] = device.share_id
+    if device.consumed_capacity_milli:
+        # A name without a domain is the driver's own.
+        result["consumedCapacity"] = {
+            name.removeprefix(f"{device.driver}/"): _quantity(amount)
+            for name, amount in sorted(device.consumed_capacity_milli.items())
+        }
     return result
+
+
+def _quantity(milli: int) -> str:
+    return f"{milli}m" if milli % _THOUSAND else str(milli // _THOUSAND)
 
 
 def _toleration(held: Toleration) -> dict[str, Any]:

@@ -29,11 +29,6 @@ class PooledDevice:
     consumes: tuple[tuple[CounterId, int], ...]
     variables: Mapping[str, object]
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether it is taken as a whole and at once, which is all that can be allocated here."""
-        return not self.device.allows_sharing and not self.device.binding_conditions
-
 
 class DeviceCatalog:
     """The devices of the newest generation of every pool that is complete."""

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from pumice.core.cache.device_catalog import DeviceCatalog
 from pumice.core.cache.store import ObjectStores
+from pumice.core.cache.tasks import Task
 from pumice.core.model.devices import DeviceAllocation, DeviceClass, ResourceClaim, ResourceSlice
 
 # The key of a claim, the pod that it was allocated for, and the devices.
@@ -93,7 +94,15 @@ class DeviceCache:
         self.slices = stores.make(ResourceSlice, "name")
         self.classes = stores.make(DeviceClass, "name")
         self.ledger = DeviceLedger()
+        # Tasks that use claims, by uid.
+        self.users: dict[str, Task] = {}
         self._catalog: tuple[int, DeviceCatalog] | None = None
+
+    def claims_of(self, task: Task) -> list[ResourceClaim]:
+        """The claims of a task that exist, each once."""
+        names = dict.fromkeys(wanted.claim_name for wanted in task.pod.spec.resource_claims)
+        found = (self.claims.get(f"{task.pod.namespace}/{name}") for name in names)
+        return [claim for claim in found if claim is not None]
 
     def catalog(self) -> DeviceCatalog:
         """The devices that slices publish; kept until a slice changes."""

@@ -242,6 +242,8 @@ class TaskCache:
             job.add(task)
         if task.class_.spec.volumes:
             self.storage.users.add(task)
+        if task.class_.spec.resource_claims:
+            self.devices.users[task.uid] = task
 
     def _forget(self, task: Task) -> None:
         del self.tasks[task.uid]
@@ -254,6 +256,7 @@ class TaskCache:
                 self.table.forget_if_empty(entry)
         if task.class_.spec.volumes:
             self.storage.users.remove(task)
+        self.devices.users.pop(task.uid, None)
         if task.job_id:
             job = self.jobs[task.job_id]
             job.remove(task)

@@ -51,7 +51,7 @@ def reached_limits(
     let_in = _let_in(account, job.min_resources) if job.is_pending and job.min_resources else ()
     if task is None:
         return ReachedLimits(let_in)
-    place = _place(account, task.request)
+    place = _place(account, task.request) or _devices(account, task)
     return ReachedLimits(let_in, place, place or _within_deserved(account, task.request))
 
 
@@ -115,6 +115,11 @@ def _place(account: QueueAccount, request: Resources) -> Limits:
         if names:
             return _limits(level, names, request, level.allocated, allowed)
     return ()
+
+
+def _devices(account: QueueAccount, task: Task) -> Limits:
+    limit = account.device_limit(account, task) if isinstance(account, CapacityAccount) else None
+    return () if limit is None else (limit,)
 
 
 def _within_deserved(account: QueueAccount, request: Resources) -> Limits:

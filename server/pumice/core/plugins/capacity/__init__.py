@@ -1,8 +1,4 @@
-"""capacity: queues with amounts that they deserve, are guaranteed and may use at most.
-
-Device claims have no amounts in this engine yet, so what a capability says about device classes
-(``deviceclass/<class>``) is read like any other resource and limits nobody.
-"""
+"""capacity: queues with amounts that they deserve, are guaranteed and may use at most."""
 
 from __future__ import annotations
 
@@ -14,13 +10,14 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import QUEUE_ADMISSION, Task
 from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
 from pumice.core.model.group import Queue, QueueState
-from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
 from pumice.core.plugins.capacity.accounts import (
     CapacityAccount,
     common_level,
     compare_shares,
     flat_accounts,
 )
+from pumice.core.plugins.capacity.device_quotas import EXCEEDED, DeviceQuotas, DeviceSimulation
 from pumice.core.plugins.capacity.gates import GateReservations
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
 from pumice.core.plugins.capacity.tree import tree_accounts, tree_fault
@@ -31,7 +28,8 @@ from pumice.core.session.session import Session
 
 _LEVELS = "ancestorReclaimLevel"
 _ALLOCATED = attrgetter("allocated")
-_NO_DEVICES = "device claims are not counted yet"
+_DEVICES = "capacity.DynamicResourceAllocationEnable"
+_DEVICE_CAPACITY = "capacity.DRAConsumableCapacityEnable"
 
 
 class CapacityPlugin:
@@ -42,15 +40,11 @@ class CapacityPlugin:
     arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
         {
             _LEVELS: ArgumentType.INT,
-            "capacity.DynamicResourceAllocationEnable": ArgumentType.BOOL,
-            "capacity.DRAConsumableCapacityEnable": ArgumentType.BOOL,
+            _DEVICES: ArgumentType.BOOL,
+            _DEVICE_CAPACITY: ArgumentType.BOOL,
         },
         limits={_LEVELS: Limit(at_least=0, otherwise="Volcano would use 0 instead")},
-        defaults={_LEVELS: 0},
-        without_effect={
-            "capacity.DynamicResourceAllocationEnable": _NO_DEVICES,
-            "capacity.DRAConsumableCapacityEnable": _NO_DEVICES,
-        },
+        defaults={_LEVELS: 0, _DEVICES: True, _DEVICE_CAPACITY: True},
     )
 
     def __init__(self, options: PluginOptions) -> None:
@@ -60,6 +54,9 @@ class CapacityPlugin:
         # None: the queues form no tree, and nobody gets anything in this session.
         self._accounts: Mapping[str, CapacityAccount] | None = None
         self._gates: GateReservations | None = None
+        # Off: claims for devices are not counted.
+        self._counts_devices = options.arguments.boolean(_DEVICES, default=True)
+        self._counts_device_capacity = options.arguments.boolean(_DEVICE_CAPACITY, default=True)
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -69,6 +66,13 @@ class CapacityPlugin:
         self._accounts = accounts
         if accounts is None:
             session.queue_fault = tree_fault(session)
+        self._quotas = DeviceQuotas(
+            session,
+            (accounts or {}) if self._counts_devices else {},
+            with_capacity=self._counts_device_capacity,
+        )
+        for account in (accounts or {}).values() if self._quotas else ():
+            account.device_limit = self._quotas.limit_reached
         # What people are shown of queues; copied, since accounts here know more.
         session.accounts = {**(accounts or {})}
         self._reclaiming = Reclaiming(session, accounts or {}, self._levels)
@@ -89,9 +93,7 @@ class CapacityPlugin:
         )
         hooks.job_enqueueable[self.name] = self._enqueueable
         hooks.job_enqueued[self.name] = self._enqueued
-        hooks.simulation[self.name] = lambda _preemptor, _row: QueueSimulation(
-            self._lineage_of, self._has_room
-        )
+        hooks.simulation[self.name] = lambda _preemptor, _row: self._simulation()
         hooks.handlers.append(
             EventHandler(self._allocated, self._deallocated, self._allocated_many)
         )
@@ -146,6 +148,9 @@ class CapacityPlugin:
     def _allocatable(self, queue: Queue, task: Task) -> bool:
         if queue.state is not QueueState.OPEN or not self._has_room(queue, task, _ALLOCATED):
             return False
+        account = self._account_of(task)
+        if account is not None and account.device_limit(account, task) is not None:
+            return False
         if self._gates is not None and task.wants_queue_admission:
             self._gates.add(queue.name, task)
         return True
@@ -154,6 +159,9 @@ class CapacityPlugin:
         account = self._accounts.get(queue.name) if self._accounts is not None else None
         if account is None or not account.is_leaf or queue.state is not QueueState.OPEN:
             return 0
+        if self._quotas and task.class_.spec.resource_claims:
+            # Tasks of one class have claims of their own.
+            count = min(count, 1) if account.device_limit(account, task) is None else 0
         for level in account.lineage:
             count = level.allocated.times_within(task.request, level.real_capability, count)
         return count
@@ -179,24 +187,34 @@ class CapacityPlugin:
             reason = Reason(self.name, ReasonCode.QUEUE_NOT_OPEN, subjects=(queue.name,))
             session.explain(job, reason)
             return REJECT
-        if job.min_resources is None:
-            return PERMIT
-        for level in account.lineage:
-            above = level.names_over_ceiling(job.min_resources)
-            if above:
-                names = ", ".join(f"insufficient {name}" for name in above)
-                session.tell(job, "Unschedulable", f"queue resource quota insufficient: {names}")
-                reason = Reason(self.name, ReasonCode.QUEUE_QUOTA, subjects=tuple(above))
-                session.explain(job, reason)
-                return REJECT
-        return PERMIT
+        if job.min_resources is not None:
+            for level in account.lineage:
+                above = level.names_over_ceiling(job.min_resources)
+                if above:
+                    return self._rejected(job, above)
+        limit = self._quotas.limit_of_minimum(account, job)
+        return PERMIT if limit is None else self._rejected(job, [EXCEEDED], limit)
+
+    def _rejected(self, job: Job, above: list[str], *limits: QueueLimit) -> int:
+        session, names = self._session, ", ".join(f"insufficient {name}" for name in above)
+        session.tell(job, "Unschedulable", f"queue resource quota insufficient: {names}")
+        reason = Reason(self.name, ReasonCode.QUEUE_QUOTA, subjects=tuple(above), limits=limits)
+        session.explain(job, reason)
+        return REJECT
 
     def _enqueued(self, job: Job) -> None:
         account = self._accounts.get(job.queue) if self._accounts is not None else None
+        if account is not None:
+            self._quotas.promise(account, job)
         if account is not None and job.min_resources is not None:
             promised = job.without_gated(job.min_resources)
             for level in account.lineage:
                 level.inqueue.add(promised)
+
+    def _simulation(self) -> QueueSimulation:
+        if self._quotas:
+            return DeviceSimulation(self._quotas, self._account_of, self._has_room)
+        return QueueSimulation(self._lineage_of, self._has_room)
 
     # Events.
 
@@ -215,11 +233,13 @@ class CapacityPlugin:
         if account is None:
             return
         account.take_with_ancestors(task.request)
+        if self._quotas:
+            self._quotas.allocated(account, task)
         if self._gates is not None:
             self._gates.remove(task)
 
     def _allocated_many(self, tasks: list[Task]) -> None:
-        if self._gates is not None:
+        if self._gates is not None or self._quotas:
             for task in tasks:
                 self._allocated(task)
             return
@@ -232,6 +252,8 @@ class CapacityPlugin:
         if account is None:
             return
         account.give_back_with_ancestors(task.request)
+        if self._quotas:
+            self._quotas.deallocated(account, task)
         if self._gates is not None and task.wants_queue_admission:
             self._gates.add(account.name, task)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from pumice.core.cache.tasks import Task
 from pumice.core.cache.totals import Contribution
 from pumice.core.model.group import Queue
+from pumice.core.model.reasons import QueueLimit
 from pumice.core.model.resources import Resources
 from pumice.core.session.queues import Ceilings, QueueAccount
 from pumice.core.session.session import Session
@@ -12,7 +16,7 @@ from pumice.core.session.session import Session
 class CapacityAccount(QueueAccount):
     """A queue in a session, with its parent and children in the tree."""
 
-    __slots__ = ("_ancestors", "_lineage", "capability", "children", "parent")
+    __slots__ = ("_ancestors", "_lineage", "capability", "children", "device_limit", "parent")
 
     def __init__(self, queue: Queue, held: Contribution | None, ceiling: Resources) -> None:
         super().__init__(queue, held, ceiling)
@@ -20,6 +24,8 @@ class CapacityAccount(QueueAccount):
         self.capability = Resources.of(queue.capability)
         self.parent: CapacityAccount | None = None
         self.children: list[CapacityAccount] = []
+        # The first limit on claimed devices that a task would exceed.
+        self.device_limit: DeviceLimit = _no_limit
         self._ancestors: tuple[CapacityAccount, ...] | None = None
         self._lineage: tuple[CapacityAccount, ...] | None = None
 
@@ -74,6 +80,13 @@ class CapacityAccount(QueueAccount):
         self.request.add(held.request)
         self.inqueue.add(held.inqueue)
         self.elastic.add(held.elastic)
+
+
+DeviceLimit = Callable[[CapacityAccount, Task], QueueLimit | None]
+
+
+def _no_limit(_account: CapacityAccount, _task: Task) -> QueueLimit | None:
+    return None
 
 
 def common_level(left: CapacityAccount, right: CapacityAccount) -> int:

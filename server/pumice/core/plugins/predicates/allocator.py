@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 
-from pumice.core.cache.device_catalog import CounterId, DeviceCatalog, DeviceId, PooledDevice
+from pumice.core.cache.device_catalog import DeviceCatalog, PooledDevice
 from pumice.core.model.devices import (
     AllocatedDevice,
     DeviceAllocation,
@@ -16,8 +17,11 @@ from pumice.core.model.devices import (
     ResourceClaim,
 )
 from pumice.core.model.selectors import NodeSelectorTerm, Operator, Requirement, TaintEffect
+from pumice.core.plugins.predicates.device_capacity import consumed_capacity
+from pumice.core.plugins.predicates.device_supply import DevicesInUse, DeviceSupply
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
+CONDITIONS = f"{CANNOT_ALLOCATE}: a device has binding conditions, which are not supported"
 TOO_LONG = "the search for devices takes too many steps"
 # Devices of one claim, as in Kubernetes.
 MAX_DEVICES = 32
@@ -26,6 +30,8 @@ MAX_ALTERNATIVES = 8
 # Devices that the search for one pod on one node may try.
 MAX_STEPS = 20_000
 _REPELLING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
+
+_NOTHING: Mapping[str, int] = {}
 
 Classes = Callable[[str], DeviceClass | None]
 
@@ -70,15 +76,15 @@ class Allocator:
         catalog: DeviceCatalog,
         classes: Classes,
         devices: Sequence[PooledDevice],
-        used: frozenset[DeviceId],
+        used: DevicesInUse,
         node: str,
     ) -> None:
         self._catalog, self._classes = catalog, classes
         self._devices, self._node = devices, node
-        self._used = used
-        self._taken: set[DeviceId] = set()
-        self._left: dict[CounterId, int] = {}
+        self._supply = DeviceSupply(catalog, devices, used)
         self._steps = 0
+        # A device was passed over that binds under conditions.
+        self._saw_conditions = False
 
     def find(self, claims: Sequence[ResourceClaim], now_ns: int) -> Found | None:
         """None: there are too few devices. Raises UndecidedError."""
@@ -87,8 +93,9 @@ class Allocator:
             for claim in claims
             for request in claim.requests
         ]
-        self._count_left()
         if not self._solve(items, 0):
+            if self._saw_conditions:
+                raise UndecidedError(CONDITIONS)
             return None
         allocations = tuple(
             (claim.key, self._allocation([i for i in items if i.claim is claim], now_ns))
@@ -96,18 +103,6 @@ class Allocator:
         )
         score = sum(MAX_ALTERNATIVES - i.chosen for i in items if i.request.exactly is None)
         return Found(allocations, score)
-
-    def _count_left(self) -> None:
-        """What is left of shared counters that devices of this node take."""
-        wanted = {counter for device in self._devices for counter, _ in device.consumes}
-        if not wanted:
-            return
-        self._left = {counter: self._catalog.counters.get(counter, 0) for counter in wanted}
-        for id_ in self._used:
-            used = self._catalog.by_id.get(id_)
-            for counter, amount in used.consumes if used is not None else ():
-                if counter in self._left:
-                    self._left[counter] -= amount
 
     def _solve(self, items: list[_Item], place: int) -> bool:
         if place == len(items):
@@ -125,6 +120,7 @@ class Allocator:
         matching = list(self._matching(item.sub_request))
         if not item.sub_request.takes_all:
             return self._choose(items, place, matching, 0)
+        matching = [d for d in matching if self._supply.has_capacity(item.sub_request, d)]
         done: list[PooledDevice] = []
         for device in matching:
             if not self._take(items, item, device):
@@ -163,7 +159,9 @@ class Allocator:
                 if not answer:
                     break
             else:
-                if device.is_usable and _is_tolerated(wanted, device):
+                if device.device.binding_conditions:
+                    self._saw_conditions = True
+                elif _is_tolerated(wanted, device):
                     yield device
 
     def _take(self, items: list[_Item], item: _Item, device: PooledDevice) -> bool:
@@ -173,44 +171,48 @@ class Allocator:
         own = [other for other in items if other.claim is item.claim]
         if sum(len(other.devices) for other in own) >= MAX_DEVICES or device in item.devices:
             return False
-        if not item.sub_request.admin_access:
-            if device.id in self._used or device.id in self._taken:
-                return False
-            if any(self._left.get(counter, 0) < amount for counter, amount in device.consumes):
-                return False
+        if not self._supply.has(item.sub_request, device):
+            return False
         item.devices.append(device)
         if not all(_holds(constraint, own) for constraint in item.claim.constraints):
             item.devices.pop()
             return False
-        if not item.sub_request.admin_access:
-            self._taken.add(device.id)
-            for counter, amount in device.consumes:
-                self._left[counter] -= amount
+        self._supply.take(item.sub_request, device)
         return True
 
     def _put_back(self, item: _Item, device: PooledDevice) -> None:
         item.devices.remove(device)
-        if not item.sub_request.admin_access:
-            self._taken.discard(device.id)
-            for counter, amount in device.consumes:
-                self._left[counter] += amount
+        self._supply.put_back(item.sub_request, device)
 
     def _allocation(self, items: list[_Item], now_ns: int) -> DeviceAllocation:
         devices = [device for item in items for device in item.devices]
         return DeviceAllocation(
-            tuple(
-                AllocatedDevice(
-                    item.name,
-                    *device.id,
-                    admin_access=item.sub_request.admin_access,
-                    tolerations=item.sub_request.tolerations,
-                )
-                for item in items
-                for device in item.devices
-            ),
+            tuple(_allocated(item, device) for item in items for device in item.devices),
             _node_terms(devices, self._node),
             now_ns,
         )
+
+
+def _allocated(item: _Item, device: PooledDevice) -> AllocatedDevice:
+    wanted = item.sub_request
+    share_id, amounts = "", _NOTHING
+    if device.device.allows_sharing:
+        share_id = _share_id(item.claim.uid, item.name, *device.id)
+        amounts = consumed_capacity(wanted, device.device, device.id[0]) or _NOTHING
+    return AllocatedDevice(
+        item.name,
+        *device.id,
+        admin_access=wanted.admin_access,
+        tolerations=wanted.tolerations,
+        share_id=share_id,
+        consumed_capacity=tuple(sorted(amounts.items())),
+    )
+
+
+def _share_id(*parts: str) -> str:
+    """A UUID for a part of a device; one request of a claim has at most one part of it."""
+    text = sha256("/".join(parts).encode()).hexdigest()
+    return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-8{text[17:20]}-{text[20:32]}"
 
 
 def _is_tolerated(wanted: DeviceSubRequest, device: PooledDevice) -> bool:

@@ -23,6 +23,7 @@ from pumice.core.plugins.predicates.allocator import (
     Found,
     UndecidedError,
 )
+from pumice.core.plugins.predicates.device_supply import DevicesInUse
 from pumice.core.session.session import Session
 
 NOT_ON_NODE = "resourceclaim not available on the node"
@@ -41,7 +42,7 @@ class DeviceClaims:
         self._devices = session.cache.devices
         self._ledger = self._devices.ledger
         self._found: dict[_Key, Found | str | None] = {}
-        self._used: tuple[tuple[object, ...], dict[str, frozenset[DeviceId]]] = ((), {})
+        self._used: tuple[tuple[object, ...], dict[str, DevicesInUse]] = ((), {})
         self._reach: dict[int, Mask] = {}
         self._plan: tuple[str, int, list[Found | str | None]] | None = None
 
@@ -79,8 +80,6 @@ class DeviceClaims:
         known = self._devices.classes.get(wanted.device_class_name)
         if known is None:
             return f"device class {wanted.device_class_name} does not exist"
-        if wanted.capacity:
-            return "requests for a part of a device's capacity are not supported"
         for selector in (*known.selectors, *wanted.selectors):
             found = compiled(selector)
             if isinstance(found, str):
@@ -90,7 +89,7 @@ class DeviceClaims:
     # Over nodes.
 
     def refusals(self, task: Task) -> list[Refusal]:
-        claims = self._claims(task)
+        claims = self._devices.claims_of(task)
         table = self._session.table
         elsewhere: Mask = np.zeros(len(table), dtype=np.bool_)
         for claim in claims:
@@ -107,7 +106,7 @@ class DeviceClaims:
 
     def scores(self, task: Task, rows: NDArray[np.intp]) -> NDArray[np.float64] | None:
         """Earlier alternatives are better; None where no claim has alternatives."""
-        claims = self._claims(task)
+        claims = self._devices.claims_of(task)
         if not any(r.first_available for c in claims if c.allocation is None for r in c.requests):
             return None
         results = self._results(task, claims)
@@ -115,12 +114,6 @@ class DeviceClaims:
         most = max(points, default=0)
         shares = [_FULL * point // most if most else 0 for point in points]
         return np.array(shares, dtype=np.float64)
-
-    def _claims(self, task: Task) -> list[ResourceClaim]:
-        names = dict.fromkeys(wanted.claim_name for wanted in task.pod.spec.resource_claims)
-        keys = (f"{task.pod.namespace}/{name}" for name in names)
-        found = (self._devices.claims.get(key) for key in keys)
-        return [claim for claim in found if claim is not None]
 
     def _results(self, task: Task, claims: list[ResourceClaim]) -> list[Found | str | None]:
         """By row, the devices of the claims that are not allocated; a text: it cannot be decided."""
@@ -135,8 +128,8 @@ class DeviceClaims:
     def _result(self, row: int, claims: list[ResourceClaim]) -> Found | str | None:
         if not claims:
             return Found((), 0)
-        name, used = self._session.table.names[row], self._used_ids()
-        mine, shared = used.get(name, _NO_IDS), used.get("", _NO_IDS)
+        name, used = self._session.table.names[row], self._in_use()
+        mine, shared = used.get(name, _NO_DEVICES), used.get("", _NO_DEVICES)
         asked = tuple((claim.key, claim.requests, claim.constraints) for claim in claims)
         key = (name, mine, shared, asked)
         if key not in self._found:
@@ -144,7 +137,7 @@ class DeviceClaims:
         return self._found[key]
 
     def _search(
-        self, row: int, node: str, claims: list[ResourceClaim], used: frozenset[DeviceId]
+        self, row: int, node: str, claims: list[ResourceClaim], used: DevicesInUse
     ) -> Found | str | None:
         catalog = self.catalog
         devices = [*catalog.by_node.get(node, ())]
@@ -170,18 +163,27 @@ class DeviceClaims:
             self._reach[number] = self._session.labels.matches_any(device.node_terms)
         return bool(self._reach[number][row])
 
-    def _used_ids(self) -> dict[str, frozenset[DeviceId]]:
+    def _in_use(self) -> dict[str, DevicesInUse]:
         """Devices in use by node; those of several nodes are under an empty name."""
         version = (self._ledger.version, self._devices.claims.version)
         if self._used[0] != version:
-            found: dict[str, set[DeviceId]] = {}
+            whole: dict[str, set[DeviceId]] = {}
+            parts: dict[str, list[tuple[DeviceId, str, int]]] = {}
             for allocation in self._allocations():
                 for device in allocation.devices:
-                    if not device.admin_access:
-                        known = self.catalog.by_id.get(device.id)
-                        where = "" if known is None else known.node_name
-                        found.setdefault(where, set()).add(device.id)
-            self._used = (version, {node: frozenset(ids) for node, ids in found.items()})
+                    known = self.catalog.by_id.get(device.id)
+                    where = "" if known is None else known.node_name
+                    if device.share_id:
+                        taken = device.consumed_capacity or (("", 0),)
+                        parts.setdefault(where, []).extend((device.id, n, a) for n, a in taken)
+                    elif not device.admin_access:
+                        whole.setdefault(where, set()).add(device.id)
+            nodes = dict.fromkeys((*whole, *parts))
+            found = {
+                n: DevicesInUse(frozenset(whole.get(n, ())), tuple(sorted(parts.get(n, ()))))
+                for n in nodes
+            }
+            self._used = (version, found)
         return self._used[1]
 
     def _allocations(self) -> Iterable[DeviceAllocation]:
@@ -194,7 +196,7 @@ class DeviceClaims:
 
     def reserve(self, task: Task, row: int) -> str | None:
         """Reserves the devices of the task's claims on a node; a text: they are not available."""
-        claims = self._claims(task)
+        claims = self._devices.claims_of(task)
         result = self._results(task, claims)[row]
         if not isinstance(result, Found):
             return CANNOT_ALLOCATE if result is None else result
@@ -206,7 +208,7 @@ class DeviceClaims:
 
     def why_not_pipelined(self, task: Task) -> str | None:
         """As in Volcano, a pod cannot wait for room on a node before its claims are allocated."""
-        waits = any(claim.allocation is None for claim in self._claims(task))
+        waits = any(claim.allocation is None for claim in self._devices.claims_of(task))
         return CANNOT_WAIT if waits else None
 
     def give_back(self, task: Task) -> None:
@@ -215,4 +217,4 @@ class DeviceClaims:
             self._session.outbox.attach_claims(task, ())
 
 
-_NO_IDS: frozenset[DeviceId] = frozenset()
+_NO_DEVICES = DevicesInUse()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pumice.core.cache.claimed_devices import ClaimedAmounts
 from pumice.core.decisions import QueueStatusChanged, StatusChange
 from pumice.core.model.resources import Resources
+from pumice.core.model.status import HOLDS_RESOURCES
 from pumice.core.session.session import Session
 
 ROOT_QUEUE = "root"
@@ -14,6 +16,8 @@ def queue_statuses(session: Session) -> list[StatusChange]:
     for queue_name, own in _held_by_queue(session).items():
         for name in _with_ancestors(session, queue_name):
             held[name].add(own)
+    for name, claimed in _claimed_by_queue(session).items():
+        held[name].scalars.update({n: v for n, v in claimed.amounts.items() if v})
     changes: list[StatusChange] = []
     for name, queue in session.queues.items():
         amounts = tuple((n, int(v)) for n, v in held[name].items() if v)
@@ -37,6 +41,20 @@ def _held_by_queue(session: Session) -> dict[str, Resources]:
             own = held[job.queue] = Resources()
         own.add(job.index.allocated).add_times(totals.allocated_of(job_id), -1)
     return held
+
+
+def _claimed_by_queue(session: Session) -> dict[str, ClaimedAmounts]:
+    """What claims of tasks count for, in their queues and all above them."""
+    devices = session.cache.devices
+    claimed: dict[str, ClaimedAmounts] = {}
+    for task in devices.users.values():
+        job = session.jobs.get(task.job_id)
+        if job is None or task.status not in HOLDS_RESOURCES:
+            continue
+        claims = devices.claims_of(task)
+        for name in _with_ancestors(session, job.queue):
+            claimed.setdefault(name, ClaimedAmounts()).add(claims)
+    return claimed
 
 
 def _sorted_amounts(amounts: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:

@@ -1,0 +1,93 @@
+"""What claims ask for, as queues count it: devices of a class, and amounts of their capacities.
+
+Names and amounts are those of queues: ``deviceclass/<class>`` is a number of devices and
+``<capacity>.deviceclass/<class>`` an amount that is the sum over devices, both in thousandths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pumice.core.model.devices import ResourceClaim
+
+COUNT = "deviceclass/"
+_CAPACITY = ".deviceclass/"
+_THOUSAND = 1000
+
+# By class, amounts by name.
+ByClass = dict[str, dict[str, int]]
+
+
+def class_of(resource: str) -> str:
+    """The device class that a resource of a queue is about; empty: none."""
+    capacity, _, of_capacity = resource.partition(_CAPACITY)
+    if capacity and of_capacity:
+        return of_capacity
+    return resource.removeprefix(COUNT) if resource.startswith(COUNT) else ""
+
+
+def by_class(amounts: Iterable[tuple[str, int]]) -> ByClass:
+    """The amounts of device classes; a number of devices is rounded up to whole ones."""
+    found: ByClass = {}
+    for name, amount in amounts:
+        if class_ := class_of(name):
+            whole = -(-amount // _THOUSAND) * _THOUSAND if name.startswith(COUNT) else amount
+            found.setdefault(class_, {})[name] = whole
+    return found
+
+
+def claimed_devices(claim: ResourceClaim) -> ByClass:
+    """Requests with alternatives, and for all devices, are not counted, as in Volcano."""
+    found: ByClass = {}
+    for request in claim.requests:
+        wanted = request.exactly
+        if wanted is None or wanted.takes_all:
+            continue
+        class_ = wanted.device_class_name
+        amounts = found.setdefault(class_, {})
+        _add(amounts, f"{COUNT}{class_}", wanted.count * _THOUSAND)
+        for name, amount in wanted.capacity:
+            _add(amounts, f"{name}{_CAPACITY}{class_}", wanted.count * amount)
+    return found
+
+
+def _add(amounts: dict[str, int], name: str, amount: int) -> None:
+    amounts[name] = amounts.get(name, 0) + amount
+
+
+class ClaimedAmounts:
+    """Amounts of all claims that some tasks use; a claim of several tasks counts once."""
+
+    __slots__ = ("_users", "amounts")
+
+    def __init__(self) -> None:
+        self.amounts: dict[str, int] = {}
+        self._users: dict[str, int] = {}
+
+    def clone(self) -> ClaimedAmounts:
+        copy = ClaimedAmounts()
+        copy.amounts, copy._users = {**self.amounts}, {**self._users}
+        return copy
+
+    def counts(self, claim: ResourceClaim) -> bool:
+        return claim.key in self._users
+
+    def add(self, claims: Iterable[ResourceClaim]) -> None:
+        for claim in claims:
+            users = self._users.get(claim.key, 0)
+            self._users[claim.key] = users + 1
+            if not users:
+                self._change(claim, 1)
+
+    def remove(self, claims: Iterable[ResourceClaim]) -> None:
+        for claim in claims:
+            users = self._users.pop(claim.key, 0)
+            if users > 1:
+                self._users[claim.key] = users - 1
+            elif users:
+                self._change(claim, -1)
+
+    def _change(self, claim: ResourceClaim, sign: int) -> None:
+        for amounts in claimed_devices(claim).values():
+            for name, amount in amounts.items():
+                _add(self.amounts, name, sign * amount)

@@ -26,6 +26,7 @@ OFFENCES = [
     ("Packages are layered", "clients/pumice/manifests/offence.py", "import pumice.client"),
     ("Packages are layered", "clients/pumice/client/offence.py", "import pumice.adapters"),
     ("only over the wire", "clients/pumice/client/offence.py", "import pumice.core"),
+    ("The core translates", "clients/pumice/client/offence.py", "import pumice.manifests"),
     ("Packages are layered", "clients/pumice/logs/offence.py", "import pumice.server"),
     ("only over the wire", "adapters/pumice/adapters/runtime/offence.py", "import pumice.server"),
     ("only over the wire", "adapters/pumice/controllers/offence.py", "import pumice.server"),

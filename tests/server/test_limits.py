@@ -35,7 +35,14 @@ from pumice.server.rules import MAX_NAME_LENGTH
 from pumice.server.scheduling import MAX_REQUEST_ID_LENGTH
 from pumice.server.state import ClusterState
 from pumice.server.watchers import Watchers
-from pumice.server.whatif import answers, replica_connection, trial
+from pumice.server.whatif import (
+    answers,
+    job_results,
+    problems,
+    replica_connection,
+    request_objects,
+    trial,
+)
 from pumice.server.whatif.answers import Answers
 from pumice.server.wire import write_upsert
 from pumice.v1 import configuration_pb2, delta_pb2, object_pb2
@@ -44,6 +51,7 @@ from pumice.v1.recording_pb2 import RecordingEntry, RecordingHeader
 from pumice.v1.recording_service_pb2 import RecordRequest
 from pumice.v1.recording_service_pb2_grpc import RecordingServiceStub
 from pumice.v1.scheduling_service_pb2 import ExplainRequest, ScheduleRequest, ScheduleResponse
+from tests.server import asking
 from tests.server.running import ManualClock, RunningCore, gang, node, queue, running_core
 from tests.server.trials import inline, schedule
 
@@ -321,17 +329,17 @@ async def test_a_replica_that_does_not_keep_up_is_ended(monkeypatch: pytest.Monk
 
 
 async def test_rejected_objects_of_an_answer_are_limited(core: RunningCore) -> None:
-    bad = [node(f"n{number}", cpu=-5) for number in range(trial.MAX_REJECTED + 5)]
+    bad = [node(f"n{number}", cpu=-5) for number in range(request_objects.MAX_REJECTED + 5)]
     request = inline("r1", *bad)
     with pytest.raises(ObjectsRejectedError, match=f"and {len(bad) - 1} more") as found:
         trial.run_inline(request, CoreEnvironment().registry, SECOND_NS)
-    assert len(found.value.rejected) == trial.MAX_REJECTED
+    assert len(found.value.rejected) == request_objects.MAX_REJECTED
     assert len(found.value.violations) == 5
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await schedule(core, request)
     listed = read_status_details(caught.value.trailing_metadata()).rejected
     assert 0 < sum(each.ByteSize() for each in listed) <= status._MOST_DETAIL_BYTES
-    assert len(listed) < trial.MAX_REJECTED
+    assert len(listed) < request_objects.MAX_REJECTED
 
 
 def test_waiting_jobs_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,6 +348,23 @@ def test_waiting_jobs_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch) 
     request = inline("r1", queue(), node("n1", cpu=1), *jobs)
     response = trial.run_inline(request, CoreEnvironment().registry, SECOND_NS)
     assert len(response.waits) == 2
+
+
+def test_problems_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problems, "MAX_PROBLEMS", 2)
+    documents = [asking.job(f"j{number}", requests={"cpu": "x"}) for number in range(5)]
+    response = asking.answer(asking.inline(*documents))
+    assert len(response.problems) == 3
+    assert response.problems[-1].problem == "3 more problems"
+
+
+def test_explained_jobs_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_results, "MAX_EXPLAINED_JOBS", 2)
+    jobs = [asking.job(f"j{number}", 9) for number in range(4)]
+    response = asking.answer(asking.inline(asking.node("n1"), *jobs))
+    assert [*asking.verdicts(response).values()] == [*["NEVER_FITS"] * 2, *["UNSPECIFIED"] * 2]
+    assert "only the first 2 jobs" in response.jobs[3].sentence
+    assert response.jobs[3].reasons
 
 
 def test_times_of_a_configuration_are_limited() -> None:

@@ -1,10 +1,12 @@
 """Translates Kubernetes JSON and YAML into messages of the protocol.
 
-``translate`` takes one manifest, ``translate_all`` files and streams of them, ``decode`` and
+``translate`` takes one manifest, ``translate_all`` files and streams of them, ``translate_texts``
+texts with the pods of their workloads, ``decode`` and
 ``decode_pod`` the raw JSON of an API server. Nothing here touches a network or a clock.
 """
 
-from pumice.manifests.errors import ManifestError
+from pumice.manifests.documents import Note
+from pumice.manifests.errors import ManifestError, TooManyObjectsError
 from pumice.manifests.translation import (
     IgnoredObject,
     Translation,
@@ -13,15 +15,19 @@ from pumice.manifests.translation import (
     translate,
     translate_all,
     translate_documents,
+    translate_texts,
 )
 
 __all__ = [
     "IgnoredObject",
     "ManifestError",
+    "Note",
+    "TooManyObjectsError",
     "Translation",
     "decode",
     "decode_pod",
     "translate",
     "translate_all",
     "translate_documents",
+    "translate_texts",
 ]

@@ -29,11 +29,40 @@ _INDENTATION: Final = re.compile(r"^[-?: \t]*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The workload that an object was made for."""
+
+    kind: str
+    # ``namespace/name``.
+    name: str
+    # The field of the workload that holds the object; empty: the workload itself.
+    field: str
+    # The PodGroup, as ``namespace/name``.
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """An object with its file and line."""
 
     body: Mapping[str, Any]
     source: str
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What was assumed about an object, and where."""
+
+    source: str
+    kind: str
+    # ``namespace/name``.
+    name: str
+    field: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.kind} {self.name}: {self.field}: {self.text}"
 
 
 def parse(text: str | bytes, source: str) -> Iterator[Document | ManifestError]:

@@ -34,8 +34,9 @@ class ManifestError(ValueError):
         name: str = "",
         field: str = "",
         allowed: str = "",
+        job: str = "",
     ) -> None:
-        super().__init__(problem, source, kind, name, field, allowed)
+        super().__init__(problem, source, kind, name, field, allowed, job)
         self.problem = problem
         # Where it was read, with the line where one is known.
         self.source = source
@@ -44,6 +45,21 @@ class ManifestError(ValueError):
         self.name = name
         self.field = field
         self.allowed = allowed
+        # The PodGroup that lacks this object, as ``namespace/name``; empty: none, or not known.
+        self.job = job
+
+    def made_for(self, kind: str, name: str, field: str, job: str) -> ManifestError:
+        """The same problem of the workload that the object was made for."""
+        separator = "." if field and self.field else ""
+        return ManifestError(
+            self.problem,
+            source=self.source,
+            kind=kind,
+            name=name,
+            field=f"{field}{separator}{self.field}",
+            allowed=self.allowed,
+            job=job,
+        )
 
     def __str__(self) -> str:
         subject = " ".join(part for part in (self.kind, self.name) if part)
@@ -53,10 +69,26 @@ class ManifestError(ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling between processes.
-        return _rebuild, (self.problem, self.source, self.kind, self.name, self.field, self.allowed)
+        return _rebuild, (
+            self.problem,
+            {
+                "source": self.source,
+                "kind": self.kind,
+                "name": self.name,
+                "field": self.field,
+                "allowed": self.allowed,
+                "job": self.job,
+            },
+        )
 
 
-def _rebuild(
-    problem: str, source: str, kind: str, name: str, field: str, allowed: str
-) -> ManifestError:
-    return ManifestError(problem, source=source, kind=kind, name=name, field=field, allowed=allowed)
+def _rebuild(problem: str, named: dict[str, str]) -> ManifestError:
+    return ManifestError(problem, **named)
+
+
+class TooManyObjectsError(ValueError):
+    """The documents contain more objects than the caller accepts."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"more than {most} objects")
+        self.most = most

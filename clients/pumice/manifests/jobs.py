@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from pumice.manifests.documents import Document
+from pumice.manifests.documents import Document, Note, Origin
 from pumice.manifests.errors import ManifestError
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
@@ -21,6 +21,7 @@ _WORKLOADS: Final = {
     ("apps/v1", "Deployment"): "replicas",
     ("apps/v1", "ReplicaSet"): "replicas",
     ("apps/v1", "StatefulSet"): "replicas",
+    ("v1", "ReplicationController"): "replicas",
 }
 _COPIED_ANNOTATIONS: Final = (
     "volcano.sh/preemptable",
@@ -32,35 +33,43 @@ _BUDGETS: Final = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailab
 _MOST_PODS: Final = 100_000
 
 
-def expand(documents: Iterable[Document | ManifestError]) -> Iterator[Document | ManifestError]:
-    """The documents with the pods and PodGroups of workloads; pods without a PodGroup get one."""
+def expand(
+    documents: Iterable[Document | ManifestError], scheduler_name: str = DEFAULT_SCHEDULER
+) -> Iterator[Document | ManifestError | Note]:
+    """The documents with the pods and PodGroups of workloads; pods without a PodGroup get one.
+
+    Pods that name no scheduler get the given one; where Kubernetes' own scheduler would get them, a
+    note says so.
+    """
     for document in documents:
         if isinstance(document, ManifestError):
             yield document
             continue
         try:
-            yield from (Document(body, document.source) for body in _expanded(document))
+            yield from _expanded(document, scheduler_name)
         except ManifestError as error:
             yield error
 
 
-def _expanded(document: Document) -> list[Mapping[str, Any]]:
+def _expanded(document: Document, scheduler_name: str) -> Iterator[Document | Note]:
     body = document.body
     type_ = (body.get("apiVersion"), body.get("kind"))
     if type_ == _VOLCANO_JOB:
-        return _VolcanoJob(document).objects()
-    if type_ in _WORKLOADS:
-        return _workload(document, _WORKLOADS[type_])
-    if type_ == ("v1", "Pod"):
-        return _bare_pod(document)
-    return [body]
+        yield from _VolcanoJob(document, scheduler_name).objects()
+    elif type_ in _WORKLOADS:
+        yield from _workload(document, _WORKLOADS[type_], scheduler_name)
+    elif type_ == ("v1", "Pod"):
+        yield from _bare_pod(document, scheduler_name)
+    else:
+        yield document
 
 
 class _Reader:
     """Reads an untyped manifest; its errors name the field."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, scheduler_name: str) -> None:
         self.body = document.body
+        self.scheduler_name = scheduler_name
         self._source = document.source
         self.metadata = self.mapping(self.body, "metadata")
         self.spec = self.mapping(self.body, "spec")
@@ -72,6 +81,28 @@ class _Reader:
     def error(self, field: str, problem: str) -> ManifestError:
         kind, name = str(self.body.get("kind")), str(self.metadata.get("name") or "")
         return ManifestError(problem, source=self._source, kind=kind, name=name, field=field)
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def made(self, body: Mapping[str, Any], field: str, group: str) -> Document:
+        """An object that is made for this one, from one of its fields."""
+        job = f"{self.namespace}/{group}"
+        origin = Origin(str(self.body["kind"]), self.full_name, field, job)
+        return Document(body, self._source, origin)
+
+    def scheduler_note(self, pod_spec: Mapping[str, Any], field: str) -> Iterator[Note]:
+        """A note where Kubernetes' own scheduler would get the pods."""
+        if not pod_spec.get("schedulerName") and not pod_spec.get("nodeName"):
+            yield Note(
+                self._source,
+                str(self.body["kind"]),
+                self.full_name,
+                f"{field}.schedulerName",
+                "is missing, so Kubernetes' own scheduler gets its pods; this result is for "
+                f"schedulerName {self.scheduler_name!r}",
+            )
 
     def mapping(self, holder: Mapping[str, Any], field: str, path: str = "") -> dict[str, Any]:
         value = holder.get(field)
@@ -94,8 +125,8 @@ class _Reader:
 class _VolcanoJob(_Reader):
     """A Job of batch.volcano.sh."""
 
-    def __init__(self, document: Document) -> None:
-        super().__init__(document)
+    def __init__(self, document: Document, scheduler_name: str) -> None:
+        super().__init__(document, scheduler_name)
         uid = self.metadata.get("uid")
         # A Job that was never applied has no uid: its group goes by its name, as old ones did.
         self.group = f"{self.name}-{uid}" if uid else self.name
@@ -121,8 +152,11 @@ class _VolcanoJob(_Reader):
         held["partition"] = {**partition, "partitionSize": size, "minPartitions": least}
         return held
 
-    def objects(self) -> list[Mapping[str, Any]]:
-        return [self._pod_group(), *(pod for task in self.tasks for pod in self._pods(task))]
+    def objects(self) -> Iterator[Document]:
+        yield self.made(self._pod_group(), "", self.group)
+        for index, task in enumerate(self.tasks):
+            for pod in self._pods(task):
+                yield self.made(pod, f"spec.tasks[{index}].template", self.group)
 
     def _pod_group(self) -> dict[str, Any]:
         least = sum(task["least"] for task in self.tasks)
@@ -202,7 +236,7 @@ def _pod(
 ) -> dict[str, Any]:
     metadata = owner.mapping(template, "metadata", "template.metadata")
     spec = owner.mapping(template, "spec", "template.spec")
-    for field, fallback in (("schedulerName", DEFAULT_SCHEDULER), ("priorityClassName", "")):
+    for field, fallback in (("schedulerName", owner.scheduler_name), ("priorityClassName", "")):
         spec[field] = spec.get(field) or owner.spec.get(field) or fallback
     return {
         "apiVersion": "v1",
@@ -217,35 +251,43 @@ def _pod(
     }
 
 
-def _workload(document: Document, field: str) -> list[Mapping[str, Any]]:
+def _workload(document: Document, field: str, scheduler_name: str) -> Iterator[Document | Note]:
     """A PodGroup with a minimum of one pod, as the PodGroup controller creates it."""
-    owner = _Reader(document)
+    owner = _Reader(document, scheduler_name)
     template = owner.mapping(owner.spec, "template", "spec.template")
     count = owner.count(owner.spec, field, 1, f"spec.{field}")
     group = f"podgroup-{owner.metadata.get('uid') or owner.name}"
     annotations = owner.mapping(template, "metadata").get("annotations") or {}
     if annotations.get(GROUP_NAME):
         group = str(annotations[GROUP_NAME])
-    pods = [
-        _pod(owner, f"{owner.name}-{index}", template, {}, {GROUP_NAME: group})
-        for index in range(count)
-    ]
-    if annotations.get(GROUP_NAME):
-        return list(pods)
-    held = owner.mapping(owner.metadata, "annotations")
-    least = str(held.get("scheduling.volcano.sh/group-min-member", "1"))
-    return [_group(owner, group, int(least) if least.isdecimal() else 1, annotations), *pods]
+    yield from owner.scheduler_note(
+        owner.mapping(template, "spec", "spec.template.spec"), "spec.template.spec"
+    )
+    if not annotations.get(GROUP_NAME):
+        held = owner.mapping(owner.metadata, "annotations")
+        least = str(held.get("scheduling.volcano.sh/group-min-member", "1"))
+        minimum = int(least) if least.isdecimal() else 1
+        yield owner.made(_group(owner, group, minimum, annotations), "", group)
+    for index in range(count):
+        pod = _pod(owner, f"{owner.name}-{index}", template, {}, {GROUP_NAME: group})
+        yield owner.made(pod, "spec.template", group)
 
 
-def _bare_pod(document: Document) -> list[Mapping[str, Any]]:
-    pod = _Reader(document)
+def _bare_pod(document: Document, scheduler_name: str) -> Iterator[Document | Note]:
+    pod = _Reader(document, scheduler_name)
     annotations = pod.mapping(pod.metadata, "annotations")
-    if annotations.get(GROUP_NAME) or pod.spec.get("nodeName"):
-        return [document.body]
+    yield from pod.scheduler_note(pod.spec, "spec")
+    if pod.spec.get("nodeName"):
+        yield document
+        return
+    spec = {**pod.spec, "schedulerName": pod.spec.get("schedulerName") or scheduler_name}
+    if annotations.get(GROUP_NAME):
+        yield Document({**pod.body, "spec": spec}, document.source)
+        return
     group = f"podgroup-{pod.metadata.get('uid') or pod.name}"
     metadata = {**pod.metadata, "annotations": {**annotations, GROUP_NAME: group}}
-    spec = {**pod.spec, "schedulerName": pod.spec.get("schedulerName") or DEFAULT_SCHEDULER}
-    return [_group(pod, group, 1, annotations), {**pod.body, "metadata": metadata, "spec": spec}]
+    yield pod.made(_group(pod, group, 1, annotations), "", group)
+    yield pod.made({**pod.body, "metadata": metadata, "spec": spec}, "", group)
 
 
 def _group(owner: _Reader, name: str, least: int, annotations: Mapping[str, Any]) -> dict[str, Any]:

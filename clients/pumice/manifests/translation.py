@@ -10,9 +10,9 @@ from typing import IO, Any
 import msgspec
 from msgspec import Raw
 
-from pumice.manifests.documents import Document, parse, unfold
-from pumice.manifests.errors import ManifestError
-from pumice.manifests.jobs import expand
+from pumice.manifests.documents import Document, Note, parse, unfold
+from pumice.manifests.errors import ManifestError, TooManyObjectsError
+from pumice.manifests.jobs import DEFAULT_SCHEDULER, GROUP_NAME, expand
 from pumice.manifests.kinds import reader_for, reader_of
 from pumice.v1 import pod_pb2
 from pumice.v1.object_pb2 import ClusterObject, Kind
@@ -41,6 +41,10 @@ class Translation:
     objects: list[ClusterObject] = field(default_factory=list)
     errors: list[ManifestError] = field(default_factory=list)
     ignored: list[IgnoredObject] = field(default_factory=list)
+    # What was assumed about workloads and pods.
+    notes: list[Note] = field(default_factory=list)
+    # The documents of the objects, each with its file and line.
+    sources: list[str] = field(default_factory=list)
 
 
 def decode(
@@ -98,6 +102,20 @@ def translate_documents(documents: Iterable[Any], source: str = "") -> Translati
     )
 
 
+def translate_texts(
+    texts: Iterable[tuple[str, str]],
+    *,
+    scheduler_name: str = DEFAULT_SCHEDULER,
+    max_objects: int | None = None,
+) -> Translation:
+    """The objects of texts, each with the name of its source, with the pods of workloads.
+
+    Pods that name no scheduler get the given one. Raises TooManyObjectsError beyond so many objects.
+    """
+    documents = (document for source, text in texts for document in parse(text, source))
+    return _translated(expand(documents, scheduler_name), max_objects)
+
+
 def _read(source: Path | IO[str] | IO[bytes]) -> Iterator[Document | ManifestError]:
     name = str(source if isinstance(source, Path) else getattr(source, "name", "<stream>"))
     try:
@@ -111,12 +129,19 @@ def _read(source: Path | IO[str] | IO[bytes]) -> Iterator[Document | ManifestErr
     yield from parse(text, name)
 
 
-def _translated(documents: Iterable[Document | ManifestError]) -> Translation:
+def _translated(
+    documents: Iterable[Document | ManifestError | Note], max_objects: int | None = None
+) -> Translation:
     result = Translation()
     register = _Register()
+    # Pods of one template have the same errors.
+    errors: dict[tuple[str, ...], ManifestError] = {}
     for document in documents:
+        if isinstance(document, Note):
+            result.notes.append(document)
+            continue
         if isinstance(document, ManifestError):
-            result.errors.append(document)
+            errors.setdefault((str(document), document.job), document)
             continue
         try:
             translated = translate(document.body, document.source)
@@ -125,9 +150,31 @@ def _translated(documents: Iterable[Document | ManifestError]) -> Translation:
             else:
                 register.add(translated, document.source)
                 result.objects.append(translated)
+                result.sources.append(document.source)
         except ManifestError as error:
-            result.errors.append(error)
+            found = _located(error, document)
+            errors.setdefault((str(found), found.job), found)
+        if max_objects is not None and len(result.objects) > max_objects:
+            raise TooManyObjectsError(max_objects)
+    result.errors.extend(errors.values())
     return result
+
+
+def _located(error: ManifestError, document: Document) -> ManifestError:
+    """The error with the workload and the PodGroup that the object belongs to."""
+    origin = document.origin
+    if origin is not None:
+        return error.made_for(origin.kind, origin.name, origin.field, origin.job)
+    metadata = document.body.get("metadata")
+    if not isinstance(metadata, Mapping):
+        metadata = {}
+    annotations = metadata.get("annotations")
+    group = annotations.get(GROUP_NAME) if isinstance(annotations, Mapping) else None
+    if group:
+        error.job = f"{metadata.get('namespace') or 'default'}/{group}"
+    elif error.kind == "PodGroup":
+        error.job = error.name
+    return error
 
 
 class _Register:

@@ -515,6 +515,7 @@ class Queue(_message.Message):
     reclaimable: _builtins.bool
     """Absent: not given, which counts as true."""
     state: Global___QueueState.ValueType
+    """Unspecified: not open, except in a ScheduleRequest (see ObjectSet)."""
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property

@@ -470,6 +470,9 @@ class PodSpec(_message.Message):
     container_count: _builtins.int
     """Regular plus init containers: the size of the image score's scale. Absent: 1."""
     scheduler_name: _builtins.str
+    """A pod of another scheduler takes its resources on its node and is never placed. Whose pods are
+    ours: see Configuration.scheduler_names. Empty: another scheduler's.
+    """
     priority_class_name: _builtins.str
     never_preempts: _builtins.bool
     """The preemption policy is Never."""
@@ -483,7 +486,7 @@ class PodSpec(_message.Message):
     @_builtins.property
     def requests(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What the pod asks for as a whole: containers, init containers, sidecars, overhead and pod-level
-        resources put together, and `pods` as 1. Units: see resource.proto.
+        resources put together, and `pods` as 1. Units: see resource.proto; one GPU is 1000.
         """
 
     @_builtins.property

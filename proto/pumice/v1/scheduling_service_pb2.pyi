@@ -14,6 +14,7 @@ from pumice.v1 import core_pb2 as _core_pb2
 from pumice.v1 import decision_pb2 as _decision_pb2
 from pumice.v1 import explanation_pb2 as _explanation_pb2
 from pumice.v1 import group_pb2 as _group_pb2
+from pumice.v1 import job_result_pb2 as _job_result_pb2
 from pumice.v1 import node_pb2 as _node_pb2
 from pumice.v1 import object_pb2 as _object_pb2
 from pumice.v1 import pod_pb2 as _pod_pb2
@@ -33,7 +34,11 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ObjectSet(_message.Message):
-    """Objects of a cluster. An object without a uid gets `namespace/name` (or its name) as its uid."""
+    """Objects of a cluster. An object without a uid gets `namespace/name` (or its name) as its uid. A
+    Queue without a state has the state of the live queue of its name, and is open where there is none,
+    as Volcano's controller would open it. Amounts of messages are in the units of resource.proto: one
+    CPU and one GPU are 1000. Amounts in manifests are those of Kubernetes.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -42,6 +47,7 @@ class ObjectSet(_message.Message):
     POD_GROUPS_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
     OTHER_OBJECTS_FIELD_NUMBER: _builtins.int
+    MANIFESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[_node_pb2.Node]: ...
     @_builtins.property
@@ -54,6 +60,10 @@ class ObjectSet(_message.Message):
     def other_objects(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.ClusterObject]:
         """Whatever else there is."""
 
+    @_builtins.property
+    def manifests(self) -> _containers.RepeatedCompositeFieldContainer[_job_result_pb2.Manifest]:
+        """Objects as people write them. What is wrong with one is in ScheduleResponse.problems."""
+
     def __init__(
         self,
         *,
@@ -62,10 +72,11 @@ class ObjectSet(_message.Message):
         pod_groups: _abc.Iterable[_group_pb2.PodGroup] | None = ...,
         pods: _abc.Iterable[_pod_pb2.Pod] | None = ...,
         other_objects: _abc.Iterable[_object_pb2.ClusterObject] | None = ...,
+        manifests: _abc.Iterable[_job_result_pb2.Manifest] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodes", b"nodes", "other_objects", b"other_objects", "pod_groups", b"pod_groups", "pods", b"pods", "queues", b"queues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifests", b"manifests", "nodes", b"nodes", "other_objects", b"other_objects", "pod_groups", b"pod_groups", "pods", b"pods", "queues", b"queues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -73,7 +84,7 @@ Global___ObjectSet: _TypeAlias = ObjectSet  # noqa: Y015
 
 @_typing.final
 class InlineSource(_message.Message):
-    """The core as a pure function of the request."""
+    """The core as a pure function of the request. Without a Queue of the name `default` there is one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -102,6 +113,7 @@ class ClusterSource(_message.Message):
     CLUSTER_FIELD_NUMBER: _builtins.int
     HYPOTHETICAL_FIELD_NUMBER: _builtins.int
     REMOVED_FIELD_NUMBER: _builtins.int
+    REMOVED_KEYS_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """Empty: the only one, if there is just one."""
     @_builtins.property
@@ -110,7 +122,11 @@ class ClusterSource(_message.Message):
 
     @_builtins.property
     def removed(self) -> _containers.RepeatedCompositeFieldContainer[_object_pb2.ObjectRef]:
-        """Removed."""
+        """Removed, by uid. One that the cluster does not have is in ScheduleResponse.problems."""
+
+    @_builtins.property
+    def removed_keys(self) -> _containers.RepeatedCompositeFieldContainer[_job_result_pb2.ObjectKey]:
+        """Removed, by name; the same holds."""
 
     def __init__(
         self,
@@ -118,10 +134,11 @@ class ClusterSource(_message.Message):
         cluster: _builtins.str = ...,
         hypothetical: Global___ObjectSet | None = ...,
         removed: _abc.Iterable[_object_pb2.ObjectRef] | None = ...,
+        removed_keys: _abc.Iterable[_job_result_pb2.ObjectKey] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hypothetical", b"hypothetical"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "hypothetical", b"hypothetical", "removed", b"removed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "hypothetical", b"hypothetical", "removed", b"removed", "removed_keys", b"removed_keys"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -141,6 +158,8 @@ class ScheduleRequest(_message.Message):
     MAX_SESSIONS_FIELD_NUMBER: _builtins.int
     TIMEOUT_FIELD_NUMBER: _builtins.int
     DECISIONS_ONLY_FIELD_NUMBER: _builtins.int
+    OWN_ONLY_FIELD_NUMBER: _builtins.int
+    SKIP_INVALID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Made by the caller, unique; a retry uses the same."""
     max_sessions: _builtins.int
@@ -149,6 +168,14 @@ class ScheduleRequest(_message.Message):
     """
     decisions_only: _builtins.bool
     """Leaves out statuses and queue shares."""
+    own_only: _builtins.bool
+    """Leaves out of gangs, decisions, waits and statuses what is not about the jobs of the request:
+    those with a PodGroup or a pod in it. A request without jobs is about all jobs.
+    """
+    skip_invalid: _builtins.bool
+    """Leaves out objects that cannot be used, and names them in `problems`. Without it such a message
+    is INVALID_ARGUMENT; manifests are always treated in this way.
+    """
     @_builtins.property
     def inline(self) -> Global___InlineSource: ...
     @_builtins.property
@@ -176,10 +203,12 @@ class ScheduleRequest(_message.Message):
         max_sessions: _builtins.int = ...,
         timeout: _duration_pb2.Duration | None = ...,
         decisions_only: _builtins.bool = ...,
+        own_only: _builtins.bool = ...,
+        skip_invalid: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "inline", b"inline", "session_time", b"session_time", "source", b"source", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "decisions_only", b"decisions_only", "inline", b"inline", "max_sessions", b"max_sessions", "request_id", b"request_id", "session_time", b"session_time", "source", b"source", "timeout", b"timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "decisions_only", b"decisions_only", "inline", b"inline", "max_sessions", b"max_sessions", "own_only", b"own_only", "request_id", b"request_id", "session_time", b"session_time", "skip_invalid", b"skip_invalid", "source", b"source", "timeout", b"timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["inline", "cluster"]  # noqa: Y015
     _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
@@ -204,6 +233,8 @@ class ScheduleResponse(_message.Message):
     QUEUES_AFTER_FIELD_NUMBER: _builtins.int
     SESSIONS_FIELD_NUMBER: _builtins.int
     FAULTS_FIELD_NUMBER: _builtins.int
+    JOBS_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     based_on_seq: _builtins.int
     """The op of the live cluster that the answer is based on; 0 for an inline source."""
@@ -233,6 +264,16 @@ class ScheduleResponse(_message.Message):
 
     @_builtins.property
     def faults(self) -> _containers.RepeatedCompositeFieldContainer[_reason_pb2.PluginFault]: ...
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[_job_result_pb2.JobResult]:
+        """What would become of each job of the request, in the order of the request; without jobs in it,
+        of each job of the cluster that is bound, evicted for or waits.
+        """
+
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedCompositeFieldContainer[_job_result_pb2.RequestProblem]:
+        """What is wrong with the request, errors first."""
+
     def __init__(
         self,
         *,
@@ -247,10 +288,12 @@ class ScheduleResponse(_message.Message):
         queues_after: _abc.Iterable[_session_pb2.QueueShare] | None = ...,
         sessions: _abc.Iterable[_session_pb2.SessionSummary] | None = ...,
         faults: _abc.Iterable[_reason_pb2.PluginFault] | None = ...,
+        jobs: _abc.Iterable[_job_result_pb2.JobResult] | None = ...,
+        problems: _abc.Iterable[_job_result_pb2.RequestProblem] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "config_hash", b"config_hash", "decisions", b"decisions", "faults", b"faults", "gangs", b"gangs", "queues_after", b"queues_after", "queues_before", b"queues_before", "request_id", b"request_id", "sessions", b"sessions", "statuses", b"statuses", "waits", b"waits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "config_hash", b"config_hash", "decisions", b"decisions", "faults", b"faults", "gangs", b"gangs", "jobs", b"jobs", "problems", b"problems", "queues_after", b"queues_after", "queues_before", b"queues_before", "request_id", b"request_id", "sessions", b"sessions", "statuses", b"statuses", "waits", b"waits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

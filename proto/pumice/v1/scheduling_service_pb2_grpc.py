@@ -55,7 +55,7 @@ class SchedulingServiceServicer:
         """Decides on objects in the request, or on a live cluster's state with hypothetical objects. The
         same request_id with the same content gets the same answer for some minutes. Errors:
         * INVALID_ARGUMENT: no source, no request_id, a configuration or object that cannot be used;
-        details name each of them.
+        details name each of them. Of manifests, what cannot be used is in the answer.
         * ALREADY_EXISTS: the request_id was used with other content.
         * NOT_FOUND: no such cluster; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.

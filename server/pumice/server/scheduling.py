@@ -149,7 +149,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
                 else:
                     replica = await self._replicas.of(cluster)
                 now_ns = self._env.clock.now_ns()
-                data = await replica.schedule(request, now_ns, seconds, limits.trial_memory_bytes)
+                data = await replica.schedule(request, now_ns, seconds, limits)
         except TimeoutError:
             raise errors.TrialTimeoutError(seconds) from None
         finally:

@@ -24,7 +24,9 @@ _VARINT_BITS = 70
 _OPS = 2
 # Fields of ScheduleRequest, InlineSource and ClusterSource.
 _INLINE, _CLUSTER, _CONFIGURATION = 2, 3, 4
-_OBJECTS, _HYPOTHETICAL, _REMOVED = 1, 2, 3
+_OBJECTS, _HYPOTHETICAL, _REMOVED, _REMOVED_KEYS = 1, 2, 3, 4
+# Field of ObjectSet: text, which takes no more memory than its bytes.
+_MANIFESTS = 6
 # Objects that are built at once when a request is compared with an earlier one.
 _PIECE_BYTES = 256 * 1024
 # Fields of a ScheduleRequest that are no objects, known and unknown ones.
@@ -143,21 +145,24 @@ class _ScheduleReader:
         for number, start, inner, stop in fields(self._data, begin, end):
             if number == objects:
                 self._count_other()
-                for _, *place in fields(self._data, inner, stop):
-                    self._add(ObjectSet, *place)
-            elif source == _CLUSTER and number == _REMOVED:
+                for field, *place in fields(self._data, inner, stop):
+                    self._add(ObjectSet, *place, is_text=field == _MANIFESTS)
+            elif source == _CLUSTER and number in (_REMOVED, _REMOVED_KEYS):
                 self._add(ClusterSource, start, inner, stop)
             else:
                 self._count_other()
                 kept += self._data[start:stop]
         self.header += bytes((source << 3 | _LENGTH,)) + _as_varint(len(kept)) + kept
 
-    def _add(self, type_: type[Message], start: int, begin: int, end: int) -> None:
+    def _add(
+        self, type_: type[Message], start: int, begin: int, end: int, *, is_text: bool = False
+    ) -> None:
         """Adds an object to the pieces."""
         self._objects += 1
         if self._objects > self._limits.trial_objects:
             raise LimitError("objects of a request", self._limits.trial_objects, self._objects)
-        self._check_size("bytes of an object of a request", end - begin)
+        if not is_text:
+            self._check_size("bytes of an object of a request", end - begin)
         if self.pieces:
             last, first, until = self.pieces[-1]
             if last is type_ and until == start and end - first <= _PIECE_BYTES:

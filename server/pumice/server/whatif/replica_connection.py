@@ -14,6 +14,7 @@ from typing import Any
 
 from pumice.server import errors
 from pumice.server.explaining.facts import Facts, Subject
+from pumice.server.limits import Limits
 from pumice.server.whatif import frames
 
 log = logging.getLogger("pumice.server")
@@ -127,12 +128,10 @@ class ReplicaConnection:
 
     # Questions.
 
-    async def schedule(
-        self, request: bytes, now_ns: int, seconds: float, memory_bytes: int
-    ) -> bytes:
+    async def schedule(self, request: bytes, now_ns: int, seconds: float, limits: Limits) -> bytes:
         """The answer to a ScheduleRequest."""
-        limits = (int(seconds) + 1, memory_bytes)
-        answer = await self._question(seconds, frames.SCHEDULE, request, now_ns, *limits)
+        most = (int(seconds) + 1, limits.trial_memory_bytes, limits.trial_objects)
+        answer = await self._question(seconds, frames.SCHEDULE, request, now_ns, *most)
         assert isinstance(answer, bytes)
         return answer
 

@@ -200,7 +200,13 @@ class ReplicaProcess:
     # Trials.
 
     def _schedule(
-        self, id_: int, request: bytes, now_ns: int, seconds: int, memory_bytes: int
+        self,
+        id_: int,
+        request: bytes,
+        now_ns: int,
+        seconds: int,
+        memory_bytes: int,
+        max_objects: int,
     ) -> None:
         reading, writing = os.pipe()
         pid = os.fork()
@@ -208,7 +214,7 @@ class ReplicaProcess:
             try:
                 os.close(reading)
                 _limit(seconds, memory_bytes)
-                _write_all(writing, self._answer(id_, request, now_ns))
+                _write_all(writing, self._answer(id_, request, now_ns, max_objects))
             finally:
                 # Whatever happened: the fork must not continue as the replica.
                 os._exit(0)
@@ -216,15 +222,15 @@ class ReplicaProcess:
         trial = self._trials[id_] = _Trial(id_, pid, reading, bytearray(), memory_bytes)
         self._selector.register(reading, selectors.EVENT_READ, trial)
 
-    def _answer(self, id_: int, request: bytes, now_ns: int) -> bytes:
+    def _answer(self, id_: int, request: bytes, now_ns: int, max_objects: int) -> bytes:
         """In the fork: nothing here is kept. Empty: it had too little memory."""
         try:
             parsed = ScheduleRequest.FromString(request)
             if parsed.WhichOneof("source") == "inline":
-                response = run_inline(parsed, self._replica.registry, now_ns)
+                response = run_inline(parsed, self._replica.registry, now_ns, max_objects)
             else:
                 assert self._replica.state is not None
-                response = run_trial(self._replica.state, parsed, now_ns)
+                response = run_trial(self._replica.state, parsed, now_ns, max_objects)
             return frames.pack(frames.ANSWER, id_, response.SerializeToString())
         except PumiceError as error:
             return _refusal(id_, error)

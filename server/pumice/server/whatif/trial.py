@@ -6,9 +6,8 @@ It changes the state that it is given: a caller that needs the state runs the tr
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -16,52 +15,63 @@ from pumice.core.decisions import Bind, PodGroupStatusChanged, SessionResult
 from pumice.core.deltas import Deleted, Delta, Upserted
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.registry import Registry
-from pumice.server import errors
 from pumice.server.configuration import DEFAULT_PERIOD_NS, ConfigurationRefusedError
 from pumice.server.explaining.reached_limits import with_limits
-from pumice.server.ops import OpReader
 from pumice.server.overview import shares_of
 from pumice.server.records import record
 from pumice.server.state import ClusterState
+from pumice.server.whatif.job_results import JobResults, TrialDecisions
+from pumice.server.whatif.request_objects import RequestObjects
 from pumice.server.wire import (
-    kind_type,
     write_decisions,
     write_fault,
     write_status,
     write_wait,
 )
-from pumice.v1 import configuration_pb2, delta_pb2, object_pb2, status_pb2
-from pumice.v1.scheduling_service_pb2 import ObjectSet, ScheduleRequest, ScheduleResponse
+from pumice.v1 import configuration_pb2, status_pb2
+from pumice.v1.scheduling_service_pb2 import ScheduleRequest, ScheduleResponse
 
 _SECOND_NS = 1_000_000_000
-_KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
-# Objects and jobs that an answer lists at most.
-MAX_REJECTED = 100
+# Waits that an answer lists at most.
 MAX_WAITS = 5_000
 
 
-def run_inline(request: ScheduleRequest, registry: Registry, now_ns: int) -> ScheduleResponse:
+def run_inline(
+    request: ScheduleRequest, registry: Registry, now_ns: int, max_objects: int | None = None
+) -> ScheduleResponse:
     """Runs a request that contains all its objects."""
     state = ClusterState(registry)
     _configured(state, configuration_pb2.Configuration())
-    return run_trial(state, request, now_ns)
+    return run_trial(state, request, now_ns, max_objects)
 
 
-def run_trial(state: ClusterState, request: ScheduleRequest, now_ns: int) -> ScheduleResponse:
-    """Raises ObjectsRejectedError and ConfigurationRefusedError."""
+def run_trial(
+    state: ClusterState, request: ScheduleRequest, now_ns: int, max_objects: int | None = None
+) -> ScheduleResponse:
+    """Raises ObjectsRejectedError, ConfigurationRefusedError and LimitError."""
     if request.HasField("configuration"):
         _configured(state, _merged(state, request.configuration))
     live = request.WhichOneof("source") == "cluster"
     if request.HasField("session_time"):
         now_ns = request.session_time.seconds * _SECOND_NS + request.session_time.nanos
     based_on_seq = state.applied_seq if live else 0
-    _add_objects(state, request, now_ns)
+    asked = RequestObjects(state, request, max_objects)
+    asked.apply(now_ns)
     response = ScheduleResponse(
         request_id=request.request_id, based_on_seq=based_on_seq, config_hash=state.config_hash
     )
     if not request.decisions_only:
         response.queues_before.extend(state.engine.look(shares_of, now_ns))
-    _run_sessions(state, request, response, now_ns)
+    decisions = TrialDecisions()
+    last_ns = _run_sessions(state, request, response, decisions, now_ns)
+    own = asked.jobs if request.own_only and (asked.jobs or asked.loose_pods) else None
+    waits = [wait for wait in state.engine.waits if own is None or wait.job in own]
+    waits = list(with_limits(state.engine, waits[:MAX_WAITS], last_ns))
+    response.waits.extend(map(write_wait, waits))
+    response.jobs.extend(JobResults(state, asked, decisions, last_ns).all())
+    response.problems.extend(asked.problems.all())
+    if own is not None:
+        _keep_own(response, own)
     if not request.decisions_only:
         response.queues_after.extend(shares_of(state.engine))
     return response
@@ -86,79 +96,17 @@ def _merged(
     return merged
 
 
-# Objects.
-
-
-def objects_in(held: ObjectSet) -> Iterator[tuple[str, Any]]:
-    """Objects with the name of their kind; not wrapped, because that would copy them."""
-    for word, items in (
-        ("node", held.nodes),
-        ("queue", held.queues),
-        ("pod_group", held.pod_groups),
-        ("pod", held.pods),
-    ):
-        for item in items:
-            yield word, item
-    for other in held.other_objects:
-        kind = other.WhichOneof("object")
-        if kind is not None:
-            yield kind, getattr(other, kind)
-
-
-def _add_objects(state: ClusterState, request: ScheduleRequest, now_ns: int) -> None:
-    live = request.WhichOneof("source") == "cluster"
-    held = request.cluster.hypothetical if live else request.inline.objects
-    known = _Known(state) if live else None
-    ops: list[delta_pb2.Op] = []
-    if live:
-        ops += [delta_pb2.Op(tombstone=ref) for ref in request.cluster.removed]
-    for word, message in objects_in(held):
-        kind = object_pb2.Kind.ValueType(_KINDS[word])
-        old = known.uid_of(word, message) if known is not None else ""
-        if not message.uid:
-            message.uid = old or _key(message)
-        elif old and old != message.uid:
-            ops.append(delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=kind, uid=old)))
-        op = delta_pb2.Op()
-        op.upsert.kind, op.upsert.uid, op.upsert.revision = kind, message.uid, 1
-        getattr(op.upsert.object, word).CopyFrom(message)
-        ops.append(op)
-    seq = state.applied_seq
-    rejected, _ = state.apply(OpReader().number(seq + 1, ops), now_ns)
-    if rejected:
-        raise errors.ObjectsRejectedError(rejected[:MAX_REJECTED], len(rejected))
-
-
-def _key(message: Any) -> str:
-    namespace = getattr(message, "namespace", "")
-    return f"{namespace}/{message.name}" if namespace else str(message.name)
-
-
-class _Known:
-    """Uids of the objects of a live cluster, by name."""
-
-    def __init__(self, state: ClusterState) -> None:
-        self._cache = state.engine.cache
-        self._pods: dict[str, str] | None = None
-
-    def uid_of(self, word: str, message: Any) -> str:
-        if word == "pod":
-            if self._pods is None:
-                tasks = self._cache.tasks.values()
-                self._pods = {task.key: task.uid for task in tasks}
-            return self._pods.get(_key(message), "")
-        type_ = kind_type(_KINDS[word])
-        if type_ is None or word in {"service", "replica_set"}:
-            return ""
-        return self._cache.uid_named(type_, _key(message))
-
-
 # Sessions.
 
 
 def _run_sessions(
-    state: ClusterState, request: ScheduleRequest, response: ScheduleResponse, now_ns: int
-) -> None:
+    state: ClusterState,
+    request: ScheduleRequest,
+    response: ScheduleResponse,
+    decisions: TrialDecisions,
+    now_ns: int,
+) -> int:
+    """Returns the time of the last session."""
     statuses: dict[tuple[str, str, str], status_pb2.StatusChange] = {}
     effective = state.effective
     period_ns = effective.period_ns if effective is not None else DEFAULT_PERIOD_NS
@@ -169,6 +117,7 @@ def _run_sessions(
         result = state.session(at_ns)
         duration_ns = time.perf_counter_ns() - started
         _add_result(response, state, result, duration_ns)
+        decisions.add(result)
         if not request.decisions_only:
             for change in result.statuses:
                 uid = getattr(change, "uid", "")
@@ -176,10 +125,30 @@ def _run_sessions(
         if number + 1 == most or _is_quiet(result):
             break
         state.engine.apply(_apply_decisions(state, result), at_ns)
-    del response.waits[:]
-    waits = with_limits(state.engine, state.engine.waits[:MAX_WAITS], at_ns)
-    response.waits.extend(map(write_wait, waits))
     response.statuses.extend(statuses.values())
+    return at_ns
+
+
+def _keep_own(response: ScheduleResponse, own: Collection[str]) -> None:
+    """Removes what is not about these jobs."""
+    gangs = [gang for gang in response.gangs if gang.job in own]
+    ids = {gang.id for gang in gangs}
+    decisions = [
+        each
+        for each in response.decisions
+        if each.gang_id in ids or (each.HasField("evict") and each.evict.for_job in own)
+    ]
+    statuses = [each for each in response.statuses if _job_of(each) in own]
+    del response.gangs[:], response.decisions[:], response.statuses[:]
+    response.gangs.extend(gangs)
+    response.decisions.extend(decisions)
+    response.statuses.extend(statuses)
+
+
+def _job_of(change: status_pb2.StatusChange) -> str:
+    """The PodGroup that a status is about; empty: none."""
+    group = change.pod_group
+    return f"{group.namespace}/{group.name}" if change.HasField("pod_group") else ""
 
 
 def _is_quiet(result: SessionResult) -> bool:

@@ -1,0 +1,210 @@
+"""The objects of a Schedule request: messages and manifests, as ops for the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pumice.manifests import TooManyObjectsError, translate_texts
+from pumice.server import errors
+from pumice.server.ops import OpReader
+from pumice.server.state import ClusterState
+from pumice.server.whatif.live_names import LiveNames
+from pumice.server.whatif.problems import Problems
+from pumice.server.whatif.request_checks import RequestChecks
+from pumice.server.wire import kind_word
+from pumice.server.wire.groups import write_queue
+from pumice.v1 import delta_pb2, group_pb2, object_pb2
+from pumice.v1.scheduling_service_pb2 import ObjectSet, ScheduleRequest
+
+_KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
+# Objects that an error lists at most.
+MAX_REJECTED = 100
+
+
+class RequestObjects:
+    """What a request adds to a cluster and removes from it, and which jobs are its own."""
+
+    def __init__(
+        self, state: ClusterState, request: ScheduleRequest, max_objects: int | None = None
+    ) -> None:
+        self._state = state
+        self._request = request
+        self._max_objects = max_objects
+        self._is_live = request.WhichOneof("source") == "cluster"
+        self._names = LiveNames(state)
+        self._ops: list[delta_pb2.Op] = []
+        # By kind and uid: the document of an object from a manifest, and the job of a pod.
+        self._sources: dict[tuple[int, str], str] = {}
+        self._jobs_of: dict[tuple[int, str], str] = {}
+        self._queues: set[str] = set()
+        self.problems = Problems()
+        # Jobs with a PodGroup or a pod in the request, each with the uids of these pods.
+        self.jobs: dict[str, list[str]] = {}
+        # Jobs of which objects were left out.
+        self.invalid_jobs: set[str] = set()
+        # Pods without a PodGroup, with their uids.
+        self.loose_pods: dict[str, str] = {}
+        self._checks = RequestChecks(state, self.problems)
+
+    def apply(self, now_ns: int) -> None:
+        """Raises ObjectsRejectedError for invalid messages, unless the request skips them."""
+        self._remove()
+        request = self._request
+        held = request.cluster.hypothetical if self._is_live else request.inline.objects
+        for word, message in objects_in(held):
+            self._checks.check_amounts(word, message)
+            self._add(word, message, "")
+        for number, other in enumerate(held.other_objects):
+            if other.WhichOneof("object") is None:
+                self.problems.error(
+                    "contains no object of a kind that this core knows",
+                    field=f"other_objects[{number}]",
+                )
+        self._add_manifests(held)
+        self._add_default_queue()
+        self._checks.check_names()
+        seq = self._state.applied_seq
+        rejected, _ = self._state.apply(OpReader().number(seq + 1, self._ops), now_ns)
+        self._take_out(rejected)
+
+    def _remove(self) -> None:
+        if not self._is_live:
+            return
+        refs = list(self._request.cluster.removed)
+        for ref in refs:
+            if not self._names.has(ref):
+                kind = kind_word(ref.kind)
+                self.problems.error(
+                    f"the cluster has no {kind} with the uid {ref.uid!r}, so nothing was removed",
+                    kind=kind,
+                    field="removed",
+                )
+        for key in self._request.cluster.removed_keys:
+            name = f"{key.namespace}/{key.name}" if key.namespace else key.name
+            uid = self._names.uid_of(key.kind, name)
+            if uid:
+                refs.append(object_pb2.ObjectRef(kind=key.kind, uid=uid))
+            else:
+                kind = kind_word(key.kind)
+                self.problems.error(
+                    f"the cluster has no {kind} of this name, so nothing was removed",
+                    kind=kind,
+                    key=name,
+                    field="removed_keys",
+                )
+        self._ops += [delta_pb2.Op(tombstone=ref) for ref in refs]
+
+    def _add_manifests(self, held: ObjectSet) -> None:
+        texts = [
+            (each.source or f"manifests[{n}]", each.text) for n, each in enumerate(held.manifests)
+        ]
+        if not texts:
+            return
+        most = self._max_objects
+        left = None if most is None else max(most - len(self._ops), 0)
+        names = self._state.engine.cache.settings.scheduler_names
+        try:
+            found = translate_texts(texts, scheduler_name=names[0], max_objects=left)
+        except TooManyObjectsError:
+            assert most is not None
+            raise errors.LimitError("objects of a request", most, most + 1) from None
+        for item, source in zip(found.objects, found.sources, strict=True):
+            word = item.WhichOneof("object")
+            assert word is not None
+            self._add(word, getattr(item, word), source)
+        for error in found.errors:
+            self.problems.add_manifest_error(error)
+            if error.job:
+                self._own(error.job)
+                self.invalid_jobs.add(error.job)
+        for ignored in found.ignored:
+            self.problems.add_ignored(ignored)
+        for note in found.notes:
+            self.problems.add_note(note)
+        if not (found.objects or found.errors or found.ignored):
+            for source, _ in texts:
+                self.problems.error("contains no objects", source=source)
+
+    def _add(self, word: str, message: Any, source: str) -> None:
+        kind = object_pb2.Kind.ValueType(_KINDS[word])
+        key = _key(message)
+        old = self._names.uid_of(kind, key) if self._is_live else ""
+        if word == "queue":
+            self._open(message)
+        if old and word in ("pod", "pod_group"):
+            self._checks.note_replaced(kind_word(kind), key, source)
+        if not message.uid:
+            message.uid = old or key
+        elif old and old != message.uid:
+            self._ops.append(delta_pb2.Op(tombstone=object_pb2.ObjectRef(kind=kind, uid=old)))
+        op = delta_pb2.Op()
+        op.upsert.kind, op.upsert.uid, op.upsert.revision = kind, message.uid, 1
+        getattr(op.upsert.object, word).CopyFrom(message)
+        self._ops.append(op)
+        if source:
+            self._sources[kind, message.uid] = source
+        self._note_job(word, message, kind)
+        self._checks.note(word, message, source)
+
+    def _note_job(self, word: str, message: Any, kind: object_pb2.Kind.ValueType) -> None:
+        if word == "pod_group":
+            job = _key(message)
+        elif word == "pod" and message.group_name:
+            job = f"{message.namespace}/{message.group_name}"
+        else:
+            if word == "pod":
+                self.loose_pods[_key(message)] = message.uid
+            return
+        self._own(job)
+        self._jobs_of[kind, message.uid] = job
+        if word == "pod":
+            self.jobs[job].append(message.uid)
+
+    def _own(self, job: str) -> None:
+        self.jobs.setdefault(job, [])
+
+    def _open(self, queue: group_pb2.Queue) -> None:
+        """A queue without a state gets the live one, or is open, as Volcano's controller does it."""
+        self._queues.add(queue.name)
+        if queue.state != group_pb2.QUEUE_STATE_UNSPECIFIED:
+            return
+        live = self._state.engine.cache.queues.get(queue.name) if self._is_live else None
+        queue.state = group_pb2.QUEUE_STATE_OPEN if live is None else write_queue(live).state
+
+    def _add_default_queue(self) -> None:
+        name = self._state.engine.cache.settings.default_queue
+        if not self._is_live and name not in self._queues:
+            self._add("queue", group_pb2.Queue(name=name, weight=1), "")
+
+    def _take_out(self, rejected: list[object_pb2.RejectedObject]) -> None:
+        of_messages = [each for each in rejected if (each.kind, each.uid) not in self._sources]
+        if of_messages and not self._request.skip_invalid:
+            raise errors.ObjectsRejectedError(of_messages[:MAX_REJECTED], len(of_messages))
+        for each in rejected:
+            where = (each.kind, each.uid)
+            self.problems.add_rejected(each, self._sources.get(where, ""))
+            job = self._jobs_of.get(where)
+            if job is not None:
+                self.invalid_jobs.add(job)
+
+
+def objects_in(held: ObjectSet) -> Iterator[tuple[str, Any]]:
+    """Objects with the name of their kind; not wrapped, because that would copy them."""
+    for word, items in (
+        ("node", held.nodes),
+        ("queue", held.queues),
+        ("pod_group", held.pod_groups),
+        ("pod", held.pods),
+    ):
+        for item in items:
+            yield word, item
+    for other in held.other_objects:
+        kind = other.WhichOneof("object")
+        if kind is not None:
+            yield kind, getattr(other, kind)
+
+
+def _key(message: Any) -> str:
+    namespace = getattr(message, "namespace", "")
+    return f"{namespace}/{message.name}" if namespace else str(message.name)

@@ -139,7 +139,9 @@ class Engine:
                 if isinstance(delta, Upserted):
                     cache.upsert(delta.object)
                 elif isinstance(delta, PodsUpserted):
-                    rejected += [Rejection(*found) for found in cache.upsert_pods(delta.pods)]
+                    rejected += [
+                        Rejection(*found) for found in cache.pod_updates.upsert_all(delta.pods)
+                    ]
                 elif isinstance(delta, Deleted):
                     cache.delete(delta.kind, delta.uid)
                 elif isinstance(delta, DataReported):
@@ -171,7 +173,7 @@ class Engine:
             self.cache.broken.suspect(assumed.job_id, now_ns)
         task = self.cache.tasks.get(assumed.pod_uid)
         if task is not None:
-            self.cache.restore(task)
+            self.cache.pod_updates.restore(task)
 
     def forget_lost(self, held_ids: Collection[str], now_ns: int) -> int:
         """Undoes decisions that the adapter never got or dropped; returns how many."""
@@ -376,7 +378,7 @@ class Engine:
                 status = TaskStatus.BINDING if binds else TaskStatus.RELEASING
                 place = (task.job_id, status, node, now_ns)
                 self.cache.assumptions.open(Assumption(id_, uid, *place, annotations=added))
-                self.cache.assume(task, status, node)
+                self.cache.pod_updates.assume(task, status, node)
         self.cache.assume_statuses(statuses)
 
     def look(self, question: Callable[[Session], T], now_ns: int) -> T:

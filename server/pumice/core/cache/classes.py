@@ -11,7 +11,7 @@ from pumice.core.cache.validation import check_pod
 from pumice.core.model.pod import Pod, PodSpec
 
 if TYPE_CHECKING:
-    from pumice.core.cache.members import TaskCache
+    from pumice.core.cache.cluster import ClusterCache
 
 _Counts = tuple[tuple[str, int], ...]
 
@@ -19,7 +19,7 @@ _Counts = tuple[tuple[str, int], ...]
 class ClassRegistry:
     """Task classes by spec, and by what else the request depends on."""
 
-    def __init__(self, cache: TaskCache) -> None:
+    def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
         # By spec alone, for pods without volumes: nearly all of them.
         self._by_spec: dict[PodSpec, TaskClass] = {}

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
+from pumice.core.cache.assumptions import Assumptions
+from pumice.core.cache.broken import BrokenGangs
+from pumice.core.cache.classes import ClassRegistry
+from pumice.core.cache.devices import DeviceCache
 from pumice.core.cache.entries import offered_names
+from pumice.core.cache.evictable import EvictableTasks
 from pumice.core.cache.hyper_nodes import HyperNodeTree, HyperNodeTrees
+from pumice.core.cache.job_index import JobIndex
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.members import TaskCache
+from pumice.core.cache.labels import NodeLabels
 from pumice.core.cache.node_states import PluginNodeStates
+from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.plugin_data import PluginDataStore
+from pumice.core.cache.pod_updates import PodUpdates
+from pumice.core.cache.pods import PodIndex
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.shards import ShardClaims
-from pumice.core.cache.store import ObjectStore
+from pumice.core.cache.storage import StorageCache
+from pumice.core.cache.store import ObjectStore, ObjectStores
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.cache.totals import QueueTotals
 from pumice.core.cache.validation import (
     check_csi_node,
     check_hyper_node,
@@ -56,11 +68,41 @@ from pumice.core.model.topology import HyperNode, NodeShard, NumaTopology
 T = TypeVar("T", bound=ClusterObject)
 
 
-class ClusterCache(TaskCache):
+class ClusterCache:
     """Nodes, tasks, jobs, queues and everything that plugins look up."""
 
+    job_type: ClassVar[type[Job]] = Job
+    task_type: ClassVar[type[Task]] = Task
+    class_type: ClassVar[type[TaskClass]] = TaskClass
+    pod_updates_type: ClassVar[type[PodUpdates]] = PodUpdates
+
     def __init__(self, settings: CacheSettings | None = None) -> None:
-        super().__init__(settings)
+        self.settings = settings or CacheSettings()
+        self.table = NodeTable()
+        self.labels, self.evictable = NodeLabels(self.table), EvictableTasks(self.table)
+        self.pods = PodIndex(self.table)
+        self.table.watcher = self.pods.change
+        self.table.is_watched = self.pods.is_concerned_by
+        self.stores = ObjectStores()
+        self.storage, self.devices = StorageCache(self.stores), DeviceCache(self.stores)
+        self.classes = ClassRegistry(self)
+        self.assumptions = Assumptions()
+        self.totals = QueueTotals()
+        self.job_index = JobIndex(self.totals)
+        self.jobs: dict[str, Job] = {}
+        self.tasks: dict[str, Task] = {}
+        # Pods of other schedulers that are not on a node yet, by uid; we do not schedule them.
+        self.foreign: dict[str, Pod] = {}
+        self.broken = BrokenGangs()
+        # Grows with every delta that changed something.
+        self.version = 0
+        # Grows with every change after which something could be placed that could not be before.
+        # An update that only confirms our own bind is not such a change.
+        self.placement_changes = 0
+        self.pod_updates = self.pod_updates_type(self)
+        self._make_stores()
+
+    def _make_stores(self) -> None:
         make = self.stores.make
         self.nodes, self.groups = make(Node, "name"), make(PodGroup, "namespace", "name")
         self.queues, self.priority_classes = make(Queue, "name"), make(PriorityClass, "name")
@@ -90,7 +132,7 @@ class ClusterCache(TaskCache):
         """Adds or replaces an object. An invalid object raises, and nothing changes."""
         match item:
             case Pod():
-                self._upsert_pod(item)
+                self.pod_updates.upsert(item)
             case Node():
                 self._upsert_node(item)
             case PodGroup():
@@ -180,7 +222,7 @@ class ClusterCache(TaskCache):
             return
         placement_changes = self.placement_changes
         self._put(self.groups, group)
-        job = self._job(key)
+        job = self.job(key)
         self._give_group(job, group)
         if old is None or old.with_status(group.status) != group:
             self.assumptions.end_cool_down(job.id)
@@ -211,7 +253,7 @@ class ClusterCache(TaskCache):
     def delete(self, kind: type[ClusterObject], uid: str) -> None:
         """An unknown uid is a no-op: deletions may come twice and in any order."""
         if kind is Pod:
-            self._delete_pod(uid)
+            self.pod_updates.delete(uid)
             return
         gone = self._store_of(kind).drop(uid)
         if gone is None:
@@ -224,10 +266,10 @@ class ClusterCache(TaskCache):
             case CsiNode():
                 self.table.set_csi_limits(gone.name, ())
             case PodGroup():
-                job = self._job(gone.key)
+                job = self.job(gone.key)
                 job.clear_group()
                 self.job_index.moved.add(job.id)
-                self._drop_if_done(job)
+                self.drop_if_done(job)
             case PriorityClass():
                 self._reprioritise()
             case NumaTopology():
@@ -241,14 +283,7 @@ class ClusterCache(TaskCache):
 
     def settle(self) -> None:
         """Completes what deltas left open, before a session reads the cache."""
-        for task in self.storage.users.take_outdated():
-            class_ = self.classes.class_of(task.pod)
-            if class_ is not task.class_:
-                self._forget(task)
-                again = self.task_type(task.pod, class_, task.job_id)
-                again.status, again.node_name = task.status, task.node_name
-                again.reported_condition = task.reported_condition
-                self._enter(again)
+        self.pod_updates.reclassify()
         self.table.settle()
         self.evictable.release()
         self._trees.forget_outdated()
@@ -256,7 +291,26 @@ class ClusterCache(TaskCache):
         self.table.images.forget_outdated()
         self.workload_selectors.forget_outdated()
 
-    # Priorities.
+    def forget_classes(self) -> list[int]:
+        """Forgets the classes that no task has any more; returns their numbers."""
+        gone = self.classes.forget_unused()
+        if gone:
+            self.pods.forget_classes(gone)
+        return [class_.number for class_ in gone]
+
+    # Jobs.
+
+    def job(self, id_: str) -> Job:
+        job = self.jobs.get(id_)
+        if job is None:
+            job = self.jobs[id_] = self.job_type(id_, self.job_index.changed)
+        return job
+
+    def drop_if_done(self, job: Job) -> None:
+        if job.group is None and not len(job.index):
+            self.jobs.pop(job.id, None)
+            self.totals.forget(job.id)
+            self.assumptions.end_cool_down(job.id)
 
     def _priority_of(self, job: Job) -> int:
         name = job.group.priority_class_name if job.group else ""

@@ -9,6 +9,7 @@ import numpy as np
 from pumice.core.cache.cluster import ClusterCache
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN
+from pumice.core.cache.pod_updates import PodUpdates
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.deltas import ClusterObject
@@ -31,18 +32,67 @@ from pumice.core.model.resources import Resources
 _HARD_AFFINITY_WEIGHT = 1
 
 
+class KubeBatchPodUpdates(PodUpdates):
+    """Also puts pods without a PodGroup into jobs: that of their controller, or one of their own."""
+
+    _cache: KubeBatchCache
+
+    def upsert(self, pod: Pod) -> None:
+        known = pod.uid in self._tasks
+        super().upsert(pod)
+        task = self._tasks.get(pod.uid)
+        if not known and task is not None and task.job_id:
+            self._assumptions.end_cool_down(task.job_id)
+        self._cache.update_groups()
+
+    def restore(self, task: Task) -> None:
+        super().restore(task)
+        self._cache.update_groups()
+
+    def _can_enter_together(self, alike: list[Pod], uids: list[str]) -> bool:
+        # A pod may bring a job of its own.
+        return False
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Our pending pods, and the pods of all schedulers that are not pending."""
+        if pod.phase is not PodPhase.PENDING:
+            return True
+        return pod.spec.scheduler_name in self._cache.settings.scheduler_names
+
+    def _job_id_of(self, pod: Pod) -> str:
+        """The PodGroup's, the controller's or the pod's own; other schedulers' pods have none."""
+        if pod.group_name:
+            return super()._job_id_of(pod)
+        if pod.spec.scheduler_name not in self._cache.settings.scheduler_names:
+            return ""
+        return pod.controller_uid or pod.uid
+
+    def _enter(self, task: Task) -> None:
+        super()._enter(task)
+        if task.job_id and not is_group_id(task.job_id):
+            self._cache.kube_batch_job(task.job_id).joined(task)
+            self._cache.outdated[task.job_id] = None
+
+    def _forget(self, task: Task) -> None:
+        super()._forget(task)
+        if task.job_id and not is_group_id(task.job_id):
+            self._cache.kube_batch_job(task.job_id).left(task)
+            self._cache.outdated[task.job_id] = None
+
+
 class KubeBatchCache(ClusterCache):
     """Makes jobs of controllers and budgets, and leaves out nodes that hold more than they have."""
 
     job_type: ClassVar[type[Job]] = KubeBatchJob
     task_type: ClassVar[type[Task]] = KubeBatchTask
     class_type: ClassVar[type[TaskClass]] = KubeBatchClass
+    pod_updates_type: ClassVar[type[PodUpdates]] = KubeBatchPodUpdates
 
     def __init__(self, settings: CacheSettings | None = None) -> None:
+        # Jobs without a PodGroup whose pods came or went: their groups may have to change.
+        self.outdated: dict[str, None] = {}
         super().__init__(settings)
         self.pods.hard_affinity_weight = _HARD_AFFINITY_WEIGHT
-        # Jobs without a PodGroup whose pods came or went: their groups may have to change.
-        self._outdated: dict[str, None] = {}
 
     @property
     def _namespaces_are_queues(self) -> bool:
@@ -57,64 +107,22 @@ class KubeBatchCache(ClusterCache):
             self._reassign_budgets(old, item)
         else:
             super().upsert(item)
-        self._update_groups()
-
-    def _can_enter_together(self, alike: list[Pod], uids: list[str]) -> bool:
-        # A pod may bring a job of its own.
-        return False
+        self.update_groups()
 
     def delete(self, kind: type[ClusterObject], uid: str) -> None:
         old = self.budgets.by_uid(uid) if kind is PodDisruptionBudget else None
         super().delete(kind, uid)
         self._reassign_budgets(old)
-        self._update_groups()
-
-    def restore(self, task: Task) -> None:
-        super().restore(task)
-        self._update_groups()
+        self.update_groups()
 
     def settle(self) -> None:
         super().settle()
-        self._update_groups()
-
-    def _upsert_pod(self, pod: Pod) -> None:
-        known = pod.uid in self.tasks
-        super()._upsert_pod(pod)
-        task = self.tasks.get(pod.uid)
-        if not known and task is not None and task.job_id:
-            self.assumptions.end_cool_down(task.job_id)
-        self._update_groups()
-
-    def _is_ours(self, pod: Pod) -> bool:
-        """Our pending pods, and the pods of all schedulers that are not pending."""
-        if pod.phase is not PodPhase.PENDING:
-            return True
-        return pod.spec.scheduler_name in self.settings.scheduler_names
-
-    def _job_id_of(self, pod: Pod) -> str:
-        """The PodGroup's, the controller's or the pod's own; other schedulers' pods have none."""
-        if pod.group_name:
-            return super()._job_id_of(pod)
-        if pod.spec.scheduler_name not in self.settings.scheduler_names:
-            return ""
-        return pod.controller_uid or pod.uid
+        self.update_groups()
 
     # Jobs without a PodGroup.
 
-    def _enter(self, task: Task) -> None:
-        super()._enter(task)
-        if task.job_id and not is_group_id(task.job_id):
-            self._kube_batch_job(task.job_id).joined(task)
-            self._outdated[task.job_id] = None
-
-    def _forget(self, task: Task) -> None:
-        super()._forget(task)
-        if task.job_id and not is_group_id(task.job_id):
-            self._kube_batch_job(task.job_id).left(task)
-            self._outdated[task.job_id] = None
-
-    def _kube_batch_job(self, id_: str) -> KubeBatchJob:
-        job = self._job(id_)
+    def kube_batch_job(self, id_: str) -> KubeBatchJob:
+        job = self.job(id_)
         assert isinstance(job, KubeBatchJob)
         return job
 
@@ -124,24 +132,24 @@ class KubeBatchCache(ClusterCache):
             if not uid or is_group_id(uid):
                 continue
             own = [budget for budget in self.budgets if budget.controller_uid == uid]
-            job = self._kube_batch_job(uid)
+            job = self.kube_batch_job(uid)
             job.budget = max(
                 own, key=lambda b: (b.creation_time_ns, b.namespace, b.name), default=None
             )
-            self._outdated[uid] = None
+            self.outdated[uid] = None
 
-    def _update_groups(self) -> None:
+    def update_groups(self) -> None:
         """Gives jobs without a PodGroup their groups, and drops empty jobs."""
-        if not self._outdated:
+        if not self.outdated:
             return
-        outdated, self._outdated = self._outdated, {}
+        outdated, self.outdated = self.outdated, {}
         for id_ in outdated:
-            job = self._kube_batch_job(id_)
+            job = self.kube_batch_job(id_)
             group = job.group_in_memory()
             if group is None:
                 job.clear_group()
                 self.job_index.moved.add(job.id)
-                self._drop_if_done(job)
+                self.drop_if_done(job)
             elif job.group != group:
                 self._give_group(job, group)
                 self.assumptions.end_cool_down(id_)

@@ -273,7 +273,7 @@ class Playback:
             if assumed is not None:
                 cache.assumptions.close(assumed)
                 if task is not None:
-                    cache.restore(task)
+                    cache.pod_updates.restore(task)
         gangs = {id_: read_gang(gang) for id_, gang in recorded.gangs.items()}
         for message in recorded.decisions:
             order = read_decision(message, gangs)
@@ -295,7 +295,7 @@ class Playback:
         if isinstance(decision, Bind):
             assumed.annotations = decision.annotations
         cache.assumptions.open(assumed)
-        cache.assume(task, status, decision.node)
+        cache.pod_updates.assume(task, status, decision.node)
         self._take_volumes(decision)
         self._take_devices(decision)
 

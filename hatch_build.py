@@ -54,8 +54,15 @@ def compile_kernel(root: Path) -> str:
     folder = root / KERNEL
     library = folder / LIBRARY
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
-    # No contraction: the results must be NumPy's, to the last bit.
-    flags = ["-O3", "-fPIC", "-shared", "-ffp-contract=off"]
+    # No contraction: the results must be NumPy's, to the last bit. Nobody reads errno or traps.
+    flags = [
+        "-O3",
+        "-fPIC",
+        "-shared",
+        "-ffp-contract=off",
+        "-fno-math-errno",
+        "-fno-trapping-math",
+    ]
     if sys.platform == "darwin":
         flags += ["-undefined", "dynamic_lookup"]
     include = f"-I{sysconfig.get_path('include')}"

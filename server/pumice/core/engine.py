@@ -348,14 +348,16 @@ class Engine:
         )
 
     def _assume(self, decisions: Iterable[Decision], now_ns: int) -> None:
-        tasks, assumptions = self.cache.tasks, self.cache.assumptions
+        tasks, open_ = self.cache.tasks, self.cache.assumptions.open
         binding, releasing = TaskStatus.BINDING, TaskStatus.RELEASING
         for decision in decisions:
             uid = decision.uid
-            status = binding if isinstance(decision, Bind) else releasing
-            added = decision.annotations if isinstance(decision, Bind) else ()
-            place = (tasks[uid].job_id, status, decision.node, now_ns)
-            assumptions.open(Assumption(decision.id, uid, *place, annotations=added))
+            job_id, node = tasks[uid].job_id, decision.node
+            if isinstance(decision, Bind):
+                added = decision.annotations
+                open_(Assumption(decision.id, uid, job_id, binding, node, now_ns, added))
+            else:
+                open_(Assumption(decision.id, uid, job_id, releasing, node, now_ns))
 
     # Replicas and queries.
 

@@ -25,12 +25,12 @@ class Assumption:
     status: TaskStatus
     node_name: str
     since_ns: int
+    # What the bind adds to the pod.
+    annotations: tuple[tuple[str, str], ...] = ()
     # The adapter reports it done; the pod does not show it yet.
     applied: bool = False
     # It took too long: the next update of the pod closes it.
     expired: bool = False
-    # What the bind adds to the pod.
-    annotations: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -61,9 +61,11 @@ class Assumptions:
         return len(self._by_pod)
 
     def open(self, assumption: Assumption) -> None:
-        self.pod_gone(assumption.pod_uid)
+        uid = assumption.pod_uid
+        if uid in self._by_pod:
+            self.pod_gone(uid)
         self._by_decision[assumption.decision_id] = assumption
-        self._by_pod[assumption.pod_uid] = assumption
+        self._by_pod[uid] = assumption
 
     def get(self, decision_id: str) -> Assumption | None:
         return self._by_decision.get(decision_id)

@@ -81,7 +81,7 @@ class ClusterCache:
         self.table = NodeTable()
         self.labels, self.evictable = NodeLabels(self.table), EvictableTasks(self.table)
         self.pods = PodIndex(self.table)
-        self.table.watcher = self.pods.change
+        self.table.watcher, self.table.watcher_of_many = self.pods.change, self.pods.enter_many
         self.table.is_watched = self.pods.is_concerned_by
         self.stores = ObjectStores()
         self.storage, self.devices = StorageCache(self.stores), DeviceCache(self.stores)

@@ -54,9 +54,11 @@ class NodeTable:
         self.images = ImageIndex(self)
         self.has_states = False  # Plugins keep states of nodes: any change touches the row.
         self.changes = 0  # Grows with every change of a row.
-        # Called for every pod that enters (1) or leaves (-1) Kubernetes' view of a row.
+        # Called for every pod that enters (1) or leaves (-1) Kubernetes' view of a row; the second
+        # one, if several of one class enter.
         self.watcher: Callable[[int, Task, int], None] | None = None
-        # Whether the watcher would do anything about a class.
+        self.watcher_of_many: Callable[[list[int], list[Task]], None] | None = None
+        # Whether they would do anything about a class.
         self.is_watched: Callable[[TaskClass], bool] = lambda _: True
         self._scalar_names: tuple[int, list[str]] = (-1, [])
         # How many nodes offer a resource.
@@ -208,9 +210,8 @@ class NodeTable:
 
     def kube_add_many(self, tasks: list[Task], rows: list[int]) -> None:
         self._weigh_many(rows, self.weights(tasks[0].class_).kube)
-        if self.watcher is not None and self.is_watched(tasks[0].class_):
-            for task, row in zip(tasks, rows, strict=True):
-                self.watcher(row, task, 1)
+        if self.watcher_of_many is not None and self.is_watched(tasks[0].class_):
+            self.watcher_of_many(rows, tasks)
 
     def _weigh_many(self, rows: list[int], weight: Floats) -> None:
         self.changes += 1
@@ -338,11 +339,10 @@ class NodeTable:
             self.kube_allocatable[:, rows] = [[own.get(name, 0)] for name in self.columns]
 
     def _fill_row(self, entry: NodeEntry) -> None:
-        row = entry.row
-        self.amounts[:, row] = 0
+        self.amounts[:, entry.row] = 0
         self._fill_amounts([entry])
         self._weigh_all([entry])
-        self.touch(row)
+        self.touch(entry.row)
 
     def _weigh_all(self, entries: list[NodeEntry]) -> None:
         """Counts every task of these nodes, part by part in one array operation."""

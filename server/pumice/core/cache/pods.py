@@ -6,7 +6,7 @@ Most pods have no such rules and match none; for them only the class is checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,6 +142,10 @@ class TermIndex:
         if not self._terms:
             return []
         return [term for term in self._index.find(task.pod.labels) if term.rows]
+
+    def finds_none(self, labels: Mapping[str, str]) -> bool:
+        """Whether no term can select a pod with these labels."""
+        return self._index.finds_none(labels)
 
     def prune(self) -> None:
         """Forgets the terms that no pod has any more, when most are of that kind."""
@@ -282,6 +286,34 @@ class PodIndex:
                 tasks.pop(task.uid, None)
                 if not tasks:
                     values.pop(value, None)
+
+    def enter_many(self, rows: list[int], tasks: list[Task]) -> None:
+        """Tasks of one class entered Kubernetes' view of nodes."""
+        if self._layout != self._table.layout:
+            return
+        if tasks[0].class_.number in self._special:
+            for row, task in zip(rows, tasks, strict=True):
+                self._change_special(row, task, 1)
+        labels: Mapping[str, str] | None = None
+        for row, task in zip(rows, tasks, strict=True):
+            if task.pod.labels is not labels:
+                # Pods of a gang often share their labels.
+                labels = task.pod.labels
+                tallies, kept = self._asked.find(labels), self._kept_by(labels)
+            for tally in tallies:
+                if tally.question.means(task):
+                    tally.change(row, 1)
+            for held in kept:
+                held[task.uid] = (task, row)
+
+    def _kept_by(self, labels: Mapping[str, str]) -> list[dict[str, tuple[Task, int]]]:
+        """Where pods with these labels are kept for questions to come."""
+        kept = []
+        for key, values in self._by_label.items():
+            value = labels.get(key)
+            if value is not None:
+                kept.append(values.setdefault(value, {}))
+        return kept
 
     def _change_special(self, row: int, task: Task, sign: int) -> None:
         spec = task.class_.spec

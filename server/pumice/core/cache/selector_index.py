@@ -21,7 +21,8 @@ class SelectorIndex(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._by_pair: dict[tuple[str, str], list[_Entry[T]]] = {}
+        # By label and value.
+        self._by_label: dict[str, dict[str, list[_Entry[T]]]] = {}
         self._others: list[_Entry[T]] = []
 
     def add(self, selector: LabelSelector | None, item: T) -> None:
@@ -34,21 +35,28 @@ class SelectorIndex(Generic[T]):
             return
         rest = tuple(r for r in selector.requirements if r is not demand)
         entry = (LabelSelector(rest) if rest else None, item)
+        values = self._by_label.setdefault(demand.key, {})
         for value in dict.fromkeys(demand.values):
-            self._by_pair.setdefault((demand.key, value), []).append(entry)
+            values.setdefault(value, []).append(entry)
+
+    def finds_none(self, labels: Mapping[str, str]) -> bool:
+        """Whether no selector can match the labels, as is the case for most pods."""
+        if self._others:
+            return False
+        for key, values in self._by_label.items():  # noqa: SIM110
+            if labels.get(key) in values:
+                return False
+        return True
 
     def find(self, labels: Mapping[str, str]) -> list[T]:
-        if not self._others and self._by_pair.keys().isdisjoint(labels.items()):
-            # Most pods are selected by none.
+        if self.finds_none(labels):
             return []
         found = [item for rest, item in self._others if rest is None or rest.matches(labels)]
-        if self._by_pair:
-            for pair in labels.items():
-                entries = self._by_pair.get(pair)
-                if entries is not None:
-                    found += [
-                        item for rest, item in entries if rest is None or rest.matches(labels)
-                    ]
+        for key, values in self._by_label.items():
+            value = labels.get(key)
+            entries = None if value is None else values.get(value)
+            if entries is not None:
+                found += [item for rest, item in entries if rest is None or rest.matches(labels)]
         return found
 
 

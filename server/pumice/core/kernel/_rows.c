@@ -383,13 +383,287 @@ static void put(const Opened *o, Py_ssize_t row)
     o->total[row] = v.total;
 }
 
-/* Whether one of eight rows was stamped after that number of changes. */
-static inline int any_after(const int64_t *stamps, int64_t since)
+/* Several neighbouring rows at once: the same operations as in judge, lane by lane and without
+ * branches, so that compilers make vectors of them. */
+#define LANES 16
+/* Fewer rows than this are judged one by one. */
+#define FEW_LANES 4
+
+/* What is true is 1, and what is not is 0: floats of one width make the best vectors. */
+typedef struct {
+    double fits_idle[LANES], fits_future[LANES], open[LANES], order[LANES], batch[LANES];
+    double total[LANES];
+} Lanes;
+
+/* The floor of what is not negative and below 2^51; what is not finite stays so. */
+static inline double whole_lane(double value)
 {
-    int found = 0;
-    for (int i = 0; i < 8; i++)
-        found |= stamps[i] > since;
-    return found;
+    double nearest = (value + 4503599627370496.0) - 4503599627370496.0;
+    return nearest - (nearest > value ? 1.0 : 0.0);
+}
+
+static inline const double *amount_lanes(const Program *p, int64_t part, Py_ssize_t row)
+{
+    return p->amounts + part * p->rows + row;
+}
+
+static inline const double *offer_lanes(const Program *p, int64_t part, Py_ssize_t row)
+{
+    return p->offered + part * p->rows + row;
+}
+
+/* Whether lanes compute the same as single rows: amounts are not negative, and capacities exact. */
+static int suits_lanes(const double *amounts, const double *capacities)
+{
+    double bad[LANES], total = 0.0;
+    for (int i = 0; i < LANES; i++)
+        bad[i] = (amounts[i] >= 0.0 ? 0.0 : 1.0) + (capacities[i] < EXACT_BELOW ? 0.0 : 1.0);
+    for (int i = 0; i < LANES; i++)
+        total += bad[i];
+    return total == 0.0;
+}
+
+static inline double percentage_lane(double amount, double capacity)
+{
+    double part = whole_lane(amount * 100.0 / capacity);
+    return capacity > 0.0 ? part : 0.0;
+}
+
+static inline double mean_lane(double cpu, double cpu_capacity, double memory,
+                               double memory_capacity)
+{
+    double sum = percentage_lane(cpu, cpu_capacity) + percentage_lane(memory, memory_capacity);
+    double half = whole_lane(sum * 0.5);
+    return (cpu_capacity > 0.0) & (memory_capacity > 0.0) ? half : sum;
+}
+
+static inline double fraction_lane(double used, double capacity)
+{
+    double part = used / capacity;
+    part = part < 1.0 ? part : 1.0;
+    return capacity > 0.0 ? part : 0.0;
+}
+
+static inline double evenness_lane(double one, double other)
+{
+    return whole_lane((1.0 - fabs(one - other) * 0.5) * 100.0);
+}
+
+static inline double balance_lane(double then, double now)
+{
+    double change = (50.0 + then - now) / 2.0, size = whole_lane(fabs(change));
+    return 50.0 + (change < 0.0 ? -size : size);
+}
+
+static void least_lanes(const Program *p, Py_ssize_t row, const double *cpu, const double *memory,
+                        double *restrict total)
+{
+    const double *n = p->numbers;
+    const double *used_cpu = amount_lanes(p, p->plan[NON_ZERO_CPU], row);
+    const double *used_memory = amount_lanes(p, p->plan[NON_ZERO_MEMORY], row);
+    double free_cpu[LANES], free_memory[LANES];
+    for (int i = 0; i < LANES; i++) {
+        free_cpu[i] = cpu[i] - used_cpu[i] - n[ASKS_NON_ZERO_CPU];
+        free_memory[i] = memory[i] - used_memory[i] - n[ASKS_NON_ZERO_MEMORY];
+    }
+    if (n[LEAST] != 0.0)
+        for (int i = 0; i < LANES; i++)
+            total[i] += n[LEAST] * mean_lane(free_cpu[i] > 0.0 ? free_cpu[i] : 0.0, cpu[i],
+                                             free_memory[i] > 0.0 ? free_memory[i] : 0.0,
+                                             memory[i]);
+    if (n[MOST] != 0.0)
+        for (int i = 0; i < LANES; i++) {
+            double then_cpu = cpu[i] - free_cpu[i], then_memory = memory[i] - free_memory[i];
+            total[i] += n[MOST] * mean_lane(then_cpu < cpu[i] ? then_cpu : cpu[i], cpu[i],
+                                            then_memory < memory[i] ? then_memory : memory[i],
+                                            memory[i]);
+        }
+}
+
+/* Balance of cpu and memory. */
+static void balance_lanes(const Program *p, Py_ssize_t row, const double *cpu,
+                          const double *memory, double *restrict total)
+{
+    const double *n = p->numbers;
+    const double *used_cpu = amount_lanes(p, p->plan[USED_CPU], row);
+    const double *used_memory = amount_lanes(p, p->plan[USED_MEMORY], row);
+    for (int i = 0; i < LANES; i++) {
+        double now = evenness_lane(fraction_lane(used_cpu[i], cpu[i]),
+                                   fraction_lane(used_memory[i], memory[i]));
+        double then = evenness_lane(fraction_lane(used_cpu[i] + n[ASKS_CPU], cpu[i]),
+                                    fraction_lane(used_memory[i] + n[ASKS_MEMORY], memory[i]));
+        double change = n[BALANCED] * balance_lane(then, now);
+        total[i] += (cpu[i] > 0.0) & (memory[i] > 0.0) ? change : n[BALANCED] * 75.0;
+    }
+}
+
+/* How evenly three fractions are used, of which some are known. */
+static inline double evenness_of_three_lane(double a, double b, double c, double has_a,
+                                            double has_b, double has_c)
+{
+    double total = a + b + c, average = total / 3.0, squares = 0.0, all, pair;
+    double known = has_a + has_b + has_c;
+    squares = squares + (a - average) * (a - average);
+    squares = squares + (b - average) * (b - average);
+    squares = squares + (c - average) * (c - average);
+    all = whole_lane((1.0 - sqrt(squares / 3.0)) * 100.0);
+    /* Of two that are known, the third is 0. */
+    pair = evenness_lane(has_a > 0.0 ? a : b, has_c > 0.0 ? c : b);
+    all = known > 2.0 ? all : pair;
+    return known > 1.0 ? all : 100.0;
+}
+
+/* Balance of cpu, memory and cards. */
+static void balance_of_three_lanes(const Program *p, Py_ssize_t row, const double *cpu,
+                                   const double *memory, double *restrict total)
+{
+    const double *n = p->numbers;
+    const double *cards = offer_lanes(p, p->plan[CAP_CARDS], row);
+    const double *used_cpu = amount_lanes(p, p->plan[USED_CPU], row);
+    const double *used_memory = amount_lanes(p, p->plan[USED_MEMORY], row);
+    const double *used_cards = amount_lanes(p, p->plan[USED_CARDS], row);
+    for (int i = 0; i < LANES; i++) {
+        double has_cpu = cpu[i] > 0.0 ? 1.0 : 0.0, has_memory = memory[i] > 0.0 ? 1.0 : 0.0;
+        double has_cards = cards[i] > 0.0 ? 1.0 : 0.0;
+        double now = evenness_of_three_lane(
+            fraction_lane(used_cpu[i], cpu[i]), fraction_lane(used_memory[i], memory[i]),
+            fraction_lane(used_cards[i], cards[i]), has_cpu, has_memory, has_cards);
+        double then = evenness_of_three_lane(
+            fraction_lane(used_cpu[i] + n[ASKS_CPU], cpu[i]),
+            fraction_lane(used_memory[i] + n[ASKS_MEMORY], memory[i]),
+            fraction_lane(used_cards[i] + n[ASKS_CARDS], cards[i]), has_cpu, has_memory,
+            has_cards);
+        total[i] += n[BALANCED] * balance_lane(then, now);
+    }
+}
+
+/* As amount_score; false where single rows have to be judged. */
+static int score_lanes(const Program *p, Py_ssize_t row, double *restrict total)
+{
+    const int64_t *plan = p->plan;
+    const double *n = p->numbers;
+    const double *cpu = offer_lanes(p, plan[CAP_CPU], row);
+    const double *memory = offer_lanes(p, plan[CAP_MEMORY], row);
+    if (!suits_lanes(amount_lanes(p, plan[NON_ZERO_CPU], row), cpu)
+        || !suits_lanes(amount_lanes(p, plan[NON_ZERO_MEMORY], row), memory)
+        || !suits_lanes(amount_lanes(p, plan[USED_CPU], row), cpu)
+        || !suits_lanes(amount_lanes(p, plan[USED_MEMORY], row), memory))
+        return 0;
+    if (n[LEAST] != 0.0 || n[MOST] != 0.0)
+        least_lanes(p, row, cpu, memory, total);
+    if (n[BALANCED] == 0.0)
+        return 1;
+    if (plan[CAP_CARDS] < 0) {
+        balance_lanes(p, row, cpu, memory, total);
+        return 1;
+    }
+    if (!suits_lanes(amount_lanes(p, plan[USED_CARDS], row), offer_lanes(p, plan[CAP_CARDS], row)))
+        return 0;
+    balance_of_three_lanes(p, row, cpu, memory, total);
+    return 1;
+}
+
+static void fullness_lanes(const Program *p, Py_ssize_t row, double *restrict order)
+{
+    double total[LANES] = {0.0};
+    double fits[LANES];
+    for (int i = 0; i < LANES; i++)
+        fits[i] = 1.0;
+    for (int64_t j = 0; j < p->plan[PACKED]; j++) {
+        const double *capacity = offer_lanes(p, p->pack_offered[j], row);
+        const double *used = amount_lanes(p, p->pack_used[j], row);
+        double asks = p->pack_asks[j], weight = p->pack_weights[j];
+        for (int i = 0; i < LANES; i++) {
+            double then = used[i] + asks, part = then * weight / capacity[i];
+            double room = then <= capacity[i] ? fits[i] : 0.0;
+            fits[i] = capacity[i] != 0.0 ? room : fits[i];
+            total[i] = total[i] + (capacity[i] != 0.0 ? part : 0.0);
+        }
+    }
+    if (p->numbers[PACK_DIVISOR] > 0.0)
+        for (int i = 0; i < LANES; i++)
+            total[i] = total[i] / p->numbers[PACK_DIVISOR];
+    for (int i = 0; i < LANES; i++)
+        order[i] = order[i] + (fits[i] > 0.0 ? total[i] * p->numbers[PACK_FACTOR] : 0.0);
+}
+
+static void enough_lanes(const Program *p, const int64_t *parts, Py_ssize_t row,
+                         double *restrict fits)
+{
+    for (int i = 0; i < LANES; i++)
+        fits[i] = 1.0;
+    for (int64_t j = 0; j < p->plan[NEEDS]; j++) {
+        const double *is = amount_lanes(p, parts[j], row);
+        double need = p->needs[j];
+        for (int i = 0; i < LANES; i++)
+            fits[i] = is[i] >= need ? fits[i] : 0.0;
+    }
+}
+
+/* Where the compiler can, it makes two versions of a function, and the processor decides which one
+ * runs; neither contracts products and sums. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_WIDE_VECTORS __attribute__((target_clones("avx2", "default"), flatten))
+#else
+#define FOR_WIDE_VECTORS
+#endif
+
+/* As judge for a row and those behind it; false where single rows have to be judged. */
+FOR_WIDE_VECTORS static int judge_lanes(const Program *p, Py_ssize_t row, Lanes *v)
+{
+    const int64_t *plan = p->plan;
+    enough_lanes(p, p->need_idle, row, v->fits_idle);
+    enough_lanes(p, p->need_future, row, v->fits_future);
+    for (int i = 0; i < LANES; i++) {
+        v->open[i] = p->static_ok[row + i] ? 1.0 : 0.0;
+        v->order[i] = p->static_order[row + i];
+        v->batch[i] = 0.0;
+    }
+    if (plan[PODS_LIMIT] >= 0) {
+        const double *limit = offer_lanes(p, plan[PODS_LIMIT], row);
+        const double *pods = amount_lanes(p, plan[PODS], row);
+        for (int i = 0; i < LANES; i++)
+            v->open[i] = limit[i] > pods[i] ? v->open[i] : 0.0;
+    }
+    if (p->numbers[PACK_FACTOR] != 0.0)
+        fullness_lanes(p, row, v->order);
+    if (plan[SCORES] && !score_lanes(p, row, v->batch))
+        return 0;
+    for (int i = 0; i < LANES; i++) {
+        double takes = v->open[i] * v->fits_future[i] * v->fits_idle[i];
+        v->total[i] = takes > 0.0 ? v->order[i] + v->batch[i] : -INFINITY;
+    }
+    return 1;
+}
+
+/* Fills in those of a row and the ones behind it that were stamped after a number of changes. */
+static void put_lanes(const Opened *o, Py_ssize_t row, int64_t since)
+{
+    Lanes v;
+    int good = judge_lanes(&o->program, row, &v);
+    for (int i = 0; i < LANES; i++, row++) {
+        if (o->stamps[row] <= since)
+            continue;
+        if (!good) {
+            put(o, row);
+            continue;
+        }
+        o->fits_idle[row] = v.fits_idle[i] > 0.0;
+        o->fits_future[row] = v.fits_future[i] > 0.0;
+        o->open[row] = v.open[i] > 0.0;
+        o->order[row] = v.order[i];
+        o->batch[row] = v.batch[i];
+        o->total[row] = v.total[i];
+    }
+}
+
+/* How many of the next rows were stamped after that number of changes. */
+static inline int count_after(const int64_t *stamps, int64_t since)
+{
+    int64_t found = 0;
+    for (int i = 0; i < LANES; i++)
+        found += stamps[i] > since;
+    return (int)found;
 }
 
 /* evaluate(program, since): for the rows that were stamped after a number of changes; returns how
@@ -407,11 +681,15 @@ static PyObject *evaluate(PyObject *self, PyObject *args)
     if (!o)
         return NULL;
     while (row < o->program.rows) {
-        if (row + 8 <= o->program.rows && !any_after(o->stamps + row, since)) {
-            row += 8;
-            continue;
-        }
-        for (Py_ssize_t end = row + 8; row < end && row < o->program.rows; row++)
+        Py_ssize_t end = row + LANES < o->program.rows ? row + LANES : o->program.rows;
+        int stamped = end - row == LANES ? count_after(o->stamps + row, since) : 1;
+        if (stamped >= FEW_LANES) {
+            put_lanes(o, row, since);
+            count += stamped;
+            row = end;
+        } else if (!stamped)
+            row = end;
+        for (; row < end; row++)
             if (o->stamps[row] > since) {
                 put(o, row);
                 count++;
@@ -423,11 +701,21 @@ static PyObject *evaluate(PyObject *self, PyObject *args)
 /* The first of the largest values of a block. */
 static Py_ssize_t best_of(const double *totals, Py_ssize_t from, Py_ssize_t to)
 {
-    Py_ssize_t best = from;
-    for (Py_ssize_t i = from + 1; i < to; i++)
-        if (totals[i] > totals[best])
-            best = i;
-    return best;
+    double parts[4] = {totals[from], totals[from], totals[from], totals[from]}, most;
+    Py_ssize_t i = from;
+    for (; i + 4 <= to; i += 4)
+        for (int j = 0; j < 4; j++)
+            parts[j] = totals[i + j] > parts[j] ? totals[i + j] : parts[j];
+    for (; i < to; i++)
+        parts[0] = totals[i] > parts[0] ? totals[i] : parts[0];
+    most = parts[0];
+    for (int j = 1; j < 4; j++)
+        most = parts[j] > most ? parts[j] : most;
+    /* What is no number is never the largest, and never equal. */
+    for (i = from; i < to; i++)
+        if (totals[i] == most)
+            return i;
+    return from;
 }
 
 static Py_ssize_t end_of(Py_ssize_t block, Py_ssize_t rows)
@@ -502,6 +790,8 @@ typedef struct {
     const uint8_t *keyed;
     const double *logarithms;
     Py_ssize_t logarithm_count;
+    /* By row: how crowded its places are. */
+    int64_t *crowding;
     Constraint constraints[MOST_CONSTRAINTS];
 } Term;
 
@@ -510,21 +800,21 @@ typedef struct {
     int count, view_count, has_spread, is_outdated;
     Term terms[MOST_TERMS];
     Py_buffer views[MOST_VIEWS];
-    /* By row: what the terms add, a raw number, and the places that were seen. */
+    /* By row: what the terms add. */
     double *extra;
-    int64_t *raw;
 } Terms;
 
 static void close_terms(Terms *t)
 {
     release(t->views, t->view_count);
-    for (int i = 0; i < t->count; i++)
+    for (int i = 0; i < t->count; i++) {
         for (int j = 0; j < t->terms[i].constraint_count; j++) {
             free(t->terms[i].constraints[j].pods);
             free(t->terms[i].constraints[j].sums);
         }
+        free(t->terms[i].crowding);
+    }
     free(t->extra);
-    free(t->raw);
     free(t);
 }
 
@@ -594,6 +884,11 @@ static int open_spread(Terms *t, PyObject *parts, Term *term)
         || !(term->logarithms = array_of(t, logarithms, 8, t->rows + 2)))
         return -1;
     t->has_spread = 1;
+    term->crowding = malloc(sizeof(int64_t) * (size_t)t->rows);
+    if (!term->crowding) {
+        PyErr_NoMemory();
+        return -1;
+    }
     for (Py_ssize_t i = 0; i < PyTuple_Size(constraints); i++) {
         term->constraint_count++;
         if (open_constraint(t, PyTuple_GetItem(constraints, i), &term->constraints[i]) < 0)
@@ -639,8 +934,7 @@ static Terms *open_terms(PyObject *given, Py_ssize_t rows)
     t->rows = rows;
     t->is_outdated = 1;
     t->extra = malloc(sizeof(double) * (size_t)rows);
-    t->raw = malloc(sizeof(int64_t) * (size_t)rows);
-    if (!t->extra || !t->raw)
+    if (!t->extra)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; !PyErr_Occurred() && i < PyTuple_Size(given); i++) {
         t->count++;
@@ -699,7 +993,7 @@ static int count_domains(const Terms *t, const Term *term, Constraint *c, const 
     return 0;
 }
 
-static inline int64_t raw_spread(const Term *term, Py_ssize_t row)
+static inline int64_t crowding_of(const Term *term, Py_ssize_t row)
 {
     double raw = 0.0, cut;
     for (int j = 0; j < term->constraint_count; j++) {
@@ -715,25 +1009,40 @@ static inline int64_t raw_spread(const Term *term, Py_ssize_t row)
     return (int64_t)cut + (raw - cut >= 0.5);
 }
 
+/* So many points by the difference to the lowest crowding are computed once for all rows. */
+#define MOST_POINTS 256
+
+static inline double spread_points(int64_t crowding, int64_t lowest, int64_t highest)
+{
+    return highest <= 0 ? 100.0 : quotient(100 * (highest + lowest - crowding), highest);
+}
+
 static int add_spread(Terms *t, Term *term, const double *totals)
 {
     int64_t lowest = INT64_MAX, highest = INT64_MIN;
-    if (t->is_outdated)
+    double points[MOST_POINTS];
+    if (t->is_outdated) {
         for (int j = 0; j < term->constraint_count; j++)
             if (count_domains(t, term, &term->constraints[j], totals) < 0)
                 return -1;
-    for (Py_ssize_t i = 0; i < t->rows; i++) {
-        if (totals[i] == -INFINITY || !term->keyed[i])
-            continue;
-        t->raw[i] = raw_spread(term, i);
-        lowest = t->raw[i] < lowest ? t->raw[i] : lowest;
-        highest = t->raw[i] > highest ? t->raw[i] : highest;
+        for (Py_ssize_t i = 0; i < t->rows; i++)
+            term->crowding[i] = crowding_of(term, i);
     }
     for (Py_ssize_t i = 0; i < t->rows; i++) {
         if (totals[i] == -INFINITY || !term->keyed[i])
             continue;
-        t->extra[i] += term->weight * (highest <= 0
-            ? 100.0 : quotient(100 * (highest + lowest - t->raw[i]), highest));
+        lowest = term->crowding[i] < lowest ? term->crowding[i] : lowest;
+        highest = term->crowding[i] > highest ? term->crowding[i] : highest;
+    }
+    for (int64_t k = 0; k < MOST_POINTS && lowest <= highest - k; k++)
+        points[k] = term->weight * spread_points(lowest + k, lowest, highest);
+    for (Py_ssize_t i = 0; i < t->rows; i++) {
+        int64_t above;
+        if (totals[i] == -INFINITY || !term->keyed[i])
+            continue;
+        above = term->crowding[i] - lowest;
+        t->extra[i] += above < MOST_POINTS
+            ? points[above] : term->weight * spread_points(term->crowding[i], lowest, highest);
     }
     return 0;
 }
@@ -754,18 +1063,30 @@ static int add_terms(Terms *t, const double *totals)
     return 0;
 }
 
-/* A task was placed on a row. */
+/* A task was placed on a row: its places are more crowded. */
 static void count_placed(Terms *t, Py_ssize_t row)
 {
-    for (int i = 0; i < t->count; i++)
-        for (int j = 0; j < t->terms[i].constraint_count; j++) {
-            Constraint *c = &t->terms[i].constraints[j];
+    for (int i = 0; i < t->count; i++) {
+        Term *term = &t->terms[i];
+        for (int j = 0; j < term->constraint_count; j++) {
+            Constraint *c = &term->constraints[j];
             if (!c->counts_itself)
                 continue;
             c->pods[row]++;
             if (c->counting[row])
                 c->sums[c->places[row]]++;
         }
+        for (int j = 0; j < term->constraint_count; j++) {
+            const Constraint *c = &term->constraints[j];
+            if (!c->counts_itself || c->by_row || !c->counting[row])
+                continue;
+            for (Py_ssize_t k = 0; k < t->rows; k++)
+                if (c->codes[k] == c->places[row])
+                    term->crowding[k] = crowding_of(term, k);
+        }
+        if (term->constraint_count)
+            term->crowding[row] = crowding_of(term, row);
+    }
 }
 
 typedef struct {

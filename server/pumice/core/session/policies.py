@@ -218,12 +218,15 @@ class PlainRule:
     ``of_class`` answers for the whole session: True, no task of the class concerns the plugin's
     task hooks, and each passes its pre-predicate; False, each concerns them; None, ``of_task`` is
     asked about every task. ``prepare`` does what ``of_task`` and the pre-predicate do: it returns
-    True where the task concerns no task hook and passes.
+    True where the task concerns no task hook and passes. ``prepare_first`` prepares tasks of one
+    class in their order, up to the first for which ``prepare`` returns False, and returns how many
+    these are.
     """
 
     of_class: Callable[[TaskClass], bool | None]
     of_task: Callable[[Task], bool]
     prepare: Callable[[Task], bool] | None = None
+    prepare_first: Callable[[Sequence[Task]], int] | None = None
 
     def __call__(self, task: Task) -> bool:
         answer = self.of_class(task.class_)

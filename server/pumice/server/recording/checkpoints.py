@@ -235,9 +235,9 @@ def _read_assumed(item: pb.AssumedDecision) -> Assumption:
         status,
         item.node,
         _time(item.decision_time),
+        tuple(sorted(item.annotations.items())),
         item.applied,
         item.expired,
-        tuple(sorted(item.annotations.items())),
     )
 
 

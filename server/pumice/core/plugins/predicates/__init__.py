@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -123,7 +123,10 @@ class PredicatesPlugin:
         hooks.task_predicate[self.name] = self._of_task
         hooks.task_batch_score[self.name] = self._scores
         hooks.is_plain[self.name] = PlainRule(
-            self._is_plain_class, lambda task: not self._meets_objections(task), self._prepare
+            self._is_plain_class,
+            lambda task: not self._meets_objections(task),
+            self._prepare,
+            self._prepare_first,
         )
         hooks.simulation[self.name] = lambda _task, row: AffinitySimulation(
             session, self._pods, row
@@ -161,6 +164,16 @@ class PredicatesPlugin:
             return False
         self._frozen.pop(task.uid, None)
         return True
+
+    def _prepare_first(self, tasks: Sequence[Task]) -> int:
+        """Prepares the first tasks of a class, as far as each would be; returns their number."""
+        if self._pods is None or self._session.pods.had_anti_affinity is None:
+            return len(tasks)
+        count = self._pods.skips_first(tasks)
+        if self._frozen:
+            for task in tasks[:count]:
+                self._frozen.pop(task.uid, None)
+        return count
 
     def _meets_objections(self, task: Task) -> bool:
         """Whether anti-affinity of pods on nodes may concern a task without terms of its own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pumice.core.cache.pods import ExistingTerm, PodTally
@@ -50,6 +52,24 @@ class InterPodAffinity:
             return False
         self._skipped.add(task.uid)
         return True
+
+    def skips_first(self, tasks: Sequence[Task]) -> int:
+        """Marks tasks without required terms up to the first for which something is to be checked.
+
+        Returns how many these are.
+        """
+        objects_to_none, labels = self._session.pods.objects_to_none, None
+        for number, task in enumerate(tasks):
+            # Pods of a gang often share their labels.
+            if task.pod.labels is labels:
+                continue
+            if objects_to_none(task.pod):
+                labels = task.pod.labels
+            elif not self.skips(task):
+                tasks = tasks[:number]
+                break
+        self._skipped.update([task.uid for task in tasks])
+        return len(tasks)
 
     def concerns(self, task: Task) -> bool:
         """Whether this filter concerns the task."""

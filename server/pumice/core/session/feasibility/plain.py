@@ -6,8 +6,9 @@ task score does; a plain task is both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task, TaskClass
@@ -36,6 +37,8 @@ class _OfClass:
     # and whether that says that it passes all of them.
     prepared_tests: _Tests
     is_prepared: bool
+    # The same for the first of several tasks; None: one of the tests cannot be put like that.
+    first_tests: tuple[Callable[[Sequence[Task]], int], ...] | None
     # The scores of candidates that are terms, and what a task must pass so that there are no
     # others; None: there are others.
     term_rules: tuple[CandidateTerms, ...]
@@ -84,6 +87,19 @@ class PlainTasks:
                 return False
         return known.is_prepared or self._session.feasibility.why_not_anywhere(task) is None
 
+    def filtered_first(self, tasks: list[Task]) -> list[Task]:
+        """The first tasks, all of one class, that are filtered by it."""
+        known = self._of(tasks[0].class_)
+        if known.passes and known.filter_tests == ():
+            return tasks
+        if known.filter_tests is None:
+            return []
+        if known.first_tests is None or not known.is_prepared:
+            return [*takewhile(self.is_filtered_by_class, tasks)]
+        for test in known.first_tests:
+            tasks = tasks[: test(tasks)]
+        return tasks
+
     def terms_of(self, task: Task) -> tuple[CandidateTerm, ...] | None:
         """What is added to the scores of the class: terms that the kernel knows; None: others."""
         known = self._of(task.class_)
@@ -128,6 +144,10 @@ class PlainTasks:
             for name, rule in chains.named("task_batch_score")
             if isinstance(rule, CandidateTerms)
         }
+        first_tests = [
+            rule.prepare_first if isinstance(rule := rules[name], PlainRule) else None
+            for name in filters or ()
+        ]
         others = self._tests(answers, _SCORES, without=term_rules)
         return _OfClass(
             None if chains.flat("node_predicate") else _plainly(filters),
@@ -135,6 +155,7 @@ class PlainTasks:
             bindable and all(answers.get(name) for name in names),
             tuple(prepared.get(name, test) for name, test in (filters or {}).items()),
             bindable and all(answers.get(name) or name in prepared for name in names),
+            None if None in first_tests else tuple(test for test in first_tests if test),
             tuple(term_rules.values()),
             None
             if by_node or others is None

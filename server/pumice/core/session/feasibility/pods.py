@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pumice.core.cache.pods import ExistingTerm, PodQuestion, PodTally, TermIndex
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
-from pumice.core.model.pod import PodAffinityTerm
+from pumice.core.model.pod import Pod, PodAffinityTerm
 from pumice.core.model.selectors import LabelSelector
 
 if TYPE_CHECKING:
@@ -77,6 +77,10 @@ class SessionPods:
     def objecting(self, task: Task) -> list[ExistingTerm]:
         """Required anti-affinity terms of pods on nodes that match the task."""
         return self._matching(self._index.required_anti, task)
+
+    def objects_to_none(self, pod: Pod) -> bool:
+        """Whether no required anti-affinity term of a pod on a node selects the pod's labels."""
+        return self._index.required_anti.finds_none(pod.labels)
 
     def preferring(self, task: Task) -> list[ExistingTerm]:
         """Preferred affinity and anti-affinity terms of pods on nodes that match the task."""

@@ -126,15 +126,27 @@ class Orders:
 
         return key
 
+    def _by_key(self, tasks: list[Task]) -> list[Task] | None:
+        """Tasks sorted by keys; None: a plugin only compares tasks, or they have no keys."""
+        keys, indexes = self._keys("task_order"), [task.pod_index for task in tasks]
+        # Numbers in names count between tasks that both have one: mixed tasks have no key.
+        if keys is None or indexes.count(None) not in (0, len(tasks)):
+            return None
+        entries = [
+            (*[key(task) for key in keys], index, task.pod.creation_time_ns, task.uid, task)
+            for index, task in zip(indexes, tasks, strict=True)
+        ]
+        entries.sort()
+        return [entry[-1] for entry in entries]
+
     def tasks(self, tasks: Iterable[Task]) -> list[Task]:
         """Tasks in task order. It does not shift within a session, so a sort will do."""
         tasks = list(tasks)
         if len(tasks) == 1:
             return tasks
-        indexed = sum(task.pod_index is not None for task in tasks)
-        # Numbers in names count between tasks that both have one: mixed tasks have no key.
-        if indexed in (0, len(tasks)) and (key := self.task_key(indexed=indexed > 0)) is not None:
-            return sorted(tasks, key=key)
+        ordered = self._by_key(tasks)
+        if ordered is not None:
+            return ordered
 
         def compare(left: Task, right: Task) -> int:
             return -1 if self.task_first(left, right) else 1

@@ -190,7 +190,8 @@ class Moves:
         self._kube_hidden.clear()
         for task, status, node_name in self._origins.values():
             if keep and task.uid in self.bound:
-                self._keep_bound(task)
+                if task.uid not in self._kube_added:
+                    self._keep_bound(task)
             elif not (keep and task.uid in self.evicted):
                 self._return(task, status, node_name)
             task.eviction_occurred = False
@@ -204,8 +205,6 @@ class Moves:
         self._kube_added.clear()
 
     def _keep_bound(self, task: Task) -> None:
-        if task.uid in self._kube_added:
-            return
         row = self._session.table.row_of(task.node_name)
         if row is not None:
             self._session.table.kube_add(row, task)

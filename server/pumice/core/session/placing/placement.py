@@ -151,7 +151,7 @@ class Placement:
     ) -> list[Task]:
         """The first tasks of one class that go by it, with the same terms for their scores."""
         session, class_ = self._session, tasks[0].class_
-        plain, all_plain = session.plain, session.plain.is_class_plain(class_)
+        all_plain = session.plain.is_class_plain(class_)
         failed_roles = job.failed_roles(sub_job) if job.fit_errors else ()
         facets = session.facets(tasks[0])
         together: list[Task] = []
@@ -162,13 +162,11 @@ class Placement:
                 break
             if task.pod.nominated_node_name or (task.role and task.role in failed_roles):
                 break
-            if not all_plain and not plain.is_filtered_by_class(task):
-                break
             known = all_plain or not together or _is_scored_like(task, tasks[0])
-            if not known and plain.terms_of(task) != terms:
+            if not known and session.plain.terms_of(task) != terms:
                 break
             together.append(task)
-        return together
+        return together if all_plain or not together else session.plain.filtered_first(together)
 
     def _is_worth_trying(self, job: Job, sub_job: SubJob, task: Task) -> bool:
         session, queue = self._session, self._session.queue_of(job)
@@ -260,4 +258,6 @@ class Placement:
 def _is_scored_like(task: Task, other: Task) -> bool:
     """Whether two tasks of one class and job surely have the same terms."""
     mine, its = task.pod, other.pod
-    return mine.labels == its.labels and mine.controller_name == its.controller_name
+    return mine.controller_name == its.controller_name and (
+        mine.labels is its.labels or mine.labels == its.labels
+    )

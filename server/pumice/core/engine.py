@@ -12,7 +12,6 @@ from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.configuration import DEFAULT_CONFIGURATION, Configuration
 from pumice.core.decisions import (
-    Bind,
     Decision,
     PluginFault,
     SessionResult,
@@ -324,7 +323,7 @@ class Engine:
         session.moves.finish()
         self.cache.storage.ledger.close(session.moves.bound)
         self.cache.devices.ledger.close(session.moves.bound)
-        self._assume(decisions, session.now_ns)
+        self.cache.assumptions.open_all(decisions, self.cache.tasks, session.now_ns)
         self.cache.assume_statuses(statuses)
         self.cache.plugin_times.update(session.kept_times)
         note_closed(session, concerned, touched)
@@ -346,18 +345,6 @@ class Engine:
             tuple(session.questions),
             self.timings.result(),
         )
-
-    def _assume(self, decisions: Iterable[Decision], now_ns: int) -> None:
-        tasks, open_ = self.cache.tasks, self.cache.assumptions.open
-        binding, releasing = TaskStatus.BINDING, TaskStatus.RELEASING
-        for decision in decisions:
-            uid = decision.uid
-            job_id, node = tasks[uid].job_id, decision.node
-            if isinstance(decision, Bind):
-                added = decision.annotations
-                open_(Assumption(decision.id, uid, job_id, binding, node, now_ns, added))
-            else:
-                open_(Assumption(decision.id, uid, job_id, releasing, node, now_ns))
 
     # Replicas and queries.
 

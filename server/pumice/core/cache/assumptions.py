@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from pumice.core.cache.tasks import Task
+from pumice.core.decisions import Bind, Decision
 from pumice.core.model.pod import Pod
 from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
 
+# Names of their own: Python 3.11 is slow to find members of enumerations.
+_BINDING, _RELEASING = TaskStatus.BINDING, TaskStatus.RELEASING
 _SECOND_NS = 1_000_000_000
 _LONGEST_COOL_DOWN_NS = 60 * _SECOND_NS
 # A job waits after this many failures in a row.
@@ -66,6 +70,18 @@ class Assumptions:
             self.pod_gone(uid)
         self._by_decision[assumption.decision_id] = assumption
         self._by_pod[uid] = assumption
+
+    def open_all(
+        self, decisions: Iterable[Decision], tasks: Mapping[str, Task], now_ns: int
+    ) -> None:
+        """Opens an assumption for each decision about one of these tasks."""
+        for decision in decisions:
+            uid, node = decision.uid, decision.node
+            where = (decision.id, uid, tasks[uid].job_id)
+            if isinstance(decision, Bind):
+                self.open(Assumption(*where, _BINDING, node, now_ns, decision.annotations))
+            else:
+                self.open(Assumption(*where, _RELEASING, node, now_ns))
 
     def get(self, decision_id: str) -> Assumption | None:
         return self._by_decision.get(decision_id)

@@ -126,7 +126,8 @@ def test_a_job_at_its_time() -> None:
     }
     assert metadata["ownerReferences"][0]["kind"] == "CronJob"
     assert (deleted, events) == ([], ["SuccessfulCreate"])
-    assert status == {"lastScheduleTime": "2026-01-01T01:00:00Z"}
+    # The status follows when the Job is seen, and names it at once.
+    assert status == {}
     assert again == pytest.approx(3595.1)
 
 
@@ -139,6 +140,19 @@ def test_nothing_is_due_twice() -> None:
     assert status["lastScheduleTime"] == "2026-01-01T01:00:00Z"
     created, _, events, status, _ = run(cron(), foreign=frozenset({SLOT_NAME}))
     assert (created, events, status) == ([], ["ForeignJob"], {})
+
+
+def test_the_status_goes_from_one_active_job_to_the_next() -> None:
+    """A watcher of a CronJob that forbids concurrency sees one active Job all the time."""
+    made = cron(concurrency_policy="Forbid")
+    made.status.active = [{"name": "tick-1", "uid": "uid-tick-1"}]
+    ended = job("tick-1", "Completed")
+    created, _, events, status, _ = run(made, ended)
+    assert (len(created), events, status) == (1, ["SuccessfulCreate"], {})
+    _, _, events, status, _ = run(made, ended, job(SLOT_NAME))
+    assert events == ["SawCompletedJob"]
+    assert [one["name"] for one in status["active"]] == [SLOT_NAME]
+    assert run(made, job(SLOT_NAME))[2] == ["StaleReference"]
 
 
 def test_concurrency() -> None:

@@ -58,10 +58,12 @@ def reconcile(seen: Seen) -> Plan:
         return _plan(removals, (event,), _status(seen, None))
     found = _due(seen, schedule, zone)
     acts, slot = _start(seen, found, zone)
+    # The status is written when the Job that is made now is seen: it then names the Job at once.
+    is_made = any(isinstance(act, Create) for act in acts)
     again = None
     if found.following is not None:
         again = max(0.0, found.following.timestamp() - seen.now_ms / 1000) + _LATER_SECONDS
-    return _plan(removals, acts, _status(seen, slot), again)
+    return _plan(removals, acts, () if is_made else _status(seen, slot), again)
 
 
 def _plan(
@@ -107,7 +109,7 @@ def _start(seen: Seen, found: Due, zone: tzinfo) -> tuple[list[Act], datetime | 
         text = f"a Job still runs: {active[0].metadata.name}"
         return [_event(cron, "ForbidConcurrent", text, warning=True)], None
     if active and cron.spec.concurrency_policy == "Replace":
-        acts += [_removal(job) for job in active]
+        acts += [_removal(cron, job) for job in active]
         names = ", ".join(job.metadata.name for job in active)
         acts.append(_event(cron, "ReplaceConcurrent", f"{names} is replaced", warning=True))
     if found.has_missed_many:
@@ -157,17 +159,19 @@ def _history(cron: CronJob, jobs: Sequence[Job]) -> list[Act]:
                  and not job.metadata.is_terminating]  # fmt: skip
         ended.sort(key=lambda job: (job.metadata.creation_timestamp, job.metadata.name))
         for job in ended[: max(0, len(ended) - most)]:
-            acts.append(_removal(job))
+            acts.append(_removal(cron, job))
             acts.append(_event(cron, "SuccessfulDelete", f"deleted Job {job.metadata.name}"))
     return acts
 
 
-def _removal(job: Job) -> Delete:
-    return Delete(JOBS, *job.metadata.key, uid=job.metadata.uid)
+def _removal(cron: CronJob, job: Job) -> Delete:
+    text = f"Job {job.metadata.name} could not be deleted"
+    refused = _event(cron, "FailedDelete", text, warning=True)
+    return Delete(JOBS, *job.metadata.key, uid=job.metadata.uid, on_refusal=refused)
 
 
 def _status(seen: Seen, slot: datetime | None) -> list[Act]:
-    """The status, if it changes. A Job that is about to be made comes into it with its event."""
+    """The status, if it changes, and what it means for Jobs that were active."""
     held = seen.cron.status
     patch: Manifest = {}
     if slot is not None:
@@ -175,6 +179,7 @@ def _status(seen: Seen, slot: datetime | None) -> list[Act]:
         if held.last_schedule_time != at:
             patch["lastScheduleTime"] = at
     active = [_reference(job) for job in sorted(_active(seen.jobs), key=lambda j: j.metadata.name)]
+    events = _events_of_ended(seen)
     if [one.get("uid") for one in held.active or ()] != [one["uid"] for one in active]:
         patch["active"] = active
     times = [job.status.state.last_transition_time or "" for job in seen.jobs
@@ -185,7 +190,23 @@ def _status(seen: Seen, slot: datetime | None) -> list[Act]:
     if not patch:
         return []
     metadata = seen.cron.metadata
-    return [Patch(CRON_JOBS, *metadata.key, metadata.uid, {"status": patch}, subresource="status")]
+    write = Patch(CRON_JOBS, *metadata.key, metadata.uid, {"status": patch}, subresource="status")
+    return [write, *events]
+
+
+def _events_of_ended(seen: Seen) -> list[Emit]:
+    """An event for each Job that the stored status lists as active and that has ended or is gone."""
+    by_uid = {job.metadata.uid: job for job in seen.jobs}
+    events = []
+    for one in seen.cron.status.active or ():
+        name, job = one.get("name", ""), by_uid.get(one.get("uid", ""))
+        if job is None:
+            text = f"active Job {name} does not exist any more"
+            events.append(_event(seen.cron, "StaleReference", text, warning=True))
+        elif job.status.phase in FINISHED:
+            text = f"Job {name} has ended: {job.status.phase.value}"
+            events.append(_event(seen.cron, "SawCompletedJob", text))
+    return events
 
 
 def _reference(job: Job) -> Manifest:

@@ -133,7 +133,7 @@ class JobController:
         key = (metadata.namespace, owner.name)
         if change.watch == WATCHED_PODS:
             self._see_pod(key, change, caches)
-        elif change.watch == WATCHED_GROUPS:
+        elif change.watch == WATCHED_GROUPS and _has_news(change):
             self._group_news.add(key)
         return (key,)
 
@@ -246,6 +246,12 @@ class JobController:
 
     def reconcile(self, seen: Seen | Orphans) -> Plan:
         return reconcile(seen)
+
+
+def _has_news(change: Change[PodGroup]) -> bool:
+    """Whether conditions changed. What a process finds when it starts was told before."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and old.status.conditions != new.status.conditions
 
 
 def _forwards(queue: Queue) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pumice.controllers.job.statuses import difference
 from pumice.controllers.job.types import Job, Phase
 from pumice.controllers.jobflow.types import (
     API_VERSION,
@@ -67,11 +68,7 @@ def reconcile(seen: Seen) -> Plan:
     last: list[Act] = []
     if status != flow.status:
         metadata = flow.metadata
-        # Entries that are gone must be named to be removed.
-        body = {**dict.fromkeys(flow.status), **status}
-        body["conditions"] = {
-            **dict.fromkeys(flow.status.get("conditions") or {}), **status["conditions"]
-        }  # fmt: skip
+        body = difference(flow.status, status)
         last = [
             Patch(JOB_FLOWS, *metadata.key, metadata.uid, {"status": body}, subresource="status")
         ]

@@ -115,7 +115,7 @@ class Everything:
         async def is_web_ready() -> bool:
             notes = (await client.get(f"{PODS}/web-1"))["metadata"].get("annotations", {})
             wanted = {"scheduling.k8s.io/group-name", "volcano.sh/colocation-config"}
-            return wanted <= notes.keys()
+            return wanted <= set(notes)
 
         await self.until("a PodGroup and settings of a pod", is_web_ready)
 

@@ -27,7 +27,7 @@ _OPTIONS = (
         envvar="PUMICE_TOKEN_FILE",
         help=f"File with a bearer token, read for every stream; default: the token in {_TOKEN}.",
     ),
-    click.option("--tls-ca", type=_FILE, help="Authority of the core's certificate, a PEM file."),
+    click.option("--tls-ca", type=_FILE, help="CA of the core's certificate, a PEM file."),
     click.option("--tls-cert", type=_FILE, help="Certificate of the adapter, a PEM file."),
     click.option("--tls-key", type=_FILE, help="Key of the adapter, a PEM file."),
     click.option("--tls-server-name", default="", help="Name in the core's certificate."),

@@ -40,7 +40,7 @@ controllers_option = click.option(
     flag_value=DEFAULT_SELECTION,
     default=None,
     metavar="[LIST]",
-    help="The controllers as a third process: all, or a list such as *,-job-controller.",
+    help="Controllers to run in a third process: all, or a list such as *,-job-controller.",
 )
 
 
@@ -53,10 +53,10 @@ class _AccessProblem(click.ClickException):
 @click.command("controllers")
 @controller_flags
 def controllers_command(**values: Any) -> None:
-    """Runs the controllers of a Kubernetes cluster: they make pods out of Jobs, and more.
+    """Runs the controllers of a Kubernetes cluster, for example that of Jobs.
 
-    Takes the flags of Volcano's controller manager. Exits with 2 when the kubeconfig or a flag is
-    wrong; waits for everything that may pass by itself. On SIGTERM or SIGINT it completes the writes
+    The command takes the flags of Volcano's controller manager. It exits with 2 when the kubeconfig
+    or a flag is wrong, and retries after other errors. On SIGTERM or SIGINT it completes the writes
     that it has begun, releases the lease and ends; a second signal ends it at once.
     """
     # Imported here because it takes a second.

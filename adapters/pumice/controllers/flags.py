@@ -81,16 +81,24 @@ def _sharding_flags() -> list[Callable[[F], F]]:
             "--scheduler-configs",
             multiple=True,
             metavar="LIST",
-            help="Schedulers among which nodes are divided without the ConfigMap:"
+            help="Schedulers that share the nodes if the ConfigMap does not exist:"
             " name:type:min_util:max_util:prefer_warmup:min_nodes:max_nodes.",
         ),
-        duration("--shard-sync-period", "60s", "Interval in which nodes are divided again."),
-        go_flag("--enable-node-event-trigger", True, "Divide nodes again when nodes change."),
+        duration(
+            "--shard-sync-period",
+            "60s",
+            "Interval between divisions of the nodes among the schedulers.",
+        ),
+        go_flag(
+            "--enable-node-event-trigger",
+            True,
+            "Division of the nodes after changes of nodes, too.",
+        ),
         click.option(
             "--sharding-configmap",
             default=default.name,
             show_default=True,
-            help="ConfigMap with the schedulers among which nodes are divided.",
+            help="ConfigMap with the schedulers that share the nodes.",
         ),
         click.option(
             "--sharding-configmap-namespace",
@@ -108,7 +116,7 @@ def controller_flags(function: F) -> F:
         *_controller_flags(),
         *_sharding_flags(),
         *lease_flags(LEASE_NAME),
-        *process_flags(":8081", "Time to complete writes when asked to end.", WITHOUT_EFFECT),
+        *process_flags(":8081", "Time to complete writes after SIGTERM.", WITHOUT_EFFECT),
     ]
     for flag in reversed(flags):
         function = flag(function)

@@ -36,7 +36,7 @@ _background_option = click.option(
     "--background",
     type=click.Choice(("lifelike", "none")),
     default="lifelike",
-    help="What the cluster holds beside the workload.",
+    help="Objects in the cluster beside the workload.",
 )
 _conf_options = (
     click.option(
@@ -45,7 +45,11 @@ _conf_options = (
         default=DEFAULT.name,
         help="Scheduler configuration for allocate and mixed.",
     ),
-    click.option("--conf", type=_FILE, help="File with another configuration for them."),
+    click.option(
+        "--conf",
+        type=_FILE,
+        help="File with another scheduler configuration for allocate and mixed.",
+    ),
 )
 _client_option = click.option(
     "--client/--no-client", default=True, help="Measurement of allocate over the stream, too."
@@ -145,10 +149,12 @@ def growth_command(as_json: bool) -> None:
 @click.option(
     "--kubeconfig",
     envvar="KUBECONFIG",
-    help="An empty cluster with the definitions and queues of deploy/.",
+    help="Kubeconfig file of an empty cluster with the definitions and queues of deploy/.",
 )
-@click.option("--pairs", type=click.IntRange(1), help="How often, to take the median; default 5.")
-@click.option("--quick", is_flag=True, help="One pair of 100 jobs and few arrivals, for trying.")
+@click.option(
+    "--pairs", type=click.IntRange(1), help="Number of pairs of runs, for the median; default 5."
+)
+@click.option("--quick", is_flag=True, help="One pair of runs with 100 jobs and few arrivals.")
 def endtoend_command(kubeconfig: str | None, pairs: int | None, quick: bool, **own: Any) -> None:
     """Binds on a real API server, and its rate of bare bindings."""
     if not kubeconfig:
@@ -165,9 +171,11 @@ def endtoend_command(kubeconfig: str | None, pairs: int | None, quick: bool, **o
 
 
 @bench_command.command("cases")
-@click.option("--file", type=click.Path(path_type=Path), default=CASES, help="Where the cases are.")
-@click.option("--suggest", is_flag=True, help="Prints each count, its bound, and one that fits.")
-@click.option("--tighten", is_flag=True, help="Lowers, in the file, bounds that are too loose.")
+@click.option("--file", type=click.Path(path_type=Path), default=CASES, help="File with the cases.")
+@click.option(
+    "--suggest", is_flag=True, help="Output of each count, its bound and a bound that fits."
+)
+@click.option("--tighten", is_flag=True, help="Lower bounds in the file where they are too loose.")
 def cases_command(file: Path, suggest: bool, tighten: bool) -> int:
     """Check of counted work against bench/cases.yaml; the exit code is 1 above a threshold."""
     try:
@@ -206,7 +214,7 @@ def _suggest(case: Case, counts: Mapping[str, int]) -> None:
 
 @bench_command.command("report")
 @click.argument("lines", type=_FILE)
-@click.option("--date", required=True, metavar="YYYY-MM-DD", help="The day of the run.")
+@click.option("--date", required=True, metavar="YYYY-MM-DD", help="Day of the run.")
 @click.option(
     "--into",
     type=click.Path(file_okay=False, path_type=Path),

@@ -108,7 +108,9 @@ def pumice(traceback: bool) -> None:
     """
 
 
-@pumice.group(cls=LazyGroup, lazy_commands=ADAPTERS, short_help="Adapter of a cluster to a core.")
+@pumice.group(
+    cls=LazyGroup, lazy_commands=ADAPTERS, short_help="Adapter that connects a cluster to a core."
+)
 def adapter() -> None:
     """Connects a cluster to a core."""
 

@@ -26,7 +26,10 @@ from pumice.v1.recording_pb2 import RecordingEntry
     help="Length of the recording; default: until Ctrl-C.",
 )
 @click.option(
-    "--redact", "redacted", is_flag=True, help="Other names for all objects; their order stays."
+    "--redact",
+    "redacted",
+    is_flag=True,
+    help="Recording with all objects renamed; their order stays.",
 )
 @core_options
 @json_option

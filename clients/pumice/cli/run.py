@@ -32,7 +32,7 @@ _listen_option = click.option(
     default="",
     metavar="ADDRESS",
     callback=_check_listen,
-    help="Where the core is asked: unix:/path or 127.0.0.1:PORT.  [a socket of its own]",
+    help="Address of the core for other commands: unix:/path or 127.0.0.1:PORT.  [a socket of its own]",
 )
 
 
@@ -82,8 +82,8 @@ def run_command(ctx: click.Context, /, listen: str, controllers: str | None, **v
     """Schedules a Kubernetes cluster: a core and its adapter with one command.
 
     They are two processes with a Unix socket between them; either is restarted when it ends. With
-    --controllers a third process runs the controllers. Takes the flags of Volcano's scheduler, and
-    those of 'pumice core' about what it keeps.
+    --controllers a third process runs the controllers. The command takes the flags of Volcano's
+    scheduler, and those of 'pumice core' for recordings, replicas and metrics.
     """
     for_core, for_adapter = ctx.meta[_GIVEN]
     for_controllers = None if controllers is None else controllers_arguments(controllers, values)

@@ -52,8 +52,8 @@ _KEEPING = (
     click.option(
         "--replica-at-start",
         is_flag=True,
-        help="Start of the replica process, which answers Schedule and Explain, with the cluster; "
-        "default: with the first request.",
+        help="Start of the replica process, which answers Schedule and Explain, together with the "
+        "cluster; default: at the first request.",
     ),
     click.option(
         "--replica-idle-minutes",
@@ -91,7 +91,7 @@ def keeping_options(command: F) -> F:
 @click.option(
     "--tls-client-ca",
     type=_FILE,
-    help="Authority of the certificates of adapters and frontends, a PEM file.",
+    help="CA of the certificates of adapters and frontends, a PEM file.",
 )
 @click.option(
     "--access", type=_FILE, help="Bearer tokens and certificates with their roles, a YAML file."

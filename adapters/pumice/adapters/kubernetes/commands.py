@@ -38,9 +38,9 @@ class _AccessProblem(click.ClickException):
 def kubernetes_command(open_channel: "ChannelFactory", **values: Any) -> None:
     """Connects a Kubernetes cluster to a core and applies the decisions of the core.
 
-    Takes the flags of Volcano's scheduler. Exits with 2 when the kubeconfig or a flag is wrong, and
-    with 1 when the cluster or the core refuses this adapter; waits for everything that may pass by
-    itself. On SIGTERM or SIGINT it completes the gangs that it has begun to bind, reports the
+    The command takes the flags of Volcano's scheduler. It exits with 2 when the kubeconfig or a flag
+    is wrong, and with 1 when the cluster or the core refuses this adapter; it retries after other
+    errors. On SIGTERM or SIGINT it completes the gangs that it has begun to bind, reports the
     outcomes, releases the lease and ends; a second signal ends it at once.
     """
     # Imported here because it takes a second, which `pumice run` need not spend.

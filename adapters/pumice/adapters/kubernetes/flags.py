@@ -208,7 +208,7 @@ def _scheduling_flags() -> list[Callable[[F], F]]:
         click.option(
             "--compat", multiple=True, help="Compatibility switches, such as kube-batch's."
         ),
-        go_flag("--eager", True, "Sessions ahead of schedule after changes."),
+        go_flag("--eager", True, "Sessions soon after changes, before the period is over."),
         duration(
             "--gang-bind-deadline",
             "0s",
@@ -321,7 +321,7 @@ def adapter_flags(function: F) -> F:
         *_leadership_flags(),
         *_shadow_flags(),
         *process_flags(
-            ":8080", "Time to complete decisions in flight when asked to end.", WITHOUT_EFFECT
+            ":8080", "Time to complete decisions in flight after SIGTERM.", WITHOUT_EFFECT
         ),
     ]
     for flag in reversed(flags):

@@ -127,7 +127,7 @@ def _read_faults(
     type=click.FloatRange(0),
     help="Seconds between sessions; 0: the default of the core.",
 )
-@click.option("--keep", is_flag=True, help="Connection stays after the end of the jobs.")
+@click.option("--keep", is_flag=True, help="Keep the connection after the end of the jobs.")
 @click.option("--json", "as_json", is_flag=True, help="Reports as JSON, one a line.")
 @click.option(
     "--report-interval",

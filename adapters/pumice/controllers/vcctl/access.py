@@ -45,7 +45,7 @@ def access_options(function: F) -> F:
     """The flags that say which cluster a command is for."""
     for flag in (
         click.option("-s", "--master", default="", help="Address of the API server."),
-        click.option("-k", "--kubeconfig", default="", help="File with the access to the cluster."),
+        click.option("-k", "--kubeconfig", default="", help="Kubeconfig file."),
     ):
         function = flag(function)
     return function

@@ -118,7 +118,7 @@ def _list(resource: Resource, header: Sequence[str], row: Row) -> click.Command:
 
 
 def _get(resource: Resource, header: Sequence[str], row: Row) -> click.Command:
-    @click.command("get", help=f"Shows one {resource.name} as a line.")
+    @click.command("get", help=f"Shows one {resource.name} in one line.")
     @access_options
     @namespace_option
     @name_option
@@ -133,7 +133,7 @@ def _describe(resource: Resource) -> click.Command:
     @click.command("describe", help=f"Shows one {resource.name}, or all of a namespace, in full.")
     @access_options
     @namespace_option
-    @click.option("-N", "--name", default="", help="Name of the object; all without it.")
+    @click.option("-N", "--name", default="", help="Name of the object; default: all objects.")
     @click.option(
         "-o",
         "--format",

@@ -41,21 +41,21 @@ def job_group() -> None:
 @click.option("-i", "--image", default="busybox", show_default=True, help="Image of the pods.")
 @click.option(
     "-m", "--min", "least", type=click.IntRange(0), default=1, show_default=True,
-    help="Pods that must be placed together.",
+    help="Minimum number of pods that start together.",
 )  # fmt: skip
 @click.option(
     "-r", "--replicas", type=click.IntRange(0), default=1, show_default=True, help="Number of pods."
 )
 @click.option(
-    "-R", "--requests", default=_AMOUNTS, show_default=True, help="Requested amounts of a pod."
+    "-R", "--requests", default=_AMOUNTS, show_default=True, help="Resource requests of a pod."
 )
-@click.option("-L", "--limits", default=_AMOUNTS, show_default=True, help="Limits of a pod.")
+@click.option(
+    "-L", "--limits", default=_AMOUNTS, show_default=True, help="Resource limits of a pod."
+)
 @click.option(
     "-S", "--scheduler", default="volcano", show_default=True, help="Scheduler of the pods."
 )
-@click.option(
-    "-f", "--filename", default="", help="YAML file with a Job; other flags do not count."
-)
+@click.option("-f", "--filename", default="", help="YAML file with a Job; other flags are ignored.")
 def run(master: str, kubeconfig: str, namespace: str, filename: str, **values: Any) -> None:
     """Creates a Job from flags, or from a file."""
     if filename:

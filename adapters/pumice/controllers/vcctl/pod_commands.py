@@ -100,7 +100,7 @@ def list_groups(
 @namespace_option
 @name_option
 def get_group(master: str, kubeconfig: str, namespace: str, name: str) -> None:
-    """Shows one PodGroup as a line, and its conditions."""
+    """Shows one PodGroup in one line, and its conditions."""
     group = run_with(kubeconfig, master, lambda objects: objects.get(POD_GROUP, namespace, name))
     _say_all(
         _GROUP_HEADER, [group], [_group_row(group)], has_namespaces=False, space=3, header_space=3

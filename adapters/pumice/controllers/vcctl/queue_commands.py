@@ -94,7 +94,7 @@ def get(master: str, kubeconfig: str, name: str) -> None:
 def operate(master: str, kubeconfig: str, name: str, action: str, weight: int | None) -> None:
     """Opens or closes a queue, or changes its weight.
 
-    A closed queue takes no new jobs; those that it has go on. Queues below it are closed too, and
+    A closed queue takes no new jobs; its present jobs continue. Queues below it are closed too, and
     opened again with it.
     """
     if (action == "update") != (weight is not None):

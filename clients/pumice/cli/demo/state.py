@@ -108,7 +108,7 @@ def _why(job: Job) -> str:
 
 
 def decision_lines(session: Session | None) -> list[DecisionLine]:
-    """The decisions of a session, one line a gang."""
+    """The decisions of a session, one line per gang."""
     if session is None:
         return []
     number = session.summary.number

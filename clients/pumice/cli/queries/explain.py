@@ -76,7 +76,7 @@ def explain_group() -> None:
 @core_options
 @output_options
 def job_command(name: str, nearest: int, output: str, **connection: Any) -> int:
-    """Explains a PodGroup, or the Volcano Job that one was made for."""
+    """Explains a PodGroup, or the PodGroup of a Volcano Job."""
     with core(**connection) as client, _with_other_kind(client.explain_pod, "pod", name):
         wait_seconds = _wait_seconds(client)
         _print(client.explain_job(name, nearest=nearest, wait_seconds=wait_seconds), output)

@@ -58,12 +58,10 @@ def core_options(command: F) -> F:
                 "timeout_seconds",
                 type=float,
                 metavar="SECONDS",
-                help="Longest time of a call; default 30.",
+                help="Timeout of a call; default 30.",
             ),
             click.option("--token-file", type=_FILE, help="File with a bearer token."),
-            click.option(
-                "--tls-ca", type=_FILE, help="Authority of the core's certificate, a PEM file."
-            ),
+            click.option("--tls-ca", type=_FILE, help="CA of the core's certificate, a PEM file."),
             click.option("--tls-cert", type=_FILE, help="Certificate of the client, a PEM file."),
             click.option("--tls-key", type=_FILE, help="Key of the client, a PEM file."),
             click.option(

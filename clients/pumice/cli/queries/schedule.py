@@ -41,7 +41,7 @@ from pumice.v1.scheduling_service_pb2 import InlineSource, ObjectSet, ScheduleRe
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="Most sessions to run; pods that one binds are running in the next.",
+    help="Maximum number of sessions; pods that one session binds run in the next.",
 )
 @core_options
 @output_options

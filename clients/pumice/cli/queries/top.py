@@ -43,7 +43,7 @@ _HEAD_LINES = 3
     type=click.IntRange(0),
     default=15,
     show_default=True,
-    help="Most nodes to show.",
+    help="Maximum number of nodes to show.",
 )
 @click.option(
     "--times",
@@ -51,7 +51,7 @@ _HEAD_LINES = 3
     type=click.IntRange(0),
     default=8,
     show_default=True,
-    help="Most actions and plugins to show, by their time in the last sessions.",
+    help="Maximum number of actions and plugins to show, by their time in the last sessions.",
 )
 @click.option(
     "--interval",

@@ -26,7 +26,7 @@ _MOST_NODES = 4
     type=click.IntRange(0),
     default=0,
     metavar="SESSION",
-    help="First session is the one after this.",
+    help="Session after which the output begins.",
 )
 @click.option("--count", type=click.IntRange(1), help="Number of sessions to show; default: all.")
 @core_options
@@ -34,9 +34,9 @@ _MOST_NODES = 4
 def watch_command(
     everything: bool, after: int, count: int | None, output: str, **connection: Any
 ) -> int:
-    """Shows the decisions of sessions, one line a gang, until Ctrl-C.
+    """Shows the decisions of sessions, one line per gang, until Ctrl-C.
 
-    -o json prints one document a line, -o yaml a stream of documents.
+    -o json prints one document per line, -o yaml a stream of documents.
     """
     with (
         core(**connection) as client,

@@ -8,48 +8,32 @@ more tasks is computed for all of them together, and a heap merges these.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heapreplace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pumice.core.cache.nodes import Floats
+from pumice.core.cache.nodes import Floats, NodeTable
 from pumice.core.model.fit import Mask
 from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.feasibility.views import NEVER
-
-if TYPE_CHECKING:
-    from pumice.core.session.feasibility.candidate_terms import CandidateTerm
-    from pumice.core.session.feasibility.views import ClassView
-    from pumice.core.session.session import Session
+from pumice.core.session.feasibility.views import NEVER, ClassView
 
 # About this many rows are computed at a time.
 _ROWS_AT_ONCE = 32
 
 
-def best_rows(
-    session: Session,
-    view: ClassView,
-    within: Mask | None,
-    count: int,
-    terms: tuple[CandidateTerm, ...] = (),
-) -> list[int]:
-    """The best row with idle room for each of so many tasks of one class, placed in turn.
+def best_rows(table: NodeTable, view: ClassView, within: Mask | None, count: int) -> list[int]:
+    """The best row with idle resources for each of so many tasks of one class, placed in turn.
 
-    Fewer where idle room ends. Terms are only for views with a program.
+    Fewer where idle resources run out.
     """
-    session.count("candidates_scored", len(session.table))
-    rows = view.best_rows(within, count, terms)
-    if rows is None:
-        rows = _Levels(session, view, within, count).take(count)
-    return rows
+    return _Levels(table, view, within, count).take(count)
 
 
 class _Levels:
     """The scores of the best rows with one, two … more tasks on them."""
 
-    def __init__(self, session: Session, view: ClassView, within: Mask | None, count: int) -> None:
-        self._table = session.table
+    def __init__(self, table: NodeTable, view: ClassView, within: Mask | None, count: int) -> None:
+        self._table = table
         self._view = view
         totals = view.total if within is None else np.where(within, view.total, NEVER)
         self._rows = _top(totals, count)

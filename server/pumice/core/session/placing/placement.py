@@ -58,15 +58,14 @@ class Placement:
         topology.domain = domain
         topology.followed = topology.occupied_by_part(sub_job) if follows else ""
         try:
-            return self._place_all(job, sub_job, tasks, domain, uniform=uniform)
+            return self._place_all(job, sub_job, tasks, within, uniform=uniform)
         finally:
             topology.domain, topology.followed = CLUSTER_TOP, ""
 
     def _place_all(
-        self, job: Job, sub_job: SubJob, tasks: deque[Task], domain: str, *, uniform: bool
+        self, job: Job, sub_job: SubJob, tasks: deque[Task], within: Mask | None, *, uniform: bool
     ) -> Statement | None:
         session = self._session
-        within = session.topology.nodes_of(domain)
         statement = session.statement()
         while tasks:
             if not self._place_class(statement, job, sub_job, tasks, within, uniform=uniform):
@@ -74,7 +73,7 @@ class Placement:
                 session.count("tasks_tried")
                 if not self._is_worth_trying(job, sub_job, task):
                     continue
-                placed = self._place(statement, job, task, within, domain)
+                placed = self._place(statement, job, task, within)
                 if placed is None and not job.needs_more_tries(sub_job):
                     break
                 if not placed:
@@ -200,7 +199,7 @@ class Placement:
             self._say(job, reason)
 
     def _place(
-        self, statement: Statement, job: Job, task: Task, within: Mask | None, domain: str
+        self, statement: Statement, job: Job, task: Task, within: Mask | None
     ) -> bool | None:
         """True: placed; False: a plugin objected to the placement; None: no node takes it."""
         session = self._session
@@ -215,7 +214,7 @@ class Placement:
         feasible = self._feasible(task, view, within)
         if feasible is None:
             errors = session.feasibility.fit_errors(task, view, within)
-            errors = session.topology.located(errors, domain)
+            errors = session.topology.located(errors, session.topology.domain)
             job.fit_errors[task.uid] = errors
             self.explain(job, task, errors)
             return None

@@ -82,7 +82,10 @@ class Statement:
     ) -> list[int]:
         session, view = self._session, self._session.view(tasks[0])
         for group in session.shard.groups_within(within):
-            rows = best_rows(session, view, group, len(tasks), terms)
+            session.count("candidates_scored", len(session.table))
+            rows = view.best_rows(group, len(tasks), terms)
+            if rows is None:
+                rows = best_rows(session.table, view, group, len(tasks))
             if rows:
                 return rows
         return []

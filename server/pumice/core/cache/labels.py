@@ -26,11 +26,20 @@ _REPELLING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 class LabelColumn:
     """One label over all nodes: a code for each node, and the value of each code."""
 
-    __slots__ = ("codes", "values")
+    __slots__ = ("_places", "codes", "values")
 
     def __init__(self, codes: NDArray[np.int32], values: dict[str, int]) -> None:
         self.codes = codes
         self.values = values
+        self._places: NDArray[np.int32] | None = None
+
+    @property
+    def places(self) -> NDArray[np.int32]:
+        """The place of each node; one without the label counts as one with an empty value."""
+        if self._places is None:
+            empty = self.values.get("", len(self.values))
+            self._places = np.where(self.codes < 0, np.int32(empty), self.codes)
+        return self._places
 
     @property
     def present(self) -> Mask:

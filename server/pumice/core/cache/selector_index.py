@@ -43,8 +43,14 @@ class SelectorIndex(Generic[T]):
         """Whether no selector can match the labels, as is the case for most pods."""
         if self._others:
             return False
-        for key, values in self._by_label.items():  # noqa: SIM110
-            if labels.get(key) in values:
+        by_label = self._by_label
+        if len(by_label) <= len(labels):
+            for key, values in by_label.items():  # noqa: SIM110
+                if labels.get(key) in values:
+                    return False
+            return True
+        for key, value in labels.items():
+            if key in by_label and value in by_label[key]:
                 return False
         return True
 
@@ -52,10 +58,10 @@ class SelectorIndex(Generic[T]):
         if self.finds_none(labels):
             return []
         found = [item for rest, item in self._others if rest is None or rest.matches(labels)]
-        for key, values in self._by_label.items():
-            value = labels.get(key)
-            entries = None if value is None else values.get(value)
-            if entries is not None:
+        for key, value in labels.items():
+            values = self._by_label.get(key)
+            if values is not None and value in values:
+                entries = values[value]
                 found += [item for rest, item in entries if rest is None or rest.matches(labels)]
         return found
 

@@ -778,7 +778,7 @@ typedef struct {
     Py_ssize_t size, domains;
     const int32_t *codes, *places;
     const uint8_t *counting;
-    /* Own copies, which placements change: matching pods by row, and by place. */
+    /* Own copies, which placements change: matching pods by row, or else by place. */
     int64_t *pods, *sums;
 } Constraint;
 
@@ -856,15 +856,18 @@ static int open_constraint(Terms *t, PyObject *parts, Constraint *c)
         PyErr_SetString(PyExc_ValueError, "a place of a term is out of range");
         return -1;
     }
-    c->pods = malloc(sizeof(int64_t) * (size_t)t->rows);
-    c->sums = calloc((size_t)c->size + 1, sizeof(int64_t));
-    if (!c->pods || !c->sums) {
+    if (c->by_row)
+        c->pods = malloc(sizeof(int64_t) * (size_t)t->rows);
+    else
+        c->sums = calloc((size_t)c->size + 1, sizeof(int64_t));
+    if (!c->pods && !c->sums) {
         PyErr_NoMemory();
         return -1;
     }
-    memcpy(c->pods, counts, sizeof(int64_t) * (size_t)t->rows);
-    for (Py_ssize_t i = 0; i < t->rows; i++)
-        if (c->counting[i])
+    if (c->by_row)
+        memcpy(c->pods, counts, sizeof(int64_t) * (size_t)t->rows);
+    for (Py_ssize_t i = 0; !c->by_row && i < t->rows; i++)
+        if (counts[i] && c->counting[i])
             c->sums[c->places[i]] += counts[i];
     return 0;
 }
@@ -1072,8 +1075,9 @@ static void count_placed(Terms *t, Py_ssize_t row)
             Constraint *c = &term->constraints[j];
             if (!c->counts_itself)
                 continue;
-            c->pods[row]++;
-            if (c->counting[row])
+            if (c->by_row)
+                c->pods[row]++;
+            else if (c->counting[row])
                 c->sums[c->places[row]]++;
         }
         for (int j = 0; j < term->constraint_count; j++) {

@@ -45,6 +45,7 @@ from pumice.core.session.waiting import Waiting
 S = TypeVar("S")
 # Point and plugin, and the facet of a task there.
 _FacetRule = tuple[tuple[str, str], Callable[[Task], Hashable]]
+_NO_RULES: list[_FacetRule] = []
 _FACET_POINTS = ("class_predicate", "class_score", "row_predicate", "row_score", "row_batch_score")
 
 
@@ -183,8 +184,19 @@ class Session:
 
     def facets(self, task: Task) -> Facets:
         """What rules depend on beside the task's class; empty where none has a facet."""
+        if not self._has_facets:
+            return ()
         rules = self.facet_rules(task.class_)
         return tuple([(where, facet(task)) for where, facet in rules]) if rules else ()
+
+    @cached_property
+    def _has_facets(self) -> bool:
+        """Whether any rule has a facet; plugins have registered their rules when this is asked."""
+        return any(
+            getattr(rule, "facet", None) is not None
+            for point in _FACET_POINTS
+            for _, rule in self.chains.named(point)
+        )
 
     @cached_property
     def _facet_rules(self) -> dict[int, list[_FacetRule]]:
@@ -193,6 +205,8 @@ class Session:
 
     def facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
         """The facets of rules about a class, by point and plugin."""
+        if not self._has_facets:
+            return _NO_RULES
         known = self._facet_rules
         found = known.get(class_.number)
         if found is None:

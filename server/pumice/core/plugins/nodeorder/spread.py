@@ -36,6 +36,9 @@ class SpreadPreferences:
         self._terms: dict[tuple[object, ...], EvenSpread] = {}
         self._admitted: dict[int, Mask] = {}
         self._tolerated: dict[int, Mask] = {}
+        self._everywhere: Mask = np.ones(len(session.table), dtype=np.bool_)
+        # By class, and which of its rules about nodes count.
+        self._counting: dict[tuple[int, bool, bool], Mask] = {}
 
     def is_silent_about(self, class_: TaskClass) -> bool:
         """Whether no task of the class is to be spread, by its own constraints or by default."""
@@ -69,18 +72,18 @@ class SpreadPreferences:
         self, task: Task, constraints: tuple[SpreadConstraint, ...], counted: tuple[bool, ...]
     ) -> EvenSpread:
         column = self._session.labels.column
-        keyed: Mask = np.ones(len(self._session.table), dtype=np.bool_)
+        keyed = self._everywhere
         # Nodes without all the keys are left out, except by the defaults.
         if task.class_.spec.spread_constraints:
             for constraint in constraints:
-                keyed &= column(constraint.topology_key).present
+                keyed = keyed & column(constraint.topology_key).present
         parts = tuple(
             SpreadPart(
                 column(constraint.topology_key),
                 constraint.topology_key == HOSTNAME,
                 constraint.max_skew,
                 self._pods(task, constraint),
-                keyed & self._included(task.class_, constraint),
+                self._counted(task.class_, constraint, keyed),
                 itself,
             )
             for constraint, itself in zip(constraints, counted, strict=True)
@@ -94,6 +97,16 @@ class SpreadPreferences:
             return np.zeros(len(self._session.table), dtype=np.int64)
         namespaces = frozenset((task.pod.namespace,))
         return self._session.pods.tally(namespaces, selector, alive=True).counts
+
+    def _counted(self, class_: TaskClass, constraint: SpreadConstraint, keyed: Mask) -> Mask:
+        """Nodes whose pods count; the same array where constraints are alike."""
+        if keyed is not self._everywhere:
+            return keyed & self._included(class_, constraint)
+        key = (class_.number, constraint.honor_node_affinity, constraint.honor_node_taints)
+        known = self._counting.get(key)
+        if known is None:
+            known = self._counting[key] = self._included(class_, constraint)
+        return known
 
     def _included(self, class_: TaskClass, constraint: SpreadConstraint) -> Mask:
         """Nodes that count, by the constraint's policies."""

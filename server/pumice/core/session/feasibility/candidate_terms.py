@@ -82,14 +82,6 @@ class SpreadPart:
     # Whether the task that is placed is one of these pods.
     counts_itself: bool
 
-    @property
-    def places(self) -> Codes:
-        """The place of each node; one without the label counts as one with an empty value."""
-        codes = self.column.codes
-        empty = self.column.values.get("", len(self.column.values))
-        places: Codes = np.where(codes < 0, np.int32(empty), codes)
-        return places
-
 
 @dataclass(slots=True, eq=False)
 class EvenSpread:
@@ -118,7 +110,7 @@ class EvenSpread:
         if part.by_row:
             domains, counts = int(scored.sum()), part.pods[rows]
         else:
-            places = part.places
+            places = part.column.places
             domains = len(np.unique(places[rows[scored]]))
             where, pods = places[part.counting], part.pods[part.counting]
             sums = np.bincount(where, weights=pods, minlength=len(part.column.values) + 1)
@@ -138,7 +130,7 @@ class EvenSpread:
                     float(part.max_skew - 1),
                     len(part.column.values),
                     part.column.codes,
-                    part.places,
+                    part.column.places,
                     part.counting,
                     part.pods,
                 )

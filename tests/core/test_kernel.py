@@ -190,6 +190,9 @@ def parts(rows: int = 4) -> list[Any]:
         np.array([0, -1, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0], dtype=np.int64),
         np.zeros(10),
         np.zeros(23),
+        np.zeros(0),
+        np.zeros(0, dtype=np.int64),
+        np.zeros(0),
     ]
 
 
@@ -206,6 +209,19 @@ def opened(program: list[Any]) -> Any:
 def test_without_needs_or_scores_the_first_row_is_the_best() -> None:
     assert kernel.rows is not None
     assert kernel.rows.choose(opened(parts()), None, 2, ()) == ([0, 0], 1)
+
+
+def test_limits_close_rows_and_steps_add_scores() -> None:
+    assert kernel.rows is not None
+    limits, places = np.array([2.0, 1.0, 0.0, 1.0]), np.array([0, 2, 0, 99])
+    # A place beyond the steps adds nothing.
+    program = [*parts()[:7], limits, places, np.array([1.0, 5.0, 3.0])]
+    kept = outputs()
+    made = kernel.rows.program(tuple(program), np.zeros(4, dtype=np.int64), tuple(kept))
+    kernel.rows.evaluate(made, -1)
+    assert kept[2].tolist() == [True, True, False, True]
+    assert kept[5].tolist() == [1.0, 3.0, -np.inf, 0.0]
+    assert kernel.rows.choose(made, None, 9, ())[0] == [1, 0, 0, 3]
 
 
 def test_the_nodes_and_numbers_of_a_choice_are_checked() -> None:
@@ -253,6 +269,11 @@ def test_arrays_live_as_long_as_a_program_that_writes_to_them() -> None:
         (5, np.zeros(11)),
         (6, np.zeros(2)),
         (6, [1.0, 2.0]),
+        (7, np.zeros(3)),
+        # Places without limits, and of other rows.
+        (8, np.zeros(4, dtype=np.int64)),
+        (8, np.zeros(3, dtype=np.int64)),
+        (9, np.zeros(4, dtype=np.float32)),
     ],
 )
 def test_arrays_that_do_not_belong_together_are_refused(part: int, instead: object) -> None:

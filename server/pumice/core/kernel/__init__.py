@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 
 # What the source says too.
-VERSION = 3
+VERSION = 4
 
 rows: ModuleType | None
 try:

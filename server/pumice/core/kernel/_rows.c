@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Grows with every change of what the functions take or give: an old build is not used. */
-#define VERSION 3
+#define VERSION 4
 #define BLOCK 64
 
 /* Positions in the plan, which program.py writes. */
@@ -28,6 +28,12 @@ enum { ASKS_NON_ZERO_CPU, ASKS_NON_ZERO_MEMORY, ASKS_CPU, ASKS_MEMORY, ASKS_CARD
 
 typedef struct {
     const double *amounts, *offered, *static_order, *numbers, *weights;
+    /* By row: how many more tasks it takes at most; NULL: no limit. */
+    const double *limits;
+    /* By row: where its scores with no, one, two … more tasks begin in steps; NULL: none. */
+    const int64_t *places;
+    const double *steps;
+    Py_ssize_t step_count;
     const uint8_t *static_ok;
     const int64_t *plan;
     const int64_t *need_idle, *need_future, *pack_used, *pack_offered;
@@ -59,8 +65,9 @@ static void release(Py_buffer *views, int count)
         PyBuffer_Release(&views[i]);
 }
 
-/* amounts, offered, static_ok, static_order, plan, numbers, weights */
-#define PROGRAM_PARTS 7
+/* amounts, offered, static_ok, static_order, plan, numbers, weights, limits, places and steps (empty:
+ * none) */
+#define PROGRAM_PARTS 10
 
 static int in_range(const int64_t *values, int64_t count, Py_ssize_t below)
 {
@@ -84,7 +91,9 @@ static int check(Program *p, const Py_buffer *views)
         return 0;
     p->amount_rows = views[0].len / 8 / p->rows;
     p->offered_rows = views[1].len / 8 / p->rows;
-    if (views[3].len / 8 != p->rows || views[6].len / 8 != p->amount_rows)
+    if (views[3].len / 8 != p->rows || views[6].len / 8 != p->amount_rows
+        || (views[7].len && views[7].len / 8 != p->rows)
+        || (views[8].len && (views[8].len / 8 != p->rows || !views[7].len)))
         return 0;
     p->need_idle = plan + PLAN_HEAD;
     p->need_future = p->need_idle + needs;
@@ -112,9 +121,9 @@ static int check(Program *p, const Py_buffer *views)
 
 static int open_program(PyObject *parts, Program *p, Py_buffer *views)
 {
-    static const Py_ssize_t sizes[PROGRAM_PARTS] = {8, 8, 1, 8, 8, 8, 8};
+    static const Py_ssize_t sizes[PROGRAM_PARTS] = {8, 8, 1, 8, 8, 8, 8, 8, 8, 8};
     if (!PyTuple_Check(parts) || PyTuple_Size(parts) != PROGRAM_PARTS) {
-        PyErr_SetString(PyExc_TypeError, "a program is a tuple of seven arrays");
+        PyErr_SetString(PyExc_TypeError, "a program is a tuple of ten arrays");
         return -1;
     }
     for (int i = 0; i < PROGRAM_PARTS; i++)
@@ -130,6 +139,10 @@ static int open_program(PyObject *parts, Program *p, Py_buffer *views)
     p->plan = views[4].buf;
     p->numbers = views[5].buf;
     p->weights = views[6].buf;
+    p->limits = views[7].len ? views[7].buf : NULL;
+    p->places = views[8].len ? views[8].buf : NULL;
+    p->steps = views[9].buf;
+    p->step_count = views[9].len / 8;
     p->rows = views[2].len;
     if (!check(p, views)) {
         release(views, PROGRAM_PARTS);
@@ -274,12 +287,16 @@ static void judge(const Program *p, Py_ssize_t row, double ahead, Verdict *v)
     const int64_t *plan = p->plan;
     v->fits_idle = (uint8_t)enough(p, p->need_idle, row, ahead);
     v->fits_future = (uint8_t)enough(p, p->need_future, row, ahead);
-    v->open = p->static_ok[row]
+    v->open = p->static_ok[row] && (!p->limits || p->limits[row] > ahead)
               && (plan[PODS_LIMIT] < 0
                   || offer(p, plan[PODS_LIMIT], row) > amount(p, plan[PODS], row, ahead));
     v->order = p->static_order[row];
     if (p->numbers[PACK_FACTOR] != 0.0)
         v->order = v->order + fullness(p, row, ahead);
+    if (p->places && p->limits[row] > ahead) {
+        int64_t at = p->places[row] + (int64_t)ahead;
+        v->order = v->order + (at >= 0 && at < p->step_count ? p->steps[at] : 0.0);
+    }
     v->batch = plan[SCORES] ? amount_score(p, row, ahead) : 0.0;
     v->total = v->open && v->fits_future && v->fits_idle ? v->order + v->batch : -INFINITY;
 }

@@ -4,7 +4,7 @@ from numpy.typing import NDArray
 Floats = NDArray[float64]
 Mask = NDArray[bool_]
 Whole = NDArray[int64]
-Parts = tuple[Floats, Floats, Mask, Floats, Whole, Floats, Floats]
+Parts = tuple[Floats, Floats, Mask, Floats, Whole, Floats, Floats, Floats, Whole, Floats]
 Outputs = tuple[Mask, Mask, Mask, Floats, Floats, Floats]
 
 VERSION: int

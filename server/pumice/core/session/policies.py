@@ -165,6 +165,19 @@ class ClassRule(Generic[R_co]):
 
 
 @dataclass(frozen=True, slots=True)
+class KernelStates:
+    """The states of a ``StateRule`` as numbers, from 0, and what the kernel must know of them."""
+
+    # By row.
+    numbers: Callable[[NDArray[np.intp]], NDArray[np.intp]]
+    # At ``row_predicate``: how many more tasks of a class a state takes until the answer is a
+    # refusal, counted up to a number.
+    most: Callable[[TaskClass, int, int], int] | None = None
+    # At ``row_score``: the scores with no, one, two … more tasks, as far as the state takes them.
+    steps: Callable[[TaskClass, int, int], tuple[float, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StateRule(Generic[R_co]):
     """``row_predicate`` or ``row_score`` that also follows from a state that a plugin keeps.
 
@@ -179,6 +192,8 @@ class StateRule(Generic[R_co]):
     state: Callable[[int, Hashable], Hashable]
     concerns: Callable[[TaskClass], bool]
     facet: Callable[[Task], Hashable] | None = None
+    # With this, the kernel computes the rows of a class where the facet is None.
+    kernel: KernelStates | None = None
 
     def __call__(self, class_: TaskClass, rows: NodeRows) -> R_co:
         return self.answer(class_, None, rows)

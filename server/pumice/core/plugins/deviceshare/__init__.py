@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import ClassVar
 
@@ -19,7 +20,7 @@ from pumice.core.plugins.deviceshare.gpu_share import GpuShare
 from pumice.core.plugins.deviceshare.vgpu import BINPACK, SPREAD, VGpu
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import EventHandler, Scores
-from pumice.core.session.policies import StateRule
+from pumice.core.session.policies import KernelStates, StateRule
 from pumice.core.session.session import Session
 
 _SHARING = "deviceshare.GPUSharingEnable"
@@ -104,11 +105,14 @@ class DeviceSharePlugin:
         self._given: dict[str, Taken] = {}
         hooks = session.hooks
         facet = kind.facet_of if isinstance(kind, VGpu) else None
+        kept = KernelStates(self._cards.numbers, self._most, self._steps)
         hooks.row_predicate[self.name] = StateRule(
-            self._refusals, self._state, self._concerns, facet
+            self._refusals, self._state, self._concerns, facet, kept
         )
         if self._weight > 0 and isinstance(kind, VGpu):
-            hooks.row_score[self.name] = StateRule(self._scores, self._state, self._concerns, facet)
+            hooks.row_score[self.name] = StateRule(
+                self._scores, self._state, self._concerns, facet, kept
+            )
         hooks.handlers.append(
             EventHandler(self._allocated, self._deallocated, self._allocated_many, self._accepts)
         )
@@ -146,9 +150,16 @@ class DeviceSharePlugin:
         fits, _ = self._cards.evaluate(rows, self._request(class_), facet)
         return (Refusal(self._kind.reason, ~fits, unresolvable=False),)
 
+    def _most(self, class_: TaskClass, number: int, count: int) -> int:
+        return self._cards.most(number, self._request(class_), count)
+
     def _scores(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> Scores:
         _, scores = self._cards.evaluate(rows, self._request(class_), facet)
         return np.floor(scores + 0.5) * float(self._weight)
+
+    def _steps(self, class_: TaskClass, number: int, count: int) -> tuple[float, ...]:
+        scores = self._cards.steps(number, self._request(class_), count)
+        return tuple(math.floor(score + 0.5) * float(self._weight) for score in scores)
 
     # Placements.
 

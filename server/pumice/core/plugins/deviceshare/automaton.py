@@ -33,13 +33,15 @@ _Evaluated = tuple[Mask, Floats]
 class _Answers:
     """The answers to one question, by number of the state."""
 
-    __slots__ = ("chains", "fits", "scores")
+    __slots__ = ("chains", "fits", "scores", "steps")
 
     def __init__(self) -> None:
         self.fits: NDArray[np.int8] = np.zeros(_FIRST_SIZE, dtype=np.int8)
         self.scores: Floats = np.zeros(_FIRST_SIZE)
         # The states after one, two … more pods, by the state that it begins with.
         self.chains: dict[int, list[int]] = {}
+        # By state: up to how many pods was counted, and the scores as far as they fit.
+        self.steps: dict[int, tuple[int, tuple[float, ...]]] = {}
 
     def grow(self, size: int) -> None:
         if size > len(self.fits):
@@ -185,6 +187,29 @@ class CardStates:
             else:
                 chain.append(self._number_of((state[0], taken.usage)))
         return chain[count]
+
+    # For the kernel.
+
+    def numbers(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        return self._follow()[rows]
+
+    def most(self, number: int, request: Hashable, count: int) -> int:
+        """How many more pods a state takes, counted up to a number."""
+        return len(self.steps(number, request, count))
+
+    def steps(self, number: int, request: Hashable, count: int) -> tuple[float, ...]:
+        """The scores with no, one, two … more pods, as far as the state takes them."""
+        question = (request, None, _NONE)
+        answers = self._answers.setdefault(question, _Answers())
+        known = answers.steps.get(number)
+        if known is None or known[0] < count:
+            scores: list[float] = []
+            at = number
+            while len(scores) < count and (taken := self.take(at, question)) is not None:
+                scores.append(taken.score)
+                at = self._after(answers, question, at, 1)
+            known = answers.steps[number] = (count, tuple(scores))
+        return known[1][:count]
 
     def _one_by_one(
         self, rows: NodeRows, request: Hashable, facet: Hashable

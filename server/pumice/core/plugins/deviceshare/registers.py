@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from pumice.core.plugins.deviceshare.cards import plain_int
 
@@ -14,8 +15,7 @@ _FIELDS = 6
 MOST_CARDS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(NamedTuple):
     """One card: how many pods may share it, its memory, type, and sharing mode."""
 
     most_pods: int

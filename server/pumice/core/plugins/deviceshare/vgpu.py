@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
@@ -39,11 +39,10 @@ WHOLE = 100
 BINPACK, SPREAD = "binpack", "spread"
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerRequest:
+class ContainerRequest(NamedTuple):
     """What one container asks for, of each of so many cards."""
 
-    count: int
+    number: int
     # None: a percentage of the card's memory.
     memory: int | None
     percentage: int
@@ -75,7 +74,7 @@ class VGpu:
             and (request := _request(dict(container.limits), dict(container.requests))) is not None
         )
         # A container that asks for no card gets none.
-        return found if any(request.count for request in found) else None
+        return found if any(request.number for request in found) else None
 
     def facet_of(self, task: Task) -> Wishes | None:
         return wishes_of(task, self._rules)
@@ -165,10 +164,10 @@ class VGpu:
             return None
         after, shares, score = list(usage), [], 0.0
         for asked in request:
-            if asked.count > len(cards):
+            if asked.number > len(cards):
                 return None
             chosen: list[Share] = []
-            for index in self._order(after) if asked.count else ():
+            for index in self._order(after) if asked.number else ():
                 share = None
                 if index not in blocked and (wishes is None or wishes.allows_type(cards[index])):
                     share = _fitting(cards[index], after[index], asked, index)
@@ -177,9 +176,9 @@ class VGpu:
                 after[index] = _with(after[index], share)
                 chosen.append(share)
                 score += self._score(cards[index], after[index])
-                if len(chosen) == asked.count:
+                if len(chosen) == asked.number:
                     break
-            if len(chosen) < asked.count:
+            if len(chosen) < asked.number:
                 return None
             shares.append(tuple(chosen))
         return Taken(tuple(shares), tuple(after), score)

@@ -16,7 +16,7 @@ from pumice.core.plugins.numa_aware.layout import write_cpus
 from pumice.core.plugins.numa_aware.states import CPUS, CpuStates, Question, reader
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import EventHandler, Scores
-from pumice.core.session.policies import PlainRule, StateRule
+from pumice.core.session.policies import KernelStates, PlainRule, StateRule
 from pumice.core.session.session import Session
 
 _WEIGHT = "weight"
@@ -44,7 +44,10 @@ class NumaAwarePlugin:
         self._cpus = CpuStates(states, session.table)
         hooks = session.hooks
         hooks.row_predicate[self.name] = StateRule(
-            self._refusals, lambda row, _facet: self._cpus.number(row), self._concerns
+            self._refusals,
+            lambda row, _facet: self._cpus.number(row),
+            self._concerns,
+            kernel=KernelStates(self._cpus.numbers_of, self._most),
         )
         hooks.task_batch_score[self.name] = self._scores
         hooks.is_plain[self.name] = PlainRule(
@@ -92,6 +95,11 @@ class NumaAwarePlugin:
                 here = numbers == number
                 found[reason] = found[reason] | here if reason in found else here
         return [Refusal(reason, mask, unresolvable=True) for reason, mask in found.items()]
+
+    def _most(self, class_: TaskClass, number: int, count: int) -> int:
+        question = self._question(class_)
+        assert question is not None
+        return self._cpus.most(number, question, count)
 
     def _scores(self, task: Task, rows: NDArray[np.intp]) -> Scores | None:
         """The fewer NUMA nodes, the better; relative to the candidate that needs most."""

@@ -110,6 +110,20 @@ class CpuStates:
             number = self._number_of((state[0], state[1] & ~answer.cpus))
         return number
 
+    def numbers_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        return self._follow()[rows]
+
+    def most(self, number: int, question: Question, count: int) -> int:
+        """How many more pods a state takes, counted up to a number."""
+        found, at = 0, number
+        while found < count and not self.answer(at, question).reason:
+            after = self._after(at, question, 1)
+            if after == at:
+                # A pod that takes no cpus of its own leaves room for any number of them.
+                return count
+            found, at = found + 1, after
+        return found
+
     def numa_counts(self, rows: NDArray[np.intp], question: Question) -> NDArray[np.int64]:
         """By row, the NUMA nodes that the pod's cpus touch."""
         counts = self._fill(self._counts.setdefault(question, _NO_COUNTS), question)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pumice.core import kernel
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, Floats, NodeTable
@@ -20,7 +21,7 @@ from pumice.core.session.feasibility.terms import (
     PodLimit,
 )
 from pumice.core.session.hooks import Chains
-from pumice.core.session.policies import RowTerms, StateRule
+from pumice.core.session.policies import KernelStates, RowTerms, StateRule
 
 if TYPE_CHECKING:
     from pumice.core.kernel._rows import Parts, Program
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _IDLE, _USED, _RELEASING, _FUTURE, _KUBE_USED, _KUBE_COUNTED = range(6)
 _ALLOCATABLE, _KUBE_ALLOCATABLE = range(2)
 _NONE = -1
+# Limits and places by row, and the scores that the places point to.
+Limits = tuple[Floats, NDArray[np.int64], Floats]
 # fits_idle, fits_future, open, order, batch and total, by row.
 Outputs = tuple[Mask, Mask, Mask, Floats, Floats, Floats]
 
@@ -38,13 +41,50 @@ def is_about(rule: Any, class_: TaskClass) -> bool:
     return not isinstance(rule, StateRule) or rule.concerns(class_)
 
 
+def limits_of(class_: TaskClass, chains: Chains, answers: ClassAnswers) -> list[KernelStates]:
+    """The states that limit how many tasks of the class a row takes."""
+    return [kept for _, kept in _stated("row_predicate", class_, chains, answers)]
+
+
+def steps_of(class_: TaskClass, chains: Chains, answers: ClassAnswers) -> KernelStates | None:
+    """The states by which rows are scored."""
+    return next((kept for _, kept in _stated("row_score", class_, chains, answers)), None)
+
+
+def _stated(
+    point: str, class_: TaskClass, chains: Chains, answers: ClassAnswers
+) -> list[tuple[Any, KernelStates]]:
+    """The state rules at a point that the kernel can be told about."""
+    found = []
+    rules = [(name, rule) for name, rule in chains.named(point) if is_about(rule, class_)]
+    for place, (name, rule) in enumerate(rules):
+        kept = rule.kernel if isinstance(rule, StateRule) else None
+        if kept is None or answers.facet_of(point, name) is not None:
+            continue
+        # Scores are added in the order of plugins, and the kernel adds these last.
+        is_last = place == len(rules) - 1
+        if kept.most if point == "row_predicate" else kept.steps and is_last:
+            found.append((rule, kept))
+    return found
+
+
 def terms_of(
     class_: TaskClass, chains: Chains, answers: ClassAnswers
 ) -> dict[str, KernelTerm] | None:
-    """The term of every row point that has one; None when the kernel does not know one of them."""
+    """The term of every row point that has one; None when the kernel does not know one of them.
+
+    The kernel is told the limits and steps of state rules instead.
+    """
     terms: dict[str, KernelTerm] = {}
+    if steps_of(class_, chains, answers) and not limits_of(class_, chains, answers):
+        return None
     for point, kind in KERNEL_TERMS.items():
-        rules = [(name, rule) for name, rule in chains.named(point) if is_about(rule, class_)]
+        stated = [rule for rule, _ in _stated(point, class_, chains, answers)]
+        rules = [
+            (name, rule)
+            for name, rule in chains.named(point)
+            if is_about(rule, class_) and rule not in stated
+        ]
         if len(rules) > 1:
             return None
         for name, rule in rules:
@@ -69,6 +109,7 @@ class RowProgram:
         needs: list[tuple[int, float]],
         static: tuple[Mask, Floats],
         terms: dict[str, KernelTerm],
+        limits: Limits,
         outputs: Outputs,
     ) -> None:
         assert kernel.rows is not None
@@ -81,6 +122,7 @@ class RowProgram:
             np.array(plan, dtype=np.int64),
             np.array(numbers, dtype=np.float64),
             weights.held + weights.kube,
+            *limits,
         )
         self._program: Program = kernel.rows.program(parts, table.stamps, outputs)
 

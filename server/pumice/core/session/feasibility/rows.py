@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.nodes import Floats, NodeTable
 from pumice.core.cache.tasks import TaskClass
+from pumice.core.model.fit import Mask
 
+NEVER = -np.inf
 _NO_ROWS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
 
@@ -105,3 +109,22 @@ class NodeRows:
     def kube_pods(self) -> Floats:
         pods: Floats = self._part(5)[2]
         return pods
+
+
+@dataclass(frozen=True, slots=True)
+class RowState:
+    """Feasibility and scores of some rows for one class."""
+
+    fits_idle: Mask
+    fits_future: Mask
+    # All predicates pass that depend on class and row alone.
+    open: Mask
+    order: Floats
+    batch: Floats
+
+    @property
+    def total(self) -> Floats:
+        """The score of a row for an allocation now; minus infinity where it is not feasible."""
+        takes = self.open & self.fits_future
+        takes &= self.fits_idle
+        return np.where(takes, self.order + self.batch, NEVER)

@@ -7,7 +7,6 @@ only the touched rows are computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,8 @@ from pumice.core.model.resources import CPU, MEMORY, PODS
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.class_answers import ClassAnswers, Facets
 from pumice.core.session.feasibility.program import RowProgram, terms_of
-from pumice.core.session.feasibility.rows import NodeRows
+from pumice.core.session.feasibility.row_limits import RowLimits
+from pumice.core.session.feasibility.rows import NEVER, NodeRows, RowState
 from pumice.core.session.feasibility.terms import KernelTerm
 from pumice.core.session.hooks import Chains, Hooks
 from pumice.core.session.policies import RowTerms, StateRule
@@ -31,28 +31,8 @@ _REFRESH_ALL_ABOVE = 2
 # So few touched rows are first looked for among those already seen, of which so many are kept.
 _FEW_ROWS = 4
 _MOST_SEEN = 1_000
-NEVER = -np.inf
 _NO_CHAINS = Chains(Hooks(), [])
 Work = dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class RowState:
-    """Feasibility and scores of some rows for one class."""
-
-    fits_idle: Mask
-    fits_future: Mask
-    # All predicates pass that depend on class and row alone.
-    open: Mask
-    order: Floats
-    batch: Floats
-
-    @property
-    def total(self) -> Floats:
-        """The score of a row for an allocation now; minus infinity where it is not feasible."""
-        takes = self.open & self.fits_future
-        takes &= self.fits_idle
-        return np.where(takes, self.order + self.batch, NEVER)
 
 
 class ClassView:
@@ -63,6 +43,7 @@ class ClassView:
         "_errors",
         "_is_checked",
         "_layout",
+        "_limits",
         "_position",
         "_program",
         "_seen",
@@ -94,6 +75,7 @@ class ClassView:
         self._work = work
         self._layout = -1
         self._terms: dict[str, KernelTerm] | None = None
+        self._limits: RowLimits | None = None
         self._position = -1
         self._program: RowProgram | None = None
         self._takes_any = (-1, -1)
@@ -107,12 +89,16 @@ class ClassView:
         # Whether the answers at class points still hold was not asked in this session.
         self._is_checked = False
         self._work = work
+        if self._limits is not None:
+            self._limits.reuse(chains, self.answers)
         # What was computed for a row, by all that it follows from: most nodes are like others.
         self._seen: dict[tuple[object, ...], tuple[bool | float, ...]] = {}
 
     def release(self) -> None:
         """The session has ended: its plugins and work may be freed."""
         self._chains, self._work, self._seen = _NO_CHAINS, {}, {}
+        if self._limits is not None:
+            self._limits.reuse(_NO_CHAINS, self.answers)
 
     @property
     def fits_nowhere(self) -> bool:
@@ -184,6 +170,7 @@ class ClassView:
         self.order: Floats = np.zeros(count)
         self.batch: Floats = np.zeros(count)
         self.total: Floats = np.zeros(count)
+        self._limits = None
         self._program = self._compile()
         if self._program is None:
             self._refresh(None)
@@ -206,9 +193,9 @@ class ClassView:
             self._count("classes_by_numpy")
         before = self.answers.asked
         self.static, passes, scores = self.answers.combined(self._chains)
-        if (
-            kernel.rows is not None
-            and terms_of(self.class_, self._chains, self.answers) != self._terms
+        if kernel.rows is not None and (
+            terms_of(self.class_, self._chains, self.answers) != self._terms
+            or (self._limits is not None and not self._limits.holds)
         ):
             # A node has changed so that other terms compute the scores.
             self._start()
@@ -265,14 +252,27 @@ class ClassView:
         if terms is None:
             self._count("classes_by_numpy")
             return None
+        if self._limits is None:
+            self._limits = RowLimits(self.class_, self._table, self._chains, self.answers)
         static = (self.static_ok, self.static_order)
         fits = (self.fits_idle, self.fits_future)
         outputs = (*fits, self.open, self.order, self.batch, self.total)
-        return RowProgram(self.class_, self._table, self.needs, static, terms, outputs)
+        limits = self._limits.arrays
+        return RowProgram(self.class_, self._table, self.needs, static, terms, limits, outputs)
 
     def _run_program(self, program: RowProgram, since: int) -> None:
+        if self._limits:
+            rows = self._table.touched_since(since)
+            if not self._limits.fill(rows):
+                program = self._reopened()
         self._count_rows(program.evaluate(since))
         self._position = self._table.changes
+
+    def _reopened(self) -> RowProgram:
+        """The program with the arrays of the limits as they are now."""
+        program = self._program = self._compile()
+        assert program is not None
+        return program
 
     def _refresh(self, index: NDArray[np.intp] | None) -> None:
         rows = NodeRows(self._table, index)
@@ -348,6 +348,8 @@ class ClassView:
         if count == 1 and within is None and not terms:
             best = int(self.total.argmax())
             return [best] if self.total[best] != NEVER else []
+        if self._limits and not self._limits.deepen(count, self._chains, self.answers):
+            self._reopened()
         rows, judged = self._program.choose(within, count, terms)
         self._count_rows(judged)
         return rows

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pumice.core.cache.nodes import Floats, NodeTable
 from pumice.core.model.fit import Mask
-from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.feasibility.views import NEVER, ClassView
+from pumice.core.session.feasibility.rows import NEVER, NodeRows
+from pumice.core.session.feasibility.views import ClassView
 
 # About this many rows are computed at a time.
 _ROWS_AT_ONCE = 32

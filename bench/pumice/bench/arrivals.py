@@ -58,23 +58,23 @@ async def arrivals(
     return results
 
 
-async def _arrive_at(api: ApiSession, one: Size, rate: Arrivals) -> _Created:
+async def _arrive_at(api: ApiSession, size: Size, rate: Arrivals) -> _Created:
     """Creates gangs at equal distances, whether or not earlier ones are created by then."""
     created = _Created({}, {})
     began = time.perf_counter()
     tasks: list[asyncio.Task[None]] = []
     for number in range(rate.gangs):
-        due = began + number * one.size / rate.pods_per_second
+        due = began + number * size.size / rate.pods_per_second
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         name = f"at-{rate.pods_per_second}-{number:04}"
-        tasks.append(asyncio.create_task(_arrive(api, one, name, created)))
+        tasks.append(asyncio.create_task(_arrive(api, size, name, created)))
     await asyncio.gather(*tasks)
     return created
 
 
-async def _arrive(api: ApiSession, one: Size, prefix: str, created: _Created) -> None:
-    await api_server.create(api, GROUPS, api_server.groups(one, prefix))
-    pods = list(api_server.pods(one, prefix, "volcano"))
+async def _arrive(api: ApiSession, size: Size, prefix: str, created: _Created) -> None:
+    await api_server.create(api, GROUPS, api_server.groups(size, prefix))
+    pods = list(api_server.pods(size, prefix, "volcano"))
 
     async def create(pod: dict[str, dict[str, str]]) -> None:
         await api_server.create(api, PODS, [pod])

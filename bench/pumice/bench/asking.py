@@ -138,8 +138,8 @@ async def _scheduled(stub: Any, size: Size, gang_size: int, requests: int) -> Re
     return Result("schedule", measured, figures)
 
 
-def _object_set(things: Iterable[ClusterObject]) -> scheduling_service_pb2.ObjectSet:
-    return scheduling_service_pb2.ObjectSet(other_objects=[write_object(thing) for thing in things])
+def _object_set(objects: Iterable[ClusterObject]) -> scheduling_service_pb2.ObjectSet:
+    return scheduling_service_pb2.ObjectSet(other_objects=[write_object(item) for item in objects])
 
 
 async def _timed(call: Awaitable[Any]) -> tuple[float, Any]:

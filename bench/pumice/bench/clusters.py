@@ -306,31 +306,31 @@ def _settled(size: Size) -> Iterator[ClusterObject]:
         yield from running_job(number, places, spec, queue, minimum=size.size)
 
 
-def _with_background(things: Iterable[ClusterObject], size: Size) -> Iterator[ClusterObject]:
+def _with_background(objects: Iterable[ClusterObject], size: Size) -> Iterator[ClusterObject]:
     """The cluster as it is, or with everything that real clusters hold."""
     if not size.has_background:
-        yield from things
+        yield from objects
         return
     background = Background(size.seed)
     names: list[str] = []
     jobs: list[str] = []
     specs: dict[PodSpec, PodSpec] = {}
     is_fresh = True
-    for thing in things:
-        if isinstance(thing, Node):
-            names.append(thing.name)
-            yield background.node(thing, len(names) - 1)
+    for item in objects:
+        if isinstance(item, Node):
+            names.append(item.name)
+            yield background.node(item, len(names) - 1)
             continue
-        if isinstance(thing, PodGroup):
-            jobs.append(thing.name)
-            is_fresh = is_fresh and thing.status.phase is PodGroupPhase.INQUEUE
-        if isinstance(thing, Pod):
-            spec = specs.get(thing.spec)
+        if isinstance(item, PodGroup):
+            jobs.append(item.name)
+            is_fresh = is_fresh and item.status.phase is PodGroupPhase.INQUEUE
+        if isinstance(item, Pod):
+            spec = specs.get(item.spec)
             if spec is None:
-                spec = specs[thing.spec] = background.spec(thing.spec, len(specs))
-            yield replace(thing, spec=spec)
+                spec = specs[item.spec] = background.spec(item.spec, len(specs))
+            yield replace(item, spec=spec)
             continue
-        yield thing
+        yield item
     yield from background.registered_nodes(size.nodes)
     yield from background.cluster(names)
     yield from background.tenants(NAMESPACE, jobs)

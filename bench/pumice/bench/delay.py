@@ -157,7 +157,7 @@ async def _pour(
 
 def _changes(size: Size) -> list[delta_pb2.Op]:
     """Two label changes of each running pod, encoded in advance."""
-    pods = [thing for thing in running_cluster(size) if isinstance(thing, Pod)]
+    pods = [item for item in running_cluster(size) if isinstance(item, Pod)]
     return [
         upsert(pod, revision=2 + number)
         for number in range(2)
@@ -177,15 +177,15 @@ async def _arrivals(
         expected = adapter.decided + _ARRIVING_GANGS * size.size
         await adapter.send_objects(labelled(things))
         await adapter.until_decided(expected)
-        await adapter.send_ops([delta_pb2.Op(tombstone=_ref(thing)) for thing in things])
+        await adapter.send_ops([delta_pb2.Op(tombstone=_ref(item)) for item in things])
         if enough.is_set():
             return
         await asyncio.sleep(_ARRIVALS_EVERY_SECONDS)
 
 
-def _ref(thing: ClusterObject) -> object_pb2.ObjectRef:
-    kind = object_pb2.KIND_POD if isinstance(thing, Pod) else object_pb2.KIND_POD_GROUP
-    return object_pb2.ObjectRef(kind=kind, uid=thing.uid)
+def _ref(item: ClusterObject) -> object_pb2.ObjectRef:
+    kind = object_pb2.KIND_POD if isinstance(item, Pod) else object_pb2.KIND_POD_GROUP
+    return object_pb2.ObjectRef(kind=kind, uid=item.uid)
 
 
 async def _deltas(

@@ -39,14 +39,14 @@ def computing(way: str) -> Iterator[None]:
 
 
 def engine_with(
-    things: Iterable[ClusterObject],
+    objects: Iterable[ClusterObject],
     configuration: Configuration = DEFAULT_CONFIGURATION,
     registry: Registry | None = None,
 ) -> Engine:
     """An engine that measures actions and plugins, as in a core."""
     engine = Engine(configuration, registry=registry)
     engine.timings = Timings(time.monotonic_ns)
-    rejected = engine.apply(Upserted(thing) for thing in things)
+    rejected = engine.apply(Upserted(item) for item in objects)
     assert not rejected, rejected[0]
     return engine
 

@@ -41,7 +41,7 @@ async def _ingest(size: Size) -> list[Result]:
 
 def _changes(size: Size, number: int, share: int) -> Iterator[delta_pb2.Op]:
     """A label change of every pod, or of every n-th pod."""
-    pods = (thing for thing in running_cluster(size) if isinstance(thing, Pod))
+    pods = (item for item in running_cluster(size) if isinstance(item, Pod))
     for place, pod in enumerate(labelled(pods, round=str(number))):
         if place % share == 0:
             yield upsert(pod, revision=2 + number)

@@ -74,7 +74,7 @@ def memory(size: Size, minutes: int = 60) -> Result:
 
 async def _measure(size: Size, minutes: int) -> _Held:
     held = snapshot_of(pending_cluster(size))
-    pods = {thing.uid: thing for thing in pending_cluster(size) if isinstance(thing, Pod)}
+    pods = {item.uid: item for item in pending_cluster(size) if isinstance(item, Pod)}
     with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
         async with (
             core_process(record=Path(folder)) as core,
@@ -101,9 +101,9 @@ async def _measure(size: Size, minutes: int) -> _Held:
 async def _arrive(adapter: BenchAdapter, size: Size, first: int, pods: dict[str, Pod]) -> None:
     """Adds a pod of each class and waits until it runs."""
     arriving = [
-        thing for number in range(size.classes) for thing in single_pod(first + number, number)
+        item for number in range(size.classes) for item in single_pod(first + number, number)
     ]
-    pods.update((thing.uid, thing) for thing in arriving if isinstance(thing, Pod))
+    pods.update((item.uid, item) for item in arriving if isinstance(item, Pod))
     expected = adapter.decided + size.classes
     await adapter.send_objects(labelled(arriving))
     await adapter.until_decided(expected)
@@ -127,7 +127,7 @@ async def _turn_over(
             del pods[uid]
         spec = clusters.plain_spec(number % size.classes)
         arriving += clusters.pending_job(first + number, size.size, spec, "queue-0")
-    pods.update((thing.uid, thing) for thing in arriving if isinstance(thing, Pod))
+    pods.update((item.uid, item) for item in arriving if isinstance(item, Pod))
     expected = adapter.decided + count * size.size
     await adapter.send_objects(labelled(arriving))
     await adapter.until_decided(expected)

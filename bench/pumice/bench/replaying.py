@@ -104,11 +104,11 @@ class _RecordedCluster:
             yield from self._seen(clusters.pending_job(self._jobs, self._size.size, spec, queue))
             self._jobs += 1
 
-    def _seen(self, things: Iterable[ClusterObject]) -> Iterator[delta_pb2.Op]:
-        for thing in labelled(things):
-            if isinstance(thing, Pod):
-                self._pending[thing.uid] = thing
-            yield upsert(thing)
+    def _seen(self, objects: Iterable[ClusterObject]) -> Iterator[delta_pb2.Op]:
+        for item in labelled(objects):
+            if isinstance(item, Pod):
+                self._pending[item.uid] = item
+            yield upsert(item)
 
     def _session(self, period: int) -> Iterator[delta_pb2.Op]:
         """Runs a session and applies its decisions."""

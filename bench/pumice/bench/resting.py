@@ -99,8 +99,8 @@ def waiting_gangs(size: Size) -> int:
     return max(1, size.jobs // 5)
 
 
-def _settled(things: Iterable[ClusterObject], profile: Profile = DEFAULT) -> Engine:
-    engine = engine_with(things, profile.configuration)
+def _settled(objects: Iterable[ClusterObject], profile: Profile = DEFAULT) -> Engine:
+    engine = engine_with(objects, profile.configuration)
     for number in range(2):
         engine.schedule(NOW_NS + number * SECOND_NS)
     return engine
@@ -122,18 +122,18 @@ def _waiting_for_a_node(size: Size, first: int) -> Iterator[ClusterObject]:
 
 
 def _result(
-    bench: str, measured: str, size: Size, found: Sessions, more: Mapping[str, object]
+    bench: str, measured: str, size: Size, sessions: Sessions, more: Mapping[str, object]
 ) -> Result:
     figures = {
         "nodes": size.nodes,
         "running": size.pods,
         **size.setting,
         **more,
-        "sessions": len(found.times),
-        **milliseconds(found.times),
-        "cpu_ms": round(1000 * statistics.median(found.cpu), 3),
+        "sessions": len(sessions.times),
+        **milliseconds(sessions.times),
+        "cpu_ms": round(1000 * statistics.median(sessions.cpu), 3),
     }
-    return Result(bench, measured, figures, found.work)
+    return Result(bench, measured, figures, sessions.work)
 
 
 def _turned_over(pods: list[Pod], number: int) -> Iterator[Delta]:

@@ -111,8 +111,8 @@ class BenchAdapter:
             await self.send_encoded([(len(ops), _encoded(batch))])
             return self.seq
 
-    async def send_objects(self, things: Iterable[ClusterObject], revision: int = 1) -> int:
-        return await self.send_ops([upsert(thing, revision) for thing in things])
+    async def send_objects(self, objects: Iterable[ClusterObject], revision: int = 1) -> int:
+        return await self.send_ops([upsert(item, revision) for item in objects])
 
     async def close(self) -> None:
         self._reading.cancel()
@@ -156,13 +156,13 @@ class Snapshot:
         await adapter.send(ConnectRequest(snapshot_end=end))
 
 
-def snapshot_of(things: Iterable[ClusterObject], scheduler_conf: str = "") -> Snapshot:
+def snapshot_of(objects: Iterable[ClusterObject], scheduler_conf: str = "") -> Snapshot:
     """Encodes a configuration and objects in batches."""
     configuration = configuration_pb2.Configuration(scheduler_conf=scheduler_conf)
     first = delta_pb2.DeltaBatch(first_seq=1, ops=[delta_pb2.Op(configuration=configuration)])
     batches, sums = [(1, _encoded(first))], _Sums()
-    rest, seq = iter(things), 2
-    while ops := [upsert(thing) for thing in islice(rest, BATCH_OPS)]:
+    rest, seq = iter(objects), 2
+    while ops := [upsert(item) for item in islice(rest, BATCH_OPS)]:
         batches.append((len(ops), _encoded(delta_pb2.DeltaBatch(first_seq=seq, ops=ops))))
         sums.add(op.upsert for op in ops)
         seq += len(ops)

@@ -16,16 +16,16 @@ from pumice.v1 import delta_pb2
 _LABELS = {"team": "bench", "tier": "batch"}
 
 
-def upsert(thing: ClusterObject, revision: int = 1) -> delta_pb2.Op:
-    return delta_pb2.Op(upsert=write_upsert(write_object(thing), revision))
+def upsert(item: ClusterObject, revision: int = 1) -> delta_pb2.Op:
+    return delta_pb2.Op(upsert=write_upsert(write_object(item), revision))
 
 
-def labelled(things: Iterable[ClusterObject], **more: str) -> Iterator[ClusterObject]:
-    for thing in things:
-        if isinstance(thing, Pod):
-            yield replace(thing, labels={**thing.labels, **_LABELS, **more})
+def labelled(objects: Iterable[ClusterObject], **more: str) -> Iterator[ClusterObject]:
+    for item in objects:
+        if isinstance(item, Pod):
+            yield replace(item, labels={**item.labels, **_LABELS, **more})
         else:
-            yield thing
+            yield item
 
 
 def single_pod(number: int, spec_number: int = 0) -> list[ClusterObject]:

@@ -47,24 +47,24 @@ def check_command(file: str, compat: tuple[str, ...], as_json: bool) -> int:
     return 0 if found.valid else BAD_INPUT
 
 
-def _print(file: str, found: CheckConfigResponse) -> None:
+def _print(file: str, response: CheckConfigResponse) -> None:
     shown = "<stdin>" if file == "-" else file
-    for problem in found.problems:
+    for problem in response.problems:
         line = f"{shown}:{problem.line}" if problem.line else shown
         where = f"{line}: {problem.path}" if problem.path else line
         if problem.warning:
             warn(f"{where}: {problem.problem}")
         else:
             complain(f"{where}: {problem.problem}")
-    if not found.valid:
+    if not response.valid:
         return
-    if not found.notes:
+    if not response.notes:
         console().print("The file is empty: the built-in configuration would be used.")
     else:
-        console().print(_table(found.notes))
-        for folder, names in _pages(found.notes).items():
+        console().print(_table(response.notes))
+        for folder, names in _pages(response.notes).items():
             console().print(escape(f"pages in docs/{folder}: {', '.join(names)}"), soft_wrap=True)
-    console().print(f"[green]valid[/], hash {found.config_hash[:12]}")
+    console().print(f"[green]valid[/], hash {response.config_hash[:12]}")
 
 
 def _table(notes: Iterable[ConfigurationNote]) -> Table:
@@ -93,15 +93,15 @@ def _depth(note: ConfigurationNote) -> int:
     return 1 if ".arguments." in note.path else 0
 
 
-def _json(file: str, found: CheckConfigResponse) -> dict[str, object]:
+def _json(file: str, response: CheckConfigResponse) -> dict[str, object]:
     return {
         "file": file,
-        "valid": found.valid,
-        "hash": found.config_hash,
-        "problems": [_problem_json(problem) for problem in found.problems],
+        "valid": response.valid,
+        "hash": response.config_hash,
+        "problems": [_problem_json(problem) for problem in response.problems],
         "notes": [
             {"line": note.line, "path": note.path, "meaning": note.meaning, "page": note.page}
-            for note in found.notes
+            for note in response.notes
         ],
     }
 

@@ -43,9 +43,9 @@ class SuggestingGroup(click.Group):
         command = self.get_command(ctx, name)
         return "" if command is None else command.get_short_help_str(limit=_UNLIMITED)
 
-    def hint(self, word: str, known: list[str]) -> str:
-        near = get_close_matches(word, known, n=1, cutoff=0.6)
-        return f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(known)}"
+    def hint(self, word: str, names: list[str]) -> str:
+        near = get_close_matches(word, names, n=1, cutoff=0.6)
+        return f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(names)}"
 
 
 class LazyGroup(SuggestingGroup):

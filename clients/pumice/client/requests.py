@@ -38,8 +38,12 @@ def schedule_request(
     return request
 
 
-def configuration_of(given: str | Configuration) -> Configuration:
-    return Configuration(scheduler_conf=given) if isinstance(given, str) else given
+def configuration_of(configuration: str | Configuration) -> Configuration:
+    return (
+        Configuration(scheduler_conf=configuration)
+        if isinstance(configuration, str)
+        else configuration
+    )
 
 
 def inline_source(objects: Iterable[ClusterObject]) -> InlineSource:

@@ -209,9 +209,9 @@ class ClosedLoop:
             self._note_node(held)
         self._ops.upsert(held)
 
-    def _note_node(self, held: object_pb2.ClusterObject) -> None:
-        self._node_names[held.node.uid] = held.node.name
-        self._pods.node_uids[held.node.name] = held.node.uid
+    def _note_node(self, item: object_pb2.ClusterObject) -> None:
+        self._node_names[item.node.uid] = item.node.name
+        self._pods.node_uids[item.node.name] = item.node.uid
 
     def _delete_external(self, event: ExternalEvent) -> None:
         if event.kind == _GROUP and self._has_unfinished_pods(event.uid):

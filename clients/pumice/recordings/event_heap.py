@@ -50,15 +50,15 @@ class PendingOps:
     def configure(self, configuration: Configuration) -> None:
         self._ops.append(delta_pb2.Op(configuration=configuration))
 
-    def upsert(self, held: object_pb2.ClusterObject) -> None:
-        field = held.WhichOneof("object") or ""
+    def upsert(self, item: object_pb2.ClusterObject) -> None:
+        field = item.WhichOneof("object") or ""
         # The number of the field is the number of the kind.
-        number = held.DESCRIPTOR.fields_by_name[field].number
+        number = item.DESCRIPTOR.fields_by_name[field].number
         upsert = delta_pb2.Upsert(
             kind=object_pb2.Kind.ValueType(number),
-            uid=getattr(held, field).uid,
+            uid=getattr(item, field).uid,
             revision=1,
-            object=held,
+            object=item,
         )
         self._ops.append(delta_pb2.Op(upsert=upsert))
 

@@ -178,25 +178,25 @@ class History:
         for key in [k for k in self.held if k not in seen and (not kinds or k[0] in kinds)]:
             self._gone(key, now_ns)
 
-    def _upsert(self, held: object_pb2.ClusterObject, now_ns: int, *, is_old: bool = False) -> None:
-        field_name = held.WhichOneof("object")
+    def _upsert(self, item: object_pb2.ClusterObject, now_ns: int, *, is_old: bool = False) -> None:
+        field_name = item.WhichOneof("object")
         if field_name is None:
             return
-        number = held.DESCRIPTOR.fields_by_name[field_name].number
-        key = (number, getattr(held, field_name).uid)
+        number = item.DESCRIPTOR.fields_by_name[field_name].number
+        key = (number, getattr(item, field_name).uid)
         if self._snapshot is not None:
             self._snapshot[1].add(key)
-        old, self.held[key] = self.held.get(key), held
+        old, self.held[key] = self.held.get(key), item
         if field_name == "pod":
-            self._pod(held.pod, now_ns, is_old=is_old)
+            self._pod(item.pod, now_ns, is_old=is_old)
             return
         if field_name == "pod_group":
-            group = held.pod_group
+            group = item.pod_group
             name = f"{group.namespace}/{group.name}"
             job = self.jobs.setdefault(name, JobRecord(name, group.queue, now_ns))
             job.queue, job.min_member = group.queue, group.min_member
-        if old is None or _without_status(old) != _without_status(held):
-            self.external.append(ExternalEvent(now_ns, held, *key))
+        if old is None or _without_status(old) != _without_status(item):
+            self.external.append(ExternalEvent(now_ns, item, *key))
 
     def _gone(self, key: _Key, now_ns: int) -> None:
         held = self.held.pop(key, None)
@@ -338,14 +338,14 @@ def _replaces(record: PodRecord, other: PodRecord) -> bool:
     )
 
 
-def _without_status(held: object_pb2.ClusterObject) -> object_pb2.ClusterObject:
+def _without_status(item: object_pb2.ClusterObject) -> object_pb2.ClusterObject:
     """The object without the fields that the scheduler writes."""
-    if held.HasField("pod_group") or held.HasField("queue"):
+    if item.HasField("pod_group") or item.HasField("queue"):
         copied = object_pb2.ClusterObject()
-        copied.CopyFrom(held)
+        copied.CopyFrom(item)
         if copied.HasField("pod_group"):
             copied.pod_group.ClearField("status")
         else:
             copied.queue.ClearField("allocated")
         return copied
-    return held
+    return item

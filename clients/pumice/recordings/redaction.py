@@ -151,14 +151,14 @@ class Collector:
 class Pseudonyms:
     """New names in the same order."""
 
-    def __init__(self, seen: Collector, source: str) -> None:
+    def __init__(self, collector: Collector, source: str) -> None:
         self._source = source
-        self._names = self._made(seen.names, _is_kept_name, "-n", str)
+        self._names = self._made(collector.names, _is_kept_name, "-n", str)
         # Keys sort as ``namespace/name``.
         self._namespaces = self._made(
-            seen.namespaces, _KEPT_NAMESPACES.__contains__, "0n", lambda text: f"{text}/"
+            collector.namespaces, _KEPT_NAMESPACES.__contains__, "0n", lambda text: f"{text}/"
         )
-        self._label_keys = self._made(seen.label_keys, _is_ours, "-n", str)
+        self._label_keys = self._made(collector.label_keys, _is_ours, "-n", str)
         self.name = self._names.__getitem__
         self.namespace = self._namespaces.__getitem__
         self.label_key = self._label_keys.__getitem__

@@ -29,15 +29,17 @@ def assert_replay_identical(
     raise AssertionError(_told(Path(recording), found))
 
 
-def _told(path: Path, found: Comparison) -> str:
-    lines = [f"{path.name}: {found.differing_sessions} of {found.sessions} sessions differ"]
-    if not found.sessions:
+def _told(path: Path, comparison: Comparison) -> str:
+    lines = [
+        f"{path.name}: {comparison.differing_sessions} of {comparison.sessions} sessions differ"
+    ]
+    if not comparison.sessions:
         lines = [f"{path.name}: there is no session in it"]
-    if found.ending:
-        lines.append(f"  {found.ending}")
-    lines += [f"  note: {warning}" for warning in found.warnings]
-    lines += [f"  session {one.session}: {one}" for one in found.differences[:_MOST_SHOWN]]
-    more = found.difference_count - _MOST_SHOWN
+    if comparison.ending:
+        lines.append(f"  {comparison.ending}")
+    lines += [f"  note: {warning}" for warning in comparison.warnings]
+    lines += [f"  session {one.session}: {one}" for one in comparison.differences[:_MOST_SHOWN]]
+    more = comparison.difference_count - _MOST_SHOWN
     return "\n".join([*lines, f"  and {more} more"] if more > 0 else lines)
 
 

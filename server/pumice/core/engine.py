@@ -116,13 +116,13 @@ class Engine:
         """Everything but the configuration that later sessions depend on. Between sessions only."""
         return checkpoint.take(self.cache, self.session)
 
-    def restore(self, taken: Checkpoint) -> None:
+    def restore(self, state: Checkpoint) -> None:
         """Replaces the state by that of another engine of the same configuration."""
-        self.session = taken.session
+        self.session = state.session
         self._skip_check.reset()
         self.cache = self.registry.mode.cache(self.cache.settings)
         self._views = ClassViews()
-        checkpoint.give_back(self.cache, taken)
+        checkpoint.give_back(self.cache, state)
 
     # Deltas in.
 

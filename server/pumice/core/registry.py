@@ -254,7 +254,7 @@ class Registry:
         )
 
 
-def check_plugin(plugin: object, taken: Mapping[str, type[Plugin]]) -> None:
+def check_plugin(plugin: object, plugins: Mapping[str, type[Plugin]]) -> None:
     """Raises PluginRefusedError when a third-party class cannot be used as a plugin."""
     shown = getattr(plugin, "__qualname__", repr(plugin))
     name = getattr(plugin, "name", None)
@@ -267,8 +267,8 @@ def check_plugin(plugin: object, taken: Mapping[str, type[Plugin]]) -> None:
     api = getattr(plugin, "api", None)
     if type(api) is not int or api != PLUGIN_API:
         raise PluginApiError(name, api)
-    if name in taken:
-        raise PluginNameTakenError(name, taken[name])
+    if name in plugins:
+        raise PluginNameTakenError(name, plugins[name])
     if not callable(getattr(plugin, "open", None)):
         raise PluginRefusedError(name, "has no method open(session)")
     if not isinstance(getattr(plugin, "arguments", ArgumentSchema()), ArgumentSchema):

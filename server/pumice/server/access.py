@@ -184,10 +184,10 @@ class AccessFile:
         self._tokens, self._certificates = dict(tokens), dict(certificates)
         self._version = version
 
-    def _check_once(self, key: str, field: str, given: list[str]) -> None:
+    def _check_once(self, key: str, field: str, names: list[str]) -> None:
         """Two entries for one caller would contradict each other."""
-        for index, value in enumerate(given):
-            first = given.index(value)
+        for index, value in enumerate(names):
+            first = names.index(value)
             if first != index:
                 raise AccessFileError(
                     self._path, f"{key}[{index}].{field} is that of {key}[{first}], too"

@@ -216,22 +216,22 @@ class ViewPublisher:
             plugins=frozenset(o.name for tier in configuration.tiers for o in tier),
         )
 
-    def _see_jobs(self, kept: _Kept) -> None:
-        cache = kept.cache
+    def _see_jobs(self, lists: _Kept) -> None:
+        cache = lists.cache
         changed = cache.job_index.take_unread()
         if not changed:
             return
         if self._taken:
             # Readers keep the mapping they have.
-            kept.jobs = dict(kept.jobs)
+            lists.jobs = dict(lists.jobs)
             self._taken = False
         for id_ in changed:
             job = cache.jobs.get(id_)
             row = None if job is None else _row(job)
             if row is None:
-                kept.jobs.pop(id_, None)
+                lists.jobs.pop(id_, None)
             else:
-                kept.jobs[id_] = row
+                lists.jobs[id_] = row
         self.jobs_seen += len(changed)
 
 
@@ -245,36 +245,36 @@ def _row(job: Job) -> JobRow | None:
     )
 
 
-def _nodes(kept: _Kept, cache: ClusterCache) -> NodeRows:
+def _nodes(lists: _Kept, cache: ClusterCache) -> NodeRows:
     table = cache.table
     table.settle()
     objects = (table.layout, table.objects_version)
     # Pods on nodes that are not there change no row.
     version = (*objects, table.changes, cache.version)
-    if kept.nodes is not None and version == kept.nodes_version:
-        return kept.nodes
-    if objects != kept.objects_version:
-        kept.objects_version = objects
+    if lists.nodes is not None and version == lists.nodes_version:
+        return lists.nodes
+    if objects != lists.objects_version:
+        lists.objects_version = objects
         nodes = [entry.node for entry in table.rows]
-        kept.unschedulable = [node is not None and node.unschedulable for node in nodes]
-        kept.allocatable = table.allocatable.copy()
+        lists.unschedulable = [node is not None and node.unschedulable for node in nodes]
+        lists.allocatable = table.allocatable.copy()
     width, amounts = len(table.columns), table.amounts.copy()
     idle, used, releasing = (amounts[part * width : (part + 1) * width] for part in range(3))
     # Seldom are there any.
     entries = table.entries.values() if len(table.entries) != len(table.rows) else ()
-    kept.nodes_version = version
-    kept.nodes = NodeRows(
+    lists.nodes_version = version
+    lists.nodes = NodeRows(
         table.columns,
         table.names,
-        kept.unschedulable,
-        kept.allocatable,
+        lists.unschedulable,
+        lists.allocatable,
         used,
         idle,
         releasing,
         amounts[-1],
         {entry.name: len(entry.tasks) for entry in entries if entry.row < 0},
     )
-    return kept.nodes
+    return lists.nodes
 
 
 def _give(future: asyncio.Future[ClusterView | None], view: ClusterView | None) -> None:

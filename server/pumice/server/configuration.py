@@ -46,9 +46,9 @@ _SHARDING_MODES = {
 class ConfigurationRefusedError(ConfigurationError):
     """An invalid configuration, with its problems as messages of the protocol."""
 
-    def __init__(self, told: tuple[configuration_pb2.ConfigurationProblem, ...]) -> None:
-        super().__init__(tuple(Problem((p.path,), p.problem) for p in told))
-        self.told = told
+    def __init__(self, problems: tuple[configuration_pb2.ConfigurationProblem, ...]) -> None:
+        super().__init__(tuple(Problem((p.path,), p.problem) for p in problems))
+        self.told = problems
 
 
 @dataclass(frozen=True, slots=True)

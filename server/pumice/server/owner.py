@@ -131,12 +131,12 @@ class Owner:
             self._delayed_since_ns = now_ns
         return now_ns - self._delayed_since_ns >= _MAX_DELAY_NS
 
-    def _log(self, made: SessionRecord) -> None:
-        summary = made.summary
-        if made.decided:
+    def _log(self, record: SessionRecord) -> None:
+        summary = record.summary
+        if record.decided:
             log.info(
                 "%s: session %d: %d binds, %d evictions, %d jobs wait, %.1f ms",
-                *(self._served.name, made.number, summary.bind_count, summary.evict_count),
+                *(self._served.name, record.number, summary.bind_count, summary.evict_count),
                 *(summary.wait_count, summary.duration.ToNanoseconds() / 1e6),
             )
 

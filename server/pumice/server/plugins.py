@@ -83,14 +83,14 @@ def discover(found: Iterable[EntryPoint] | None = None) -> Discovered:
     return Discovered(tuple(plugins), tuple(refused))
 
 
-def _load(point: EntryPoint, taken: dict[str, type[Plugin]]) -> type[Plugin]:
+def _load(point: EntryPoint, plugins: dict[str, type[Plugin]]) -> type[Plugin]:
     try:
         plugin: type[Plugin] = point.load()
     except (Exception, SystemExit) as error:
         # Whatever a package does while it is imported must not stop the core.
         problem = f"cannot be imported from {point.value}: {type(error).__name__}: {error}"
         raise PluginRefusedError(point.name, problem) from error
-    check_plugin(plugin, taken)
+    check_plugin(plugin, plugins)
     if plugin.name != point.name:
         problem = f"calls itself {plugin.name!r}; entry point and plugin need one name"
         raise PluginRefusedError(point.name, problem)

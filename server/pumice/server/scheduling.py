@@ -32,8 +32,8 @@ class _NodeTable:
         self._nodes = 0
         self._names: set[str] = set()
 
-    def add(self, held: pb.ObjectSet) -> None:
-        nodes = [*held.nodes, *(o.node for o in held.other_objects if o.HasField("node"))]
+    def add(self, objects: pb.ObjectSet) -> None:
+        nodes = [*objects.nodes, *(o.node for o in objects.other_objects if o.HasField("node"))]
         self._nodes += len(nodes)
         limits, names = self._limits, self._names
         for node in nodes:

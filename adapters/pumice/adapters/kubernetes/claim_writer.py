@@ -231,14 +231,14 @@ def _quantity(milli: int) -> str:
     return f"{milli}m" if milli % _THOUSAND else str(milli // _THOUSAND)
 
 
-def _toleration(held: Toleration) -> dict[str, Any]:
-    exists = held.operator == TOLERATION_OPERATOR_EXISTS
+def _toleration(toleration: Toleration) -> dict[str, Any]:
+    exists = toleration.operator == TOLERATION_OPERATOR_EXISTS
     found: dict[str, Any] = {"operator": "Exists" if exists else "Equal"}
-    if held.key:
-        found["key"] = held.key
-    if held.value and not exists:
-        found["value"] = held.value
-    effect = _EFFECTS.get(TaintEffect.Name(held.effect))
+    if toleration.key:
+        found["key"] = toleration.key
+    if toleration.value and not exists:
+        found["value"] = toleration.value
+    effect = _EFFECTS.get(TaintEffect.Name(toleration.effect))
     if effect is not None:
         found["effect"] = effect
     return found
@@ -255,11 +255,11 @@ def _node_selector(selector: NodeSelector) -> dict[str, Any]:
     return {"nodeSelectorTerms": terms}
 
 
-def _requirement(held: Requirement) -> dict[str, Any]:
+def _requirement(requirement: Requirement) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "key": held.key,
-        "operator": _OPERATORS[Operator.Name(held.operator)],
+        "key": requirement.key,
+        "operator": _OPERATORS[Operator.Name(requirement.operator)],
     }
-    if held.values:
-        found["values"] = list(held.values)
+    if requirement.values:
+        found["values"] = list(requirement.values)
     return found

@@ -32,9 +32,9 @@ class NoAccessError(KubernetesError):
 class BadCredentialsError(KubernetesError):
     """The API server does not accept the credentials."""
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(
-            f"bad credentials: the API server does not accept them ({said}); they may have expired:"
+            f"bad credentials: the API server does not accept them ({message}); they may have expired:"
             " renew the token, certificate or exec plugin of the kubeconfig"
         )
 

@@ -191,13 +191,13 @@ class EventRecorder:
                 oldest.flush.cancel()
                 self._drop("count forgotten")
 
-    async def _bump(self, key: tuple[str, ...], known: _Written) -> None:
+    async def _bump(self, key: tuple[str, ...], event: _Written) -> None:
         now = shown_time(self._clock.unix_ms() * 1_000_000)
-        patch = {"count": known.count, "lastTimestamp": now, "message": known.message}
+        patch = {"count": event.count, "lastTimestamp": now, "message": event.message}
         try:
             await self._api.call(
                 "PATCH",
-                EVENTS.path(known.namespace, known.name),
+                EVENTS.path(event.namespace, event.name),
                 _ENCODE(patch),
                 content_type=MERGE,
                 accept=METADATA_ONLY,
@@ -209,27 +209,27 @@ class EventRecorder:
                 raise
             # Events live for an hour; this one is created again.
             self._written.pop(key, None)
-            await self._create(key, known.event, known.resource, known.message)
+            await self._create(key, event.event, event.resource, event.message)
             return
-        known.behind = 0
-        known.gap = min(known.gap * 2, _LONGEST_GAP_SECONDS)
-        known.due = self._clock.now() + known.gap
+        event.behind = 0
+        event.gap = min(event.gap * 2, _LONGEST_GAP_SECONDS)
+        event.due = self._clock.now() + event.gap
 
-    async def _flush_later(self, key: tuple[str, ...], known: _Written, wait: float) -> None:
+    async def _flush_later(self, key: tuple[str, ...], event: _Written, wait: float) -> None:
         for _ in range(_COUNT_TRIES):
             await self._clock.sleep(wait)
             try:
-                await self._bump(key, known)
+                await self._bump(key, event)
                 break
             except KubernetesError as error:
-                log.info("count of event %s not written: %s", known.name, one_line(error))
-                wait = known.gap = min(known.gap * 2, _LONGEST_GAP_SECONDS)
+                log.info("count of event %s not written: %s", event.name, one_line(error))
+                wait = event.gap = min(event.gap * 2, _LONGEST_GAP_SECONDS)
                 if isinstance(error, ApiError) and not error.is_transient:
                     self._drop("refused")
                     break
         else:
             self._drop("given up")
-        known.flush = None
+        event.flush = None
 
     def _body(
         self, event: Event, resource: Resource, namespace: str, name: str, message: str

@@ -14,7 +14,7 @@ class GroupPrecedence:
         self._held: dict[_Key, dict[int, tuple[str, ClusterObject]]] = {}
 
     def put(
-        self, kind: KindNumber, name: tuple[str, str], rank: int, uid: str, seen: ClusterObject
+        self, kind: KindNumber, name: tuple[str, str], rank: int, uid: str, item: ClusterObject
     ) -> list[WorldEvent]:
         """The events that follow when an object of a group was seen."""
         held = self._held.setdefault((kind, *name), {})
@@ -26,9 +26,9 @@ class GroupPrecedence:
         if old is not None and old[0] != uid and first == rank:
             # Another object has the name, and the deletion of the old one was not seen.
             events.append(ObjectGone(kind, old[0]))
-        held[rank] = (uid, seen)
+        held[rank] = (uid, item)
         if first >= rank:
-            events.append(ObjectSeen(seen))
+            events.append(ObjectSeen(item))
         return events
 
     def drop(

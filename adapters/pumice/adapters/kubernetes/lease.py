@@ -241,13 +241,13 @@ class LeaseEpochs:
         await self._write("PUT", self._path, self._written(found, epoch, acquires=True))
         self._win(epoch)
 
-    def _is_taken(self, found: _Record) -> bool:
+    def _is_taken(self, record: _Record) -> bool:
         """Whether another holder renewed recently, by the local clock alone."""
-        if found.version != self._seen:
-            self._seen, self._seen_at = found.version, self._clock.now()
-        if not found.holder or found.holder == self._options.identity:
+        if record.version != self._seen:
+            self._seen, self._seen_at = record.version, self._clock.now()
+        if not record.holder or record.holder == self._options.identity:
             return False
-        return self._clock.now() < self._seen_at + found.duration
+        return self._clock.now() < self._seen_at + record.duration
 
     def _next_epoch(self, stored: int) -> int:
         return max(stored, self._floor, self._clock.unix_ms()) + 1

@@ -51,9 +51,9 @@ def _matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
             return False
 
 
-def _compares(operator: str, held: str | None, values: Sequence[str]) -> bool:
+def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
     try:
-        found, bound = int(held or ""), int(values[0])
+        found, bound = int(value or ""), int(values[0])
     except (ValueError, IndexError):
         return False
     return found > bound if operator == "Gt" else found < bound

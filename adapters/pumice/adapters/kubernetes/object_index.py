@@ -43,11 +43,11 @@ def group_version(raw: bytes | msgspec.Raw) -> GroupVersion:
     return GroupVersion(found.metadata.resource_version, tuple(conditions))
 
 
-def has_condition(held: GroupVersion, condition: Mapping[str, object]) -> bool:
+def has_condition(group: GroupVersion, condition: Mapping[str, object]) -> bool:
     """Whether a version has a condition; times and generations do not count."""
     keys = ("type", "status", "reason", "message")
     wanted = [condition.get(key) for key in keys]
-    return any([known.get(key) for key in keys] == wanted for known in held.conditions)
+    return any([known.get(key) for key in keys] == wanted for known in group.conditions)
 
 
 class TerminatingNamespaces:
@@ -97,11 +97,11 @@ class ObjectIndex:
     native_statuses: dict[str, PodGroupStatus] = field(default_factory=dict)
     terminating: TerminatingNamespaces = field(default_factory=TerminatingNamespaces)
 
-    def restore_status(self, uid: str, seen: ClusterObject) -> None:
+    def restore_status(self, uid: str, item: ClusterObject) -> None:
         """Gives a PodGroup of Kubernetes its phase and counts, for which it has no fields."""
         written = self.native_statuses.get(uid)
         if written is not None:
-            seen.pod_group.status.CopyFrom(written)
+            item.pod_group.status.CopyFrom(written)
 
     def volumes_of(self, claim_uid: str) -> list[str]:
         """The volumes that are bound to a claim or reserved for it."""

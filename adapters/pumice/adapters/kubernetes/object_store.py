@@ -152,17 +152,17 @@ class ObjectStore:
 
     # Events for the runtime.
 
-    def _is_selected(self, metadata: HeadMetadata, seen: ClusterObject) -> bool:
+    def _is_selected(self, metadata: HeadMetadata, item: ClusterObject) -> bool:
         if self._kind not in FILTERED:
             return True
         owners = metadata.owner_references
-        return self._selection.takes(seen, owners[0].name if owners else metadata.name)
+        return self._selection.takes(item, owners[0].name if owners else metadata.name)
 
-    def _announce(self, uid: str, key: _Key, seen: ClusterObject) -> None:
-        if self._kind == KIND_POD and not seen.pod.node_name:
+    def _announce(self, uid: str, key: _Key, item: ClusterObject) -> None:
+        if self._kind == KIND_POD and not item.pod.node_name:
             if key[0] in self._index.terminating:
                 self._withdraw(uid)
-                self._withheld[uid] = (key, seen)
+                self._withheld[uid] = (key, item)
                 return
             self._unbound.add(uid)
         else:
@@ -170,9 +170,9 @@ class ObjectStore:
             self._withheld.pop(uid, None)
         key = self._known.setdefault(uid, key)
         if self._rank is None:
-            self._queue.put(ObjectSeen(seen))
+            self._queue.put(ObjectSeen(item))
             return
-        for event in self._precedence.put(self._kind, key, self._rank, uid, seen):
+        for event in self._precedence.put(self._kind, key, self._rank, uid, item):
             self._queue.put(event)
 
     def _withdraw(self, uid: str) -> None:
@@ -216,7 +216,7 @@ class ObjectStore:
 
     # The index of writers.
 
-    def _index_object(self, metadata: HeadMetadata, seen: ClusterObject, raw: msgspec.Raw) -> None:
+    def _index_object(self, metadata: HeadMetadata, item: ClusterObject, raw: msgspec.Raw) -> None:
         if self._rank:
             self._index.resources[metadata.uid] = self._source.resource
         if self._kind == KIND_POD_GROUP:
@@ -227,9 +227,9 @@ class ObjectStore:
                 self._index.groups.pop(metadata.uid, None)
         elif self._kind == KIND_PERSISTENT_VOLUME_CLAIM:
             key = (metadata.namespace, metadata.name)
-            self._index.claims[key] = seen.persistent_volume_claim
+            self._index.claims[key] = item.persistent_volume_claim
         elif self._kind == KIND_PERSISTENT_VOLUME:
-            volume = seen.persistent_volume
+            volume = item.persistent_volume
             if volume.claim_uid:
                 self._index.volume_claims[volume.name] = volume.claim_uid
             else:

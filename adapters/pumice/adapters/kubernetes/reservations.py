@@ -130,38 +130,38 @@ class ReservationWriter:
 
     # A volume that exists.
 
-    async def _reserve_volume(self, wanted: Reservation) -> None:
-        volume = await self._read(VOLUMES.path(name=wanted.volume))
+    async def _reserve_volume(self, reservation: Reservation) -> None:
+        volume = await self._read(VOLUMES.path(name=reservation.volume))
         if volume is None:
-            raise ReservationError(f"there is no volume {wanted.volume}")
+            raise ReservationError(f"there is no volume {reservation.volume}")
         ref = volume.spec.claim_ref
-        if ref is not None and ref.uid == wanted.claim_uid:
+        if ref is not None and ref.uid == reservation.claim_uid:
             return
         metadata: dict[str, Any] = {"resourceVersion": volume.metadata.resource_version}
         if ref is None:
             # The annotation tells a reservation of ours from one that an administrator made.
             metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
-        elif ref.uid or (ref.namespace, ref.name) != (wanted.namespace, wanted.claim):
-            text = f"volume {wanted.volume} is meant for claim {ref.namespace}/{ref.name}"
+        elif ref.uid or (ref.namespace, ref.name) != (reservation.namespace, reservation.claim):
+            text = f"volume {reservation.volume} is meant for claim {ref.namespace}/{ref.name}"
             raise ReservationError(text)
         claim_ref = {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "namespace": wanted.namespace,
-            "name": wanted.claim,
-            "uid": wanted.claim_uid,
+            "namespace": reservation.namespace,
+            "name": reservation.claim,
+            "uid": reservation.claim_uid,
         }
         patch = {"metadata": metadata, "spec": {"claimRef": claim_ref}}
-        await self._objects.patch(VOLUMES.path(name=wanted.volume), patch)
+        await self._objects.patch(VOLUMES.path(name=reservation.volume), patch)
 
-    async def _free_volume(self, held: Reservation) -> Undone:
-        path = VOLUMES.path(name=held.volume)
+    async def _free_volume(self, reservation: Reservation) -> Undone:
+        path = VOLUMES.path(name=reservation.volume)
         volume = await self._read(path)
         ref = volume.spec.claim_ref if volume is not None else None
-        if volume is None or ref is None or ref.uid != held.claim_uid:
+        if volume is None or ref is None or ref.uid != reservation.claim_uid:
             return Undone.ABSENT
-        claim = await self._read(held.claim_path)
-        is_there = claim is not None and claim.metadata.uid == held.claim_uid
+        claim = await self._read(reservation.claim_path)
+        is_there = claim is not None and claim.metadata.uid == reservation.claim_uid
         is_bound = claim is not None and bool(claim.spec.volume_name)
         if is_there and (is_bound or volume.status.phase == _BOUND):
             return Undone.TAKEN
@@ -176,22 +176,22 @@ class ReservationWriter:
 
     # A volume that is yet to be provisioned.
 
-    async def _select_node(self, wanted: Reservation) -> None:
-        claim = await self._read(wanted.claim_path)
-        if claim is None or claim.metadata.uid != wanted.claim_uid:
-            raise ReservationError(f"there is no claim {wanted.claim}")
-        if claim.annotation(SELECTED_NODE) != wanted.node and not claim.spec.volume_name:
-            await self._annotate(wanted, claim, wanted.node)
+    async def _select_node(self, reservation: Reservation) -> None:
+        claim = await self._read(reservation.claim_path)
+        if claim is None or claim.metadata.uid != reservation.claim_uid:
+            raise ReservationError(f"there is no claim {reservation.claim}")
+        if claim.annotation(SELECTED_NODE) != reservation.node and not claim.spec.volume_name:
+            await self._annotate(reservation, claim, reservation.node)
 
-    async def _unselect_node(self, held: Reservation) -> Undone:
-        claim = await self._read(held.claim_path)
-        if claim is None or claim.metadata.uid != held.claim_uid:
+    async def _unselect_node(self, reservation: Reservation) -> Undone:
+        claim = await self._read(reservation.claim_path)
+        if claim is None or claim.metadata.uid != reservation.claim_uid:
             return Undone.ABSENT
         if claim.spec.volume_name:
             return Undone.TAKEN
-        if claim.annotation(SELECTED_NODE) != held.node:
+        if claim.annotation(SELECTED_NODE) != reservation.node:
             return Undone.ABSENT
-        await self._annotate(held, claim, None)
+        await self._annotate(reservation, claim, None)
         return Undone.DONE
 
     async def _annotate(self, reservation: Reservation, claim: _Object, node: str | None) -> None:

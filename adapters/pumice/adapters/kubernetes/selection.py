@@ -36,13 +36,13 @@ class Selection:
     node_labels: tuple[tuple[str, str], ...] = ()
     shard: Shard | None = None
 
-    def takes(self, seen: ClusterObject, owner: str) -> bool:
+    def takes(self, item: ClusterObject, owner: str) -> bool:
         """Whether an object is selected. The owner is the name of its first owner, or its own."""
-        match seen.WhichOneof("object"):
+        match item.WhichOneof("object"):
             case "pod":
-                return self._takes_pod(seen, owner)
+                return self._takes_pod(item, owner)
             case "node":
-                node = seen.node
+                node = item.node
                 labels = node.labels
                 return self._in_shard(node.name) and (
                     not self.node_labels
@@ -53,8 +53,8 @@ class Selection:
             case _:
                 return True
 
-    def _takes_pod(self, seen: ClusterObject, owner: str) -> bool:
-        pod = seen.pod
+    def _takes_pod(self, item: ClusterObject, owner: str) -> bool:
+        pod = item.pod
         if pod.spec.scheduler_name in self.scheduler_names and self._in_shard(owner):
             return True
         # Finished pods of other schedulers use nothing.

@@ -318,10 +318,10 @@ class ApiSession:
             self._start_renewal(self._credentials.refresh)
         return self._access
 
-    async def _renew(self, seen: Access, reply: Reply) -> None:
+    async def _renew(self, access: Access, reply: Reply) -> None:
         """Loads credentials after a refusal; one renewal serves all calls that were refused."""
         now = self._clock.now()
-        if self._access is not seen or (self._renewal is None and now < self._reload_at):
+        if self._access is not access or (self._renewal is None and now < self._reload_at):
             return
         self._reload_at = now + _RELOAD_SECONDS
         self._metrics.count("credential_reloads")

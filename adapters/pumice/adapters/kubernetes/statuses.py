@@ -170,10 +170,10 @@ class KubernetesStatusUpdater:
         return await self._patch_group(change, resource, group_version(body))
 
     async def _patch_group(
-        self, change: PodGroupStatusChange, resource: Resource, held: GroupVersion
+        self, change: PodGroupStatusChange, resource: Resource, group: GroupVersion
     ) -> ApplyResult:
-        status = group_status(change.status, held.conditions)
-        metadata = {"uid": change.uid, "resourceVersion": held.version}
+        status = group_status(change.status, group.conditions)
+        metadata = {"uid": change.uid, "resourceVersion": group.version}
         has_subresource = await self._has_status_subresource(resource)
         path = resource.path(change.namespace, change.name, "status" if has_subresource else "")
         try:

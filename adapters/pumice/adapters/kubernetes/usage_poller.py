@@ -94,11 +94,11 @@ class UsagePoller:
         self._tell(found)
         return True
 
-    def _tell(self, found: Usages) -> None:
-        for node, usage in sorted(found.items()):
+    def _tell(self, usages: Usages) -> None:
+        for node, usage in sorted(usages.items()):
             numbers = {"cpu": usage.cpu, "memory": usage.memory, "time": usage.time}
             known = {key: number for key, number in numbers.items() if number is not None}
             self._publish(DataSeen(PluginData(plugin=_PLUGIN, name=node, numbers=known)))
-        for node in sorted(self._known.difference(found)):
+        for node in sorted(self._known.difference(usages)):
             self._publish(DataSeen(PluginData(plugin=_PLUGIN, name=node)))
-        self._known = set(found)
+        self._known = set(usages)

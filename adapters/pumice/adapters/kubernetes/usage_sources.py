@@ -154,12 +154,12 @@ def _decoded(body: bytes) -> Mapping[str, Any]:
         raise UsageError(f"the answer is not JSON: {error}") from None
 
 
-def _note(found: Usages, node: object, key: str, number: float | None, time: float) -> None:
+def _note(usages: Usages, node: object, key: str, number: float | None, time: float) -> None:
     if not isinstance(node, str) or not node or number is None or not isfinite(number):
         return
-    if node not in found and len(found) >= MAX_NODES:
+    if node not in usages and len(usages) >= MAX_NODES:
         return
-    usage = found.setdefault(node, Usage(time))
+    usage = usages.setdefault(node, Usage(time))
     if key == "cpu":
         usage.cpu = number
     else:

@@ -121,10 +121,10 @@ class ResumeBuffer:
     def __len__(self) -> int:
         return len(self._objects)
 
-    def _leave_job(self, held: HeldObject) -> None:
-        if not held.job:
+    def _leave_job(self, item: HeldObject) -> None:
+        if not item.job:
             return
-        pods = self._pods_of_jobs[held.job]
-        pods.discard(held.identity.uid)
+        pods = self._pods_of_jobs[item.job]
+        pods.discard(item.identity.uid)
         if not pods:
-            del self._pods_of_jobs[held.job]
+            del self._pods_of_jobs[item.job]

@@ -111,14 +111,14 @@ class Outbox:
 
     # Input from the world.
 
-    def upsert(self, held: HeldObject, *, expected: bool = False) -> None:
+    def upsert(self, item: HeldObject, *, expected: bool = False) -> None:
         """Sends a version of an object; an expected one is what the core assumes already."""
-        waiting = self._waiting(held.key)
+        waiting = self._waiting(item.key)
         if waiting is None or waiting.held is None:
-            self._append(_Waiting(held.key, held, is_expected=expected))
+            self._append(_Waiting(item.key, item, is_expected=expected))
             return
-        self.waiting_bytes += len(held.body) - len(waiting.held.body)
-        waiting.held = held
+        self.waiting_bytes += len(item.body) - len(waiting.held.body)
+        waiting.held = item
         if not expected:
             self._surprise(waiting)
         self.coalesced += 1

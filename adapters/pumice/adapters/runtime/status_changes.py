@@ -49,13 +49,13 @@ def is_written(change: StatusChange, buffer: ResumeBuffer) -> bool:
             return _has_condition(message.pod, change.pod)
 
 
-def _same_group_status(held: PodGroupStatus, wanted: PodGroupStatus) -> bool:
+def _same_group_status(current: PodGroupStatus, wanted: PodGroupStatus) -> bool:
     return (
-        held.phase == wanted.phase
-        and held.running == wanted.running
-        and held.succeeded == wanted.succeeded
-        and held.failed == wanted.failed
-        and _conditions(held.conditions) == _conditions(wanted.conditions)
+        current.phase == wanted.phase
+        and current.running == wanted.running
+        and current.succeeded == wanted.succeeded
+        and current.failed == wanted.failed
+        and _conditions(current.conditions) == _conditions(wanted.conditions)
     )
 
 

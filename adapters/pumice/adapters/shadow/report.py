@@ -34,10 +34,10 @@ class Reporter:
     ) -> None:
         self._scheduler, self._clock, self._file, self._say = scheduler, clock, file, say
 
-    def difference(self, found: Difference) -> None:
-        self._say(found.shown(self._scheduler))
-        fields = {name: value for name, value in asdict(found).items() if value}
-        fields["what"] = found.what.value
+    def difference(self, difference: Difference) -> None:
+        self._say(difference.shown(self._scheduler))
+        fields = {name: value for name, value in asdict(difference).items() if value}
+        fields["what"] = difference.what.value
         self._write("difference", fields)
 
     def refuse(self, problem: str) -> None:

@@ -90,9 +90,9 @@ class ObjectStore:
         for watcher in self._watchers:
             watcher.put_nowait(None)
 
-    def _remove_from_node(self, held: ClusterObject | None) -> None:
-        if held is not None and held.pod.node_name:
-            self._pods_on[held.pod.node_name].discard(held.pod.uid)
+    def _remove_from_node(self, item: ClusterObject | None) -> None:
+        if item is not None and item.pod.node_name:
+            self._pods_on[item.pod.node_name].discard(item.pod.uid)
 
     def _notify(self, event: WorldEvent) -> None:
         for watcher in self._watchers:

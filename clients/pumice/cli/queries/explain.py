@@ -39,13 +39,13 @@ _nearest_option = click.option(
 class _Explained(SuggestingGroup):
     """Explains to a caller who names an object without its kind how to name the kind."""
 
-    def hint(self, word: str, known: list[str]) -> str:
+    def hint(self, word: str, names: list[str]) -> str:
         if "/" not in word:
-            return super().hint(word, known)
+            return super().hint(word, names)
         kind, _, name = word.partition("/")
-        if kind in known:
+        if kind in names:
             return f"write 'pumice explain {kind} NAMESPACE/{name}'"
-        ways = " or ".join(f"'pumice explain {each} {word}'" for each in known)
+        ways = " or ".join(f"'pumice explain {each} {word}'" for each in names)
         return f"name its kind: {ways}"
 
 

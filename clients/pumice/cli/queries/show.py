@@ -181,9 +181,9 @@ def _warn_of_misspelling(client: Client, namespace: str, queue: str) -> None:
         _warn_unless_known("namespace with jobs", namespace, known)
 
 
-def _warn_unless_known(what: str, name: str, known: list[str]) -> None:
-    if name not in known:
-        near = get_close_matches(name, known, n=_NEAR) or known[:_NEAR]
+def _warn_unless_known(what: str, name: str, names: list[str]) -> None:
+    if name not in names:
+        near = get_close_matches(name, names, n=_NEAR) or names[:_NEAR]
         warn(f"no {what} {name!r}" + (f"; there is {', '.join(near)}" if near else ""))
 
 

@@ -152,9 +152,9 @@ def replay_command(
         raise InputProblem(str(error)) from None
 
 
-def _files(given: tuple[Path, ...]) -> list[Path]:
+def _files(paths: tuple[Path, ...]) -> list[Path]:
     found: list[Path] = []
-    for path in given:
+    for path in paths:
         inside = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
         if not inside:
             raise InputProblem(f"{path}: no file in this folder ends in {SUFFIX}")
@@ -190,7 +190,7 @@ def _diff_file(path: Path, *asked: Any, named: bool) -> int:
 
 
 def _diff(
-    held: Recording,
+    recording: Recording,
     text: str | None,
     session: int | None,
     until_ns: int | None,
@@ -199,7 +199,7 @@ def _diff(
 ) -> int:
     with _progress("comparing session {}") as progress:
         found = compare_recording(
-            held,
+            recording,
             scheduler_conf=text,
             session=session or 0,
             until_ns=until_ns,
@@ -207,7 +207,7 @@ def _diff(
             progress=progress,
         )
     if not found.sessions:
-        _report_no_comparison(held, session, until_ns)
+        _report_no_comparison(recording, session, until_ns)
     if as_json:
         say_json(comparison_json(found))
     else:
@@ -215,24 +215,24 @@ def _diff(
     return 0 if found.identical else FAILED
 
 
-def _report_no_comparison(held: Recording, session: int | None, until_ns: int | None) -> None:
+def _report_no_comparison(recording: Recording, session: int | None, until_ns: int | None) -> None:
     """Says that nothing was compared; an error if a session was named."""
-    runs = held.sessions()
+    runs = recording.sessions()
     if not runs:
         if session:
-            raise InputProblem(f"{held.path}: no session is in it whole")
+            raise InputProblem(f"{recording.path}: no session is in it whole")
         return
     numbers = ", ".join(f"{first} to {last}" for first, last in runs)
     if session:
-        raise InputProblem(f"{held.path}: session {session} is not in it whole; {numbers} are")
+        raise InputProblem(f"{recording.path}: session {session} is not in it whole; {numbers} are")
     if until_ns is not None:
         times = [
             entry.tick.session_time.ToNanoseconds()
-            for entry in held.entries()
+            for entry in recording.entries()
             if entry.tick.session
         ]
         ran = f"from {clock(times[0])} to {clock(times[-1])}"
-        raise InputProblem(f"{held.path}: no session ran until then; {numbers} ran {ran}")
+        raise InputProblem(f"{recording.path}: no session ran until then; {numbers} ran {ran}")
 
 
 def _what_if(

@@ -13,42 +13,46 @@ from pumice.server.local import Comparison, Difference
 _MOST_SHOWN = 20
 
 
-def print_comparison(found: Comparison) -> None:
+def print_comparison(comparison: Comparison) -> None:
     screen = console()
-    for line in _headlines(found):
+    for line in _headlines(comparison):
         screen.print(escape(line))
     last = 0
-    for difference in found.differences[:_MOST_SHOWN]:
+    for difference in comparison.differences[:_MOST_SHOWN]:
         if difference.session != last:
             last = difference.session
             screen.print(f"[bold]session {last}[/]  [dim]{clock(difference.now_ns)}[/]")
         screen.print(f"  {_colourful(difference)}")
-    more = found.difference_count - min(len(found.differences), _MOST_SHOWN)
+    more = comparison.difference_count - min(len(comparison.differences), _MOST_SHOWN)
     if more > 0:
         screen.print(f"  … and {more} more; --json shows the first 1000")
-    if not found.sessions:
+    if not comparison.sessions:
         screen.print("[bold green]identical[/]: no session is in it whole")
-    elif found.identical:
-        screen.print(f"[bold green]identical[/]: {tally(found)}")
+    elif comparison.identical:
+        screen.print(f"[bold green]identical[/]: {tally(comparison)}")
     else:
-        sessions = f"{found.differing_sessions} of {found.sessions} sessions differ"
-        screen.print(f"[bold red]different[/]: {sessions}, {found.difference_count} differences")
+        sessions = f"{comparison.differing_sessions} of {comparison.sessions} sessions differ"
+        screen.print(
+            f"[bold red]different[/]: {sessions}, {comparison.difference_count} differences"
+        )
 
 
-def tally(found: Comparison) -> str:
-    seconds = (found.last_ns - found.first_ns) / 1e9
-    numbers = ", ".join(f"{first} to {last}" for first, last in found.runs)
+def tally(comparison: Comparison) -> str:
+    seconds = (comparison.last_ns - comparison.first_ns) / 1e9
+    numbers = ", ".join(f"{first} to {last}" for first, last in comparison.runs)
     return (
-        f"{found.sessions} sessions ({numbers}), {found.decisions} decisions, "
+        f"{comparison.sessions} sessions ({numbers}), {comparison.decisions} decisions, "
         f"{seconds:.1f} s of the cluster's time"
     )
 
 
-def _headlines(found: Comparison) -> list[str]:
-    lines = [f"note: {warning}" for warning in found.warnings]
-    lines += [f"note: a configuration was refused: {text}" for text in found.refused_configurations]
-    if found.ending:
-        lines.append(f"note: {found.ending}")
+def _headlines(comparison: Comparison) -> list[str]:
+    lines = [f"note: {warning}" for warning in comparison.warnings]
+    lines += [
+        f"note: a configuration was refused: {text}" for text in comparison.refused_configurations
+    ]
+    if comparison.ending:
+        lines.append(f"note: {comparison.ending}")
     return lines
 
 
@@ -57,15 +61,15 @@ def _colourful(difference: Difference) -> str:
     return f"{subject}: recorded [red]{old}[/]; replayed [green]{new}[/]"
 
 
-def comparison_json(found: Comparison) -> dict[str, Any]:
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
     return {
-        "identical": found.identical,
-        "sessions": found.sessions,
-        "first_session": found.first_session,
-        "last_session": found.last_session,
-        "decisions": found.decisions,
-        "differing_sessions": found.differing_sessions,
-        "difference_count": found.difference_count,
+        "identical": comparison.identical,
+        "sessions": comparison.sessions,
+        "first_session": comparison.first_session,
+        "last_session": comparison.last_session,
+        "decisions": comparison.decisions,
+        "differing_sessions": comparison.differing_sessions,
+        "difference_count": comparison.difference_count,
         "differences": [
             {
                 "session": one.session,
@@ -75,9 +79,9 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
                 "recorded": one.recorded,
                 "replayed": one.replayed,
             }
-            for one in found.differences
+            for one in comparison.differences
         ],
-        "ending": found.ending,
-        "warnings": found.warnings,
-        "refused_configurations": found.refused_configurations,
+        "ending": comparison.ending,
+        "warnings": comparison.warnings,
+        "refused_configurations": comparison.refused_configurations,
     }

@@ -66,10 +66,10 @@ def _read(entry: Any, source: str, where: str) -> Change:
     return Change(key, translation.objects[0], "status" in held)
 
 
-def _key(held: Mapping[str, Any], source: str, where: str) -> Key:
-    parts = (held.get("kind"), held.get("namespace", ""), held.get("name"))
+def _key(entry: Mapping[str, Any], source: str, where: str) -> Key:
+    parts = (entry.get("kind"), entry.get("namespace", ""), entry.get("name"))
     if not all(isinstance(part, str) for part in parts) or not parts[0] or not parts[2]:
-        raise wrong(source, where, dict(held), "kind and name, and a namespace where there is one")
+        raise wrong(source, where, dict(entry), "kind and name, and a namespace where there is one")
     return parts  # type: ignore[return-value]
 
 

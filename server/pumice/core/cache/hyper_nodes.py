@@ -50,9 +50,9 @@ class HyperNodeTree:
         self._level: dict[str, bool] = {}
         self._holders: list[list[int]] | None = None
 
-    def _find_names(self, found: list[HyperNode]) -> None:
-        known = {hyper_node.name for hyper_node in found}
-        for hyper_node in found:
+    def _find_names(self, hyper_nodes: list[HyperNode]) -> None:
+        known = {hyper_node.name for hyper_node in hyper_nodes}
+        for hyper_node in hyper_nodes:
             children = _child_names(hyper_node, known)
             self._children[hyper_node.name] = children
             for child in children:
@@ -63,11 +63,11 @@ class HyperNodeTree:
         if cycle and not self.problem:
             self.problem = f"HyperNode {cycle} is below itself"
         if self.problem:
-            found, self._children, self._parents = [], {}, {}
+            hyper_nodes, self._children, self._parents = [], {}, {}
         # The tier of the domain of all nodes is above all others.
-        self.top_tier = max((1, *(hyper_node.tier + 1 for hyper_node in found)))
-        self.names = [*(hyper_node.name for hyper_node in found), CLUSTER_TOP]
-        self._tiers = [*(hyper_node.tier for hyper_node in found), self.top_tier]
+        self.top_tier = max((1, *(hyper_node.tier + 1 for hyper_node in hyper_nodes)))
+        self.names = [*(hyper_node.name for hyper_node in hyper_nodes), CLUSTER_TOP]
+        self._tiers = [*(hyper_node.tier for hyper_node in hyper_nodes), self.top_tier]
         self._numbers = {name: number for number, name in enumerate(self.names)}
         roots = [name for name in self.names[:-1] if name not in self._parents]
         self._children[CLUSTER_TOP] = roots

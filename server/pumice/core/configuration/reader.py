@@ -26,7 +26,7 @@ _KUBE_BATCH = "is kube-batch's; set the compat switch kube-batch to use such a f
 def read_configuration(data: object, catalog: Catalog) -> Configuration:
     """Reads the parsed file; raises with every problem there is, not just the first."""
     reader = _Reader(catalog)
-    return reader.found.conclude(reader.read(data))
+    return reader.findings.conclude(reader.read(data))
 
 
 class _Reader:
@@ -34,11 +34,11 @@ class _Reader:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.found = Findings()
+        self.findings = Findings()
 
     def read(self, data: object) -> Configuration:
         if not isinstance(data, Mapping):
-            self.found.problem((), "must be a mapping with the keys actions and tiers")
+            self.findings.problem((), "must be a mapping with the keys actions and tiers")
             return Configuration((), ())
         for key in data:
             self._key(str(key))
@@ -57,41 +57,41 @@ class _Reader:
         if key in _KEYS:
             return
         if key in volcano.KEYS_WITHOUT_EFFECT:
-            self.found.warning((key,), f"has no effect: {volcano.KEYS_WITHOUT_EFFECT[key]}")
+            self.findings.warning((key,), f"has no effect: {volcano.KEYS_WITHOUT_EFFECT[key]}")
         elif key == "plugins" or key.startswith("plugin."):
-            self.found.problem((key,), f"the key {key!r} {_KUBE_BATCH}")
+            self.findings.problem((key,), f"the key {key!r} {_KUBE_BATCH}")
         else:
-            self.found.unknown((key,), "key", key, _KEYS)
+            self.findings.unknown((key,), "key", key, _KEYS)
 
     def _actions(self, text: object) -> tuple[str, ...]:
-        names = self.found.action_names(("actions",), text)
+        names = self.findings.action_names(("actions",), text)
         for name in dict.fromkeys(names):
             if name not in self._catalog.actions:
-                self.found.unknown_action(("actions",), name, self._catalog)
+                self.findings.unknown_action(("actions",), name, self._catalog)
         return names
 
     # Tiers and their plugins.
 
     def _tiers(self, tiers: object) -> Tiers:
         if tiers is not None and not isinstance(tiers, list):
-            self.found.problem(("tiers",), "must be a list of tiers, each with a list plugins")
+            self.findings.problem(("tiers",), "must be a list of tiers, each with a list plugins")
             return ()
         read = tuple(self._tier(("tiers", i), tier) for i, tier in enumerate(tiers or ()))
         if not any(read):
             message = "name no plugin: pods go anywhere, and no gang is kept together"
-            self.found.warning(("tiers",), message)
+            self.findings.warning(("tiers",), message)
         return read
 
     def _tier(self, path: Path, tier: object) -> tuple[PluginOptions, ...]:
         if not isinstance(tier, Mapping):
-            self.found.problem(path, "must be a mapping with the key plugins")
+            self.findings.problem(path, "must be a mapping with the key plugins")
             return ()
         for key in tier:
             if key != "plugins":
-                self.found.unknown((*path, str(key)), "key", str(key), ["plugins"])
+                self.findings.unknown((*path, str(key)), "key", str(key), ["plugins"])
         plugins = tier.get("plugins")
         if plugins is not None and not isinstance(plugins, list):
-            self.found.problem((*path, "plugins"), "must be a list of plugins")
+            self.findings.problem((*path, "plugins"), "must be a list of plugins")
             return ()
         options = tuple(
             found
@@ -103,13 +103,13 @@ class _Reader:
             o.name == "drf" and o.enabled("enableHierarchy") for o in options
         ):
             message = "drf with enableHierarchy and proportion cannot share a tier"
-            self.found.problem(path, message)
+            self.findings.problem(path, message)
         return options
 
     def _plugin(self, path: Path, entry: object) -> PluginOptions | None:
         name = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(entry, Mapping) or not isinstance(name, str):
-            self.found.problem(path, "must be a mapping with the key name")
+            self.findings.problem(path, "must be a mapping with the key name")
             return None
         flags = tuple(
             (str(key), flag)
@@ -119,9 +119,9 @@ class _Reader:
         )
         schema = self._catalog.plugins.get(name)
         if schema is None:
-            self.found.unknown_plugin((*path, "name"), name, self._catalog)
+            self.findings.unknown_plugin((*path, "name"), name, self._catalog)
             return PluginOptions(name, flags)
-        arguments = self.found.arguments((*path, "arguments"), entry.get("arguments"), schema)
+        arguments = self.findings.arguments((*path, "arguments"), entry.get("arguments"), schema)
         return PluginOptions(name, flags, arguments)
 
     def _flag(self, path: Path, plugin: str, key: str, value: object) -> bool | None:
@@ -129,7 +129,7 @@ class _Reader:
         if key == "enableHierarchy" and plugin not in volcano.HIERARCHICAL and value:
             why = f"only {', '.join(volcano.HIERARCHICAL)} know a hierarchy"
         if why is not None:
-            self.found.warning(path, f"has no effect: {why}")
+            self.findings.warning(path, f"has no effect: {why}")
         if key not in FLAG_DEFAULTS:
             if why is None:
                 self._unknown_flag(path, key)
@@ -139,14 +139,14 @@ class _Reader:
         flag = as_flag(value)
         if flag is None:
             hint = "; a quoted one is a text" if isinstance(value, str) else ""
-            self.found.problem(path, f"must be true or false, is {value!r}{hint}")
+            self.findings.problem(path, f"must be true or false, is {value!r}{hint}")
         return flag
 
     def _unknown_flag(self, path: Path, key: str) -> None:
         if key.startswith("disable"):
-            self.found.problem(path, f"the flag {key!r} {_KUBE_BATCH}")
+            self.findings.problem(path, f"the flag {key!r} {_KUBE_BATCH}")
         else:
-            self.found.unknown(path, "key", key, ["name", "arguments", *FLAG_DEFAULTS])
+            self.findings.unknown(path, "key", key, ["name", "arguments", *FLAG_DEFAULTS])
 
     def _across(self, tiers: Tiers) -> None:
         """Checks that need all tiers."""
@@ -158,11 +158,11 @@ class _Reader:
                         f"plugin {options.name!r} is listed twice, first in tiers"
                         f"[{seen[options.name]}]; Volcano would count each placement twice"
                     )
-                    self.found.problem(("tiers", i), message)
+                    self.findings.problem(("tiers", i), message)
                 seen.setdefault(options.name, i)
         if "proportion" in seen and "capacity" in seen:
             message = "proportion and capacity both divide the cluster among queues; use one"
-            self.found.warning(("tiers",), message)
+            self.findings.warning(("tiers",), message)
 
     def _usage_readers(self, tiers: Tiers, metrics: object) -> None:
         """Plugins that need measured usage, and sources of it that nobody needs."""
@@ -173,14 +173,14 @@ class _Reader:
                 path: Path = ("tiers", i, "plugins", j)
                 if options.name in volcano.USAGE_READERS and not measures:
                     message = "has no effect without measured usage: add the key metrics"
-                    self.found.warning(path, message)
+                    self.findings.warning(path, message)
                 if options.name == "rescheduling" and "metricsPeriod" not in options.arguments:
                     message = "moves no pod without the argument metricsPeriod: 10m, as in Volcano"
-                    self.found.warning(path, message)
+                    self.findings.warning(path, message)
         names = {options.name for tier in tiers for options in tier}
         if measures and not names.intersection(volcano.USAGE_READERS):
             readers = " nor ".join(volcano.USAGE_READERS)
-            self.found.warning(("metrics",), f"have no effect: neither {readers} is configured")
+            self.findings.warning(("metrics",), f"have no effect: neither {readers} is configured")
 
     # Arguments of actions.
 
@@ -190,25 +190,27 @@ class _Reader:
         if entries is None:
             return ()
         if not isinstance(entries, list):
-            self.found.problem(("configurations",), "must be a list of {name, arguments}")
+            self.findings.problem(("configurations",), "must be a list of {name, arguments}")
             return ()
         found: dict[str, Arguments] = {}
         for i, entry in enumerate(entries):
             path: Path = ("configurations", i)
             name = entry.get("name") if isinstance(entry, Mapping) else None
             if not isinstance(entry, Mapping) or not isinstance(name, str):
-                self.found.problem(path, "must be a mapping with the keys name and arguments")
+                self.findings.problem(path, "must be a mapping with the keys name and arguments")
                 continue
             for key in entry:
                 if key not in ("name", "arguments"):
                     known = ["name", "arguments"]
-                    self.found.unknown((*path, str(key)), "key", str(key), known)
+                    self.findings.unknown((*path, str(key)), "key", str(key), known)
             schema = self._schema_of_action((*path, "name"), name, actions)
             if schema is None:
                 continue
-            arguments = self.found.arguments((*path, "arguments"), entry.get("arguments"), schema)
+            arguments = self.findings.arguments(
+                (*path, "arguments"), entry.get("arguments"), schema
+            )
             if name in found:
-                self.found.warning(path, f"has no effect: the first entry of {name!r} counts")
+                self.findings.warning(path, f"has no effect: the first entry of {name!r} counts")
             found.setdefault(name, arguments)
         return tuple(found.items())
 
@@ -217,9 +219,9 @@ class _Reader:
     ) -> ArgumentSchema | None:
         schema = self._catalog.actions.get(name)
         if name not in actions and (schema is not None or name in volcano.ACTIONS):
-            self.found.warning(path, f"has no effect: {name!r} is not among the actions")
+            self.findings.warning(path, f"has no effect: {name!r} is not among the actions")
         elif schema is None:
-            self.found.unknown_action(path, name, self._catalog)
+            self.findings.unknown_action(path, name, self._catalog)
         return schema
 
     # Where measured usage comes from.
@@ -228,11 +230,11 @@ class _Reader:
         if data is None:
             return ()
         if not isinstance(data, Mapping):
-            self.found.problem(("metrics",), "must be a mapping of texts")
+            self.findings.problem(("metrics",), "must be a mapping of texts")
             return ()
         texts = {str(key): scalar_text(value) for key, value in data.items()}
-        self.found.arguments(("metrics",), data, volcano.METRICS, texts=True)
+        self.findings.arguments(("metrics",), data, volcano.METRICS, texts=True)
         source = texts.get("type")
         if source in volcano.SOURCES_WITH_ADDRESS and not texts.get("address"):
-            self.found.problem(("metrics",), f"the source {source!r} needs an address")
+            self.findings.problem(("metrics",), f"the source {source!r} needs an address")
         return tuple(sorted((key, text) for key, text in texts.items() if text is not None))

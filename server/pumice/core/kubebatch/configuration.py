@@ -57,7 +57,7 @@ _POSITIVE_FLAGS = (
 def read_configuration(data: object, catalog: Catalog) -> Configuration:
     """Reads the parsed file; raises with every problem there is, not just the first."""
     reader = _Reader(catalog)
-    return reader.found.conclude(reader.read(data))
+    return reader.findings.conclude(reader.read(data))
 
 
 class _Reader:
@@ -65,16 +65,16 @@ class _Reader:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.found = Findings()
+        self.findings = Findings()
 
     def read(self, data: object) -> Configuration:
         if not isinstance(data, Mapping):
-            self.found.problem((), "must be a mapping with actions and plugins, or with tiers")
+            self.findings.problem((), "must be a mapping with actions and plugins, or with tiers")
             return Configuration((), ())
         return self._tiered(data) if "tiers" in data else self._flat(data)
 
     def _actions(self, text: object) -> tuple[str, ...]:
-        names = self.found.action_names(("actions",), text)
+        names = self.findings.action_names(("actions",), text)
         for name in dict.fromkeys(names):
             if name not in self._catalog.actions:
                 self._refuse(("actions",), "action", name, self._catalog.actions, ACTIONS)
@@ -83,7 +83,7 @@ class _Reader:
     def _is_known(self, path: Path, name: str) -> bool:
         known = name in self._catalog.plugins
         if name in self._catalog.refused:
-            self.found.unknown_plugin(path, name, self._catalog)
+            self.findings.unknown_plugin(path, name, self._catalog)
         elif not known:
             self._refuse(path, "plugin", name, self._catalog.plugins, PLUGINS)
         return known
@@ -93,9 +93,9 @@ class _Reader:
     ) -> None:
         """What came with Volcano is told apart from mistakes."""
         if name in volcano:
-            self.found.problem(path, f"{what} {name!r} is Volcano's; kube-batch had none")
+            self.findings.problem(path, f"{what} {name!r} is Volcano's; kube-batch had none")
         else:
-            self.found.unknown(path, what, name, known)
+            self.findings.unknown(path, what, name, known)
 
     # The flat generation.
 
@@ -104,7 +104,7 @@ class _Reader:
         for key, value in data.items():
             text = scalar_text(value)
             if text is None:
-                self.found.problem((str(key),), "must be a text: a flat configuration is a map")
+                self.findings.problem((str(key),), "must be a text: a flat configuration is a map")
             else:
                 texts[str(key)] = text
         names = self._flat_plugins(texts.get("plugins", _FLAT_PLUGINS))
@@ -125,11 +125,11 @@ class _Reader:
         names = [name.strip() for name in text.split(",")]
         for name in names:
             if not name:
-                self.found.problem(("plugins",), "has an empty name between commas")
+                self.findings.problem(("plugins",), "has an empty name between commas")
             else:
                 self._is_known(("plugins",), name)
         if len(set(names)) < len(names):
-            self.found.problem(("plugins",), "lists a plugin twice")
+            self.findings.problem(("plugins",), "lists a plugin twice")
         return [name for name in dict.fromkeys(names) if name]
 
     def _flat_flag(self, key: str, text: str, flags: dict[str, dict[str, bool]]) -> None:
@@ -137,18 +137,18 @@ class _Reader:
         plugin, dot, word = rest.rpartition(".")
         if head != "plugin" or not dot:
             shape = "plugin.<name>.<flag>"
-            self.found.unknown((key,), "key", key, ["actions", "plugins", shape])
+            self.findings.unknown((key,), "key", key, ["actions", "plugins", shape])
         elif plugin not in flags:
             message = f"is about plugin {plugin!r}, which is not listed under plugins"
-            self.found.problem((key,), message)
+            self.findings.problem((key,), message)
         elif word not in _FLAT_FLAGS:
-            self.found.unknown((key,), "flag", word, _FLAT_FLAGS)
+            self.findings.unknown((key,), "flag", word, _FLAT_FLAGS)
         else:
             on = parsed_text(text, ArgumentType.BOOL)
             if isinstance(on, bool):
                 flags[plugin][word] = on
             else:
-                self.found.problem((key,), f"must be true or false, is {text!r}")
+                self.findings.problem((key,), f"must be true or false, is {text!r}")
 
     # The two generations with tiers.
 
@@ -156,12 +156,12 @@ class _Reader:
         for key in data:
             if key == "plugins" or str(key).startswith("plugin."):
                 message = "belongs to a flat configuration, which has no tiers"
-                self.found.problem((str(key),), message)
+                self.findings.problem((str(key),), message)
             elif key not in ("actions", "tiers"):
-                self.found.unknown((str(key),), "key", str(key), ["actions", "tiers"])
+                self.findings.unknown((str(key),), "key", str(key), ["actions", "tiers"])
         tiers = data["tiers"]
         if not isinstance(tiers, list):
-            self.found.problem(("tiers",), "must be a list of tiers, each with a list plugins")
+            self.findings.problem(("tiers",), "must be a list of tiers, each with a list plugins")
             tiers = []
         entries = [self._entries(("tiers", i), tier) for i, tier in enumerate(tiers)]
         negative = any(str(key).startswith("disable") for t in entries for _, e in t for key in e)
@@ -179,18 +179,18 @@ class _Reader:
     def _entries(self, path: Path, tier: object) -> list[tuple[Path, Mapping[object, object]]]:
         plugins = tier.get("plugins") if isinstance(tier, Mapping) else None
         if not isinstance(tier, Mapping) or not isinstance(plugins, list):
-            self.found.problem(path, "must be a mapping with a list plugins")
+            self.findings.problem(path, "must be a mapping with a list plugins")
             return []
         for key in tier:
             if key != "plugins":
-                self.found.unknown((*path, str(key)), "key", str(key), ["plugins"])
+                self.findings.unknown((*path, str(key)), "key", str(key), ["plugins"])
         entries = []
         for i, entry in enumerate(plugins):
             if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
                 entries.append(((*path, "plugins", i), entry))
             else:
                 message = "must be a mapping with the key name"
-                self.found.problem((*path, "plugins", i), message)
+                self.findings.problem((*path, "plugins", i), message)
         return entries
 
     def _plugin(
@@ -205,10 +205,10 @@ class _Reader:
                 flags += self._flags((*path, str(key)), str(key), value, negative=negative)
         if negative and "arguments" in entry:
             message = "negative flags are of v0.4, where plugins take no arguments"
-            self.found.problem((*path, "arguments"), message)
+            self.findings.problem((*path, "arguments"), message)
             return PluginOptions(name, tuple(flags))
         schema = self._catalog.plugins[name]
-        arguments = self.found.arguments(
+        arguments = self.findings.arguments(
             (*path, "arguments"), entry.get("arguments"), schema, texts=True
         )
         return PluginOptions(name, tuple(flags), arguments)
@@ -220,14 +220,14 @@ class _Reader:
         if key not in known:
             if negative and key in _POSITIVE_FLAGS:
                 message = f"{key!r} is of v0.5, other flags of this file are of v0.4; use one kind"
-                self.found.problem(path, message)
+                self.findings.problem(path, message)
             else:
-                self.found.unknown(path, "key", key, ["name", "arguments", *known])
+                self.findings.unknown(path, "key", key, ["name", "arguments", *known])
             return []
         flag = as_flag(value)
         if flag is None:
             if value is not None:
-                self.found.problem(path, f"must be true or false, is {value!r}")
+                self.findings.problem(path, f"must be true or false, is {value!r}")
             return []
         if negative:
             return [(name, not flag) for name in _NEGATIVE_FLAGS[key]]
@@ -237,4 +237,4 @@ class _Reader:
         names = [options.name for tier in tiers for options in tier]
         for name in dict.fromkeys(names):
             if names.count(name) > 1:
-                self.found.problem(("tiers",), f"plugin {name!r} is listed twice")
+                self.findings.problem(("tiers",), f"plugin {name!r} is listed twice")

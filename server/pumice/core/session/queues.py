@@ -29,14 +29,14 @@ class QueueAccount:
         "request",
     )
 
-    def __init__(self, queue: Queue, held: Contribution | None, ceiling: Resources) -> None:
-        held = held or Contribution.of_queue()
+    def __init__(self, queue: Queue, contribution: Contribution | None, ceiling: Resources) -> None:
+        contribution = contribution or Contribution.of_queue()
         self.queue = queue
         self.name = queue.name
-        self.allocated = held.allocated.clone()
-        self.request = held.request
-        self.inqueue = held.inqueue.clone()
-        self.elastic = held.elastic
+        self.allocated = contribution.allocated.clone()
+        self.request = contribution.request
+        self.inqueue = contribution.inqueue.clone()
+        self.elastic = contribution.elastic
         self.guarantee = Resources.of(queue.guarantee)
         self.deserved = Resources()
         # No more than this, whatever the others leave over.

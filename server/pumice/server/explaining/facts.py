@@ -227,8 +227,8 @@ def _add_job(engine: Engine, job: Job, facts: Facts) -> None:
     facts.counts = {s: len(tasks) for s, tasks in job.index.by_status.items() if tasks}
 
 
-def _near_queues(name: str, there: Collection[str]) -> list[str]:
-    return [] if name in there else get_close_matches(name, there, n=2)
+def _near_queues(name: str, names: Collection[str]) -> list[str]:
+    return [] if name in names else get_close_matches(name, names, n=2)
 
 
 def _names(engine: Engine, subject: Subject) -> list[str]:

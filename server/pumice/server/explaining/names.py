@@ -9,10 +9,10 @@ _MOST = 3
 _FAR = 0.5
 
 
-def nearest_names(key: str, there: Sequence[str]) -> list[str]:
+def nearest_names(key: str, names: Sequence[str]) -> list[str]:
     """Similar names in the namespace, then the same name elsewhere, then similar keys."""
     namespace, _, name = key.partition("/")
-    beside = {each.partition("/")[2]: each for each in there if each.startswith(f"{namespace}/")}
+    beside = {each.partition("/")[2]: each for each in names if each.startswith(f"{namespace}/")}
     found = [beside[near] for near in get_close_matches(name, beside, n=_MOST)]
-    found += [each for each in there if each.partition("/")[2] == name and each not in found]
-    return found[:_MOST] or get_close_matches(key, there, n=_MOST, cutoff=_FAR)
+    found += [each for each in names if each.partition("/")[2] == name and each not in found]
+    return found[:_MOST] or get_close_matches(key, names, n=_MOST, cutoff=_FAR)

@@ -102,7 +102,7 @@ class Recorder:
         number = self._asked
         self._queue.put(lambda: self._open_file(checkpoint, now_ns, number))
 
-    def _post(self, made: Callable[[], Iterator[RecordingEntry]]) -> None:
+    def _post(self, make_entries: Callable[[], Iterator[RecordingEntry]]) -> None:
         if not self._active or self._behind:
             return
         if self._queue.qsize() > MAX_QUEUED_ENTRIES:
@@ -110,7 +110,7 @@ class Recorder:
             log.warning("%s: the recording cannot keep up; a part is left out", self._name)
             self._queue.put(self._lose)
             return
-        self._queue.put(lambda: self._write(made()))
+        self._queue.put(lambda: self._write(make_entries()))
 
     def on_connection(
         self,

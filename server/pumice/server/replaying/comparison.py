@@ -78,25 +78,25 @@ def compare(
 
 
 def _add(
-    found: Comparison,
+    comparison: Comparison,
     number: int,
     now_ns: int,
     decisions: int,
     apart: list[Difference],
     most_kept: int,
 ) -> None:
-    if not found.sessions:
-        found.first_session, found.first_ns = number, now_ns
-    if found.runs and number > found.runs[-1][1]:
-        found.runs[-1] = (found.runs[-1][0], number)
+    if not comparison.sessions:
+        comparison.first_session, comparison.first_ns = number, now_ns
+    if comparison.runs and number > comparison.runs[-1][1]:
+        comparison.runs[-1] = (comparison.runs[-1][0], number)
     else:
-        found.runs.append((number, number))
-    found.last_session, found.last_ns = number, now_ns
-    found.sessions += 1
-    found.decisions += decisions
-    found.differing_sessions += bool(apart)
-    found.difference_count += len(apart)
-    found.differences += apart[: most_kept - len(found.differences)]
+        comparison.runs.append((number, number))
+    comparison.last_session, comparison.last_ns = number, now_ns
+    comparison.sessions += 1
+    comparison.decisions += decisions
+    comparison.differing_sessions += bool(apart)
+    comparison.difference_count += len(apart)
+    comparison.differences += apart[: most_kept - len(comparison.differences)]
 
 
 def _warnings(header: recording_pb2.RecordingHeader, registry: Registry) -> list[str]:

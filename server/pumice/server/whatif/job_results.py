@@ -51,10 +51,10 @@ class JobResults:
     """Makes the results of a trial, one for each job."""
 
     def __init__(
-        self, state: ClusterState, asked: RequestObjects, decisions: TrialDecisions, now_ns: int
+        self, state: ClusterState, request: RequestObjects, decisions: TrialDecisions, now_ns: int
     ) -> None:
         self._state = state
-        self._asked = asked
+        self._asked = request
         self._decisions = decisions
         self._now_ns = now_ns
         self._waits = {wait.job: wait.reasons for wait in state.engine.waits}

@@ -85,10 +85,10 @@ class Replica:
         gc.freeze()
         gc.enable()
 
-    def on_connection(self, capabilities: tuple[int, ...], held: frozenset[str]) -> None:
+    def on_connection(self, capabilities: tuple[int, ...], decision_ids: frozenset[str]) -> None:
         if self.state is not None:
             self.state.set_capabilities(capabilities)
-            self._held_decisions = held
+            self._held_decisions = decision_ids
 
     def on_snapshot_begin(self, kinds: frozenset[int]) -> None:
         self._kinds, self._pending = kinds, []

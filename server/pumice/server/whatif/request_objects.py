@@ -95,9 +95,10 @@ class RequestObjects:
                 )
         self._ops += [delta_pb2.Op(tombstone=ref) for ref in refs]
 
-    def _add_manifests(self, held: ObjectSet) -> None:
+    def _add_manifests(self, objects: ObjectSet) -> None:
         texts = [
-            (each.source or f"manifests[{n}]", each.text) for n, each in enumerate(held.manifests)
+            (each.source or f"manifests[{n}]", each.text)
+            for n, each in enumerate(objects.manifests)
         ]
         if not texts:
             return
@@ -189,17 +190,17 @@ class RequestObjects:
                 self.invalid_jobs.add(job)
 
 
-def objects_in(held: ObjectSet) -> Iterator[tuple[str, Any]]:
+def objects_in(objects: ObjectSet) -> Iterator[tuple[str, Any]]:
     """Objects with the name of their kind; not wrapped, because that would copy them."""
     for word, items in (
-        ("node", held.nodes),
-        ("queue", held.queues),
-        ("pod_group", held.pod_groups),
-        ("pod", held.pods),
+        ("node", objects.nodes),
+        ("queue", objects.queues),
+        ("pod_group", objects.pod_groups),
+        ("pod", objects.pods),
     ):
         for item in items:
             yield word, item
-    for other in held.other_objects:
+    for other in objects.other_objects:
         kind = other.WhichOneof("object")
         if kind is not None:
             yield kind, getattr(other, kind)

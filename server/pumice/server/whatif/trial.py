@@ -84,15 +84,15 @@ def _configured(state: ClusterState, message: configuration_pb2.Configuration) -
 
 
 def _merged(
-    state: ClusterState, given: configuration_pb2.Configuration
+    state: ClusterState, configuration: configuration_pb2.Configuration
 ) -> configuration_pb2.Configuration:
     """The configuration of the cluster with the given fields replaced."""
     merged = configuration_pb2.Configuration()
     if state.effective is not None:
         merged.CopyFrom(state.effective.message)
-    for field, _ in given.ListFields():
+    for field, _ in configuration.ListFields():
         merged.ClearField(field.name)  # type: ignore[arg-type]
-    merged.MergeFrom(given)
+    merged.MergeFrom(configuration)
     return merged
 
 

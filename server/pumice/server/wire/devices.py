@@ -330,20 +330,22 @@ def read_resource_slice(message: devices_pb2.ResourceSlice) -> ResourceSlice:
     )
 
 
-def write_resource_slice(held: ResourceSlice) -> devices_pb2.ResourceSlice:
+def write_resource_slice(resource_slice: ResourceSlice) -> devices_pb2.ResourceSlice:
     return devices_pb2.ResourceSlice(
-        uid=held.uid,
-        name=held.name,
-        driver=held.driver,
+        uid=resource_slice.uid,
+        name=resource_slice.name,
+        driver=resource_slice.driver,
         pool=devices_pb2.DevicePool(
-            name=held.pool, generation=held.generation, resource_slice_count=held.slice_count
+            name=resource_slice.pool,
+            generation=resource_slice.generation,
+            resource_slice_count=resource_slice.slice_count,
         ),
-        node_name=held.node_name,
-        node_selector=write_node_selector(held.node_terms),
-        all_nodes=held.all_nodes,
-        per_device_node_selection=held.per_device,
-        devices=map(_write_device, held.devices),
-        shared_counters=map(_write_counters, held.counters),
+        node_name=resource_slice.node_name,
+        node_selector=write_node_selector(resource_slice.node_terms),
+        all_nodes=resource_slice.all_nodes,
+        per_device_node_selection=resource_slice.per_device,
+        devices=map(_write_device, resource_slice.devices),
+        shared_counters=map(_write_counters, resource_slice.counters),
     )
 
 
@@ -354,12 +356,12 @@ def read_device_class(message: devices_pb2.DeviceClass) -> DeviceClass:
     )
 
 
-def write_device_class(held: DeviceClass) -> devices_pb2.DeviceClass:
+def write_device_class(device_class: DeviceClass) -> devices_pb2.DeviceClass:
     return devices_pb2.DeviceClass(
-        uid=held.uid,
-        name=held.name,
-        selectors=held.selectors,
-        extended_resource_name=held.extended_resource_name,
+        uid=device_class.uid,
+        name=device_class.name,
+        selectors=device_class.selectors,
+        extended_resource_name=device_class.extended_resource_name,
     )
 
 

@@ -58,12 +58,12 @@ def amount(field: str, value: int, limit: int = INT64_LIMIT) -> int:
     raise FieldError(field, f"{value} is too large to be exact; the largest is {limit - 1}")
 
 
-def amounts(field: str, held: Mapping[str, int], limit: int = INT64_LIMIT) -> Pairs:
+def amounts(field: str, quantities: Mapping[str, int], limit: int = INT64_LIMIT) -> Pairs:
     """Sorted, so that equal maps give equal values whatever their order in the message."""
     # Walking an empty map of a message costs as much as walking a small one.
-    if not held:
+    if not quantities:
         return ()
-    pairs = tuple(sorted([(name, held[name]) for name in held]))
+    pairs = tuple(sorted([(name, quantities[name]) for name in quantities]))
     for name, value in pairs:
         if not name:
             raise FieldError(field, "has a resource without a name")

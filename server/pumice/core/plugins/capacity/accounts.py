@@ -18,8 +18,8 @@ class CapacityAccount(QueueAccount):
 
     __slots__ = ("_ancestors", "_lineage", "capability", "children", "device_limit", "parent")
 
-    def __init__(self, queue: Queue, held: Contribution | None, ceiling: Resources) -> None:
-        super().__init__(queue, held, ceiling)
+    def __init__(self, queue: Queue, contribution: Contribution | None, ceiling: Resources) -> None:
+        super().__init__(queue, contribution, ceiling)
         self.deserved = Resources.of(queue.deserved)
         self.capability = Resources.of(queue.capability)
         self.parent: CapacityAccount | None = None
@@ -74,12 +74,12 @@ class CapacityAccount(QueueAccount):
         for account in self.ancestors:
             account.allocated.subtract(request)
 
-    def absorb(self, held: Contribution) -> None:
+    def absorb(self, contribution: Contribution) -> None:
         """Adds what a queue below it, or its own jobs, hold and want."""
-        self.allocated.add(held.allocated)
-        self.request.add(held.request)
-        self.inqueue.add(held.inqueue)
-        self.elastic.add(held.elastic)
+        self.allocated.add(contribution.allocated)
+        self.request.add(contribution.request)
+        self.inqueue.add(contribution.inqueue)
+        self.elastic.add(contribution.elastic)
 
 
 DeviceLimit = Callable[[CapacityAccount, Task], QueueLimit | None]

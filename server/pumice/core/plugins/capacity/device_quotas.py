@@ -42,7 +42,7 @@ class DeviceQuota:
     def exceeded(
         self,
         claims: Iterable[ResourceClaim],
-        held: ClaimedAmounts,
+        claimed: ClaimedAmounts,
         with_capacity: bool,
         *,
         with_promised: bool,
@@ -52,7 +52,7 @@ class DeviceQuota:
         A class that the queue does not name has no limit. Of a class that it names, a capacity
         that it does not name cannot be had, and a number of 0 is no limit, as in Volcano.
         """
-        wanted = _merged(claim for claim in claims if not held.counts(claim))
+        wanted = _merged(claim for claim in claims if not claimed.counts(claim))
         for class_ in sorted(wanted.keys() & self.limits.keys()):
             limits = self.limits[class_]
             for name, asked in wanted[class_].items():
@@ -60,7 +60,7 @@ class DeviceQuota:
                 allowed = limits.get(name, 0)
                 if (is_count and not allowed) or not (is_count or with_capacity):
                     continue
-                used = held.amounts.get(name, 0)
+                used = claimed.amounts.get(name, 0)
                 used += self.promised.get(name, 0) if with_promised else 0
                 if used + asked > allowed or name not in limits:
                     return name, asked, used, allowed

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pumice.v1.pod_pb2 import POD_PHASE_RUNNING
 from tests.cli.test_queries import Run, ask
 from tests.server import running
 from tests.server.conftest import core, socket_folder
@@ -175,3 +176,26 @@ async def test_a_connected_cluster_is_removed_by_force_only(core: RunningCore, a
     assert (await ask("forget", "c1", "--force")).code == 0
     missing = await ask("forget", "c2")
     assert missing.code == 2
+
+
+async def test_eta_tells_when_a_job_starts(core: RunningCore, ask: Run) -> None:
+    full = running.pod("first", 0, 4000, phase=POD_PHASE_RUNNING, node_name="n1")
+    full.pod.annotations["pumice.sh/run-time"] = "10m"
+    full.pod.start_time.FromNanoseconds(running.START)
+    waiting = [*gang("next", 1), *gang("large", 1, cpu=99_000)]
+    adapter = await core.served([queue(), node("n1"), running.group("first", 1), full, *waiting])
+    await adapter.next("status_batch")
+    ended = await ask("eta", "team/next")
+    assert ended.code == 0, ended
+    assert "team/next is expected to start in 10 min" in ended.out
+    told = json.loads((await ask("eta", "team/next", "--json")).out)
+    assert (told["outcome"], told["basis"]["annotation_count"]) == ("expected", 1)
+    ended = await ask("eta", "team/large")
+    assert (ended.code, "does not start as things are" in ended.out) == (1, True)
+    ended = await ask("eta", "team/nxt")
+    assert (ended.code, "did you mean team/next" in ended.err) == (2, True)
+    ended = await ask("eta", "team/next-0")
+    assert (ended.code, "pumice eta --pod team/next-0" in ended.err) == (2, True)
+    assert "expected to start" in (await ask("eta", "--pod", "team/next-0")).out
+    assert "expected to start" in (await ask("explain", "job", "team/next", "--eta")).out
+    assert "expected to start" not in (await ask("explain", "job", "team/next")).out

@@ -46,6 +46,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "explain": LazyCommand(
         "pumice.cli.queries.explain:explain_group", "Reasons why a job or pod waits."
     ),
+    "eta": LazyCommand(
+        "pumice.cli.queries.eta:eta_command", "Estimate of when a job or pod starts."
+    ),
     "schedule": LazyCommand(
         "pumice.cli.queries.schedule:schedule_command",
         "Decisions for a manifest, without applying it.",

@@ -21,6 +21,7 @@ from pumice.client.enums import (
     ReasonCode,
     Stage,
     StageResult,
+    StartOutcome,
 )
 from pumice.client.errors import (
     AccessDeniedError,
@@ -37,6 +38,7 @@ from pumice.client.errors import (
     RejectedObject,
     SettingsError,
 )
+from pumice.client.estimates import RunTimeBasis, StartEstimate
 from pumice.client.explanations import (
     Eviction,
     Explanation,
@@ -100,6 +102,7 @@ __all__ = [
     "ReasonPeriod",
     "RecordingEndedError",
     "RejectedObject",
+    "RunTimeBasis",
     "ScheduleResult",
     "Session",
     "SessionSummary",
@@ -108,6 +111,8 @@ __all__ = [
     "Stage",
     "StageExplanation",
     "StageResult",
+    "StartEstimate",
+    "StartOutcome",
     "Stream",
     "Wait",
 ]

@@ -13,6 +13,7 @@ from pumice.client.clusters import Cluster
 from pumice.client.configurations import ActiveConfig, ConfigCheck
 from pumice.client.enums import PodGroupPhase, number_of
 from pumice.client.errors import CallError, RecordingEndedError
+from pumice.client.estimates import StartEstimate
 from pumice.client.explanations import Explanation
 from pumice.client.objects import Job, Node, Queue
 from pumice.client.sessions import ScheduleResult, Session, SessionSummary
@@ -127,6 +128,7 @@ class AsyncClient:
         *,
         nearest: int = 0,
         wait_seconds: float | None = None,
+        horizon_seconds: float | None = None,
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Explanation:
@@ -137,11 +139,14 @@ class AsyncClient:
             nearest: The number of nodes to report that almost fit; 0: five.
             wait_seconds: How long to wait for a running session to end, so that nodes can be
                 examined. Without it the answer may come ``without_nodes``.
+            horizon_seconds: Adds an estimate of the start that looks so far ahead; None: no
+                estimate.
             cluster: The cluster; None: that of the settings.
             timeout_seconds: Longest time of the call; None: that of the settings.
         """
         job = requests.object_name(name)
         request = requests.explain_request(self._cluster(cluster), nearest, wait_seconds, job=job)
+        requests.add_horizon(request, horizon_seconds)
         return await self._explain(request, timeout_seconds)
 
     async def explain_pod(
@@ -150,18 +155,43 @@ class AsyncClient:
         *,
         nearest: int = 0,
         wait_seconds: float | None = None,
+        horizon_seconds: float | None = None,
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Explanation:
         """Why a pod waits or is on its node; the arguments are those of ``explain_job``."""
         pod = requests.object_name(name)
         request = requests.explain_request(self._cluster(cluster), nearest, wait_seconds, pod=pod)
+        requests.add_horizon(request, horizon_seconds)
         return await self._explain(request, timeout_seconds)
 
     async def _explain(self, request: ExplainRequest, timeout_seconds: float | None) -> Explanation:
         deadline = self._caller.deadline(timeout_seconds)
         response = await self._caller.call(self._scheduling.Explain, request, deadline)
         return Explanation.from_proto(response)
+
+    async def estimate_start(
+        self,
+        name: str,
+        *,
+        pod: bool = False,
+        horizon_seconds: float | None = None,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> StartEstimate:
+        """When a job starts, or a pod: the engine is run forward on a copy of the cluster.
+
+        Args:
+            name: ``namespace/name`` of a PodGroup, a Volcano Job or a pod.
+            pod: The name is that of a pod.
+            horizon_seconds: How far to look ahead; None: a day.
+            cluster: The cluster; None: that of the settings.
+            timeout_seconds: Longest time of the call; None: that of the settings.
+        """
+        request = requests.estimate_request(self._cluster(cluster), name, pod, horizon_seconds)
+        deadline = self._caller.deadline(timeout_seconds)
+        response = await self._caller.call(self._scheduling.EstimateStart, request, deadline)
+        return StartEstimate.from_response(response)
 
     async def list_clusters(self, *, timeout_seconds: float | None = None) -> list[Cluster]:
         """The clusters that the core serves or served, by name."""

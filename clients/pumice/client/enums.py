@@ -54,6 +54,17 @@ class StageResult(StrEnum):
     NOT_CONFIGURED = "not configured"
 
 
+class StartOutcome(StrEnum):
+    """What is expected of a start."""
+
+    UNSPECIFIED = ""
+    STARTED = "started"
+    EXPECTED = "expected"
+    NOT_WITHIN_HORIZON = "not within horizon"
+    NEVER = "never"
+    UNDECIDED = "undecided"
+
+
 class PauseReason(StrEnum):
     """Why a cluster is not scheduled."""
 

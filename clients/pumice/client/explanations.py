@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pumice.client.clusters import Pause
 from pumice.client.enums import PodGroupPhase, Stage, StageResult, word_of
+from pumice.client.estimates import StartEstimate
 from pumice.client.reasons import Reason
 from pumice.client.values import Value, time_from
 from pumice.v1 import explanation_pb2, group_pb2
@@ -173,6 +174,8 @@ class Explanation(Value):
     without_nodes: bool
     # Why nothing is scheduled; None: the cluster is scheduled.
     pause: Pause | None
+    # When it starts, if that was asked; else None.
+    start_estimate: StartEstimate | None = None
 
     @staticmethod
     def from_proto(response: ExplainResponse) -> Explanation:
@@ -193,4 +196,7 @@ class Explanation(Value):
             session=response.session,
             without_nodes=response.without_nodes,
             pause=Pause.from_proto(response.pause) if response.HasField("pause") else None,
+            start_estimate=StartEstimate.from_proto(response.start_estimate)
+            if response.HasField("start_estimate")
+            else None,
         )

@@ -11,6 +11,7 @@ from pumice.v1.object_pb2 import ClusterObject, ObjectRef
 from pumice.v1.recording_service_pb2 import RecordRequest
 from pumice.v1.scheduling_service_pb2 import (
     ClusterSource,
+    EstimateStartRequest,
     ExplainRequest,
     InlineSource,
     ObjectName,
@@ -92,6 +93,22 @@ def explain_request(
     request = ExplainRequest(cluster=cluster, nearest_node_count=nearest, job=job, pod=pod)
     if wait_seconds is not None:
         request.max_wait.CopyFrom(duration_of(wait_seconds))
+    return request
+
+
+def add_horizon(request: ExplainRequest | ScheduleRequest, seconds: float | None) -> None:
+    """Asks for estimates of starts; None: does not."""
+    if seconds is not None:
+        request.start_horizon.CopyFrom(duration_of(seconds))
+
+
+def estimate_request(
+    cluster: str, name: str, pod: bool, horizon_seconds: float | None
+) -> EstimateStartRequest:
+    request = EstimateStartRequest(cluster=cluster)
+    (request.pod if pod else request.job).CopyFrom(object_name(name))
+    if horizon_seconds is not None:
+        request.horizon.CopyFrom(duration_of(horizon_seconds))
     return request
 
 

@@ -12,6 +12,7 @@ from pumice.client.channels import read_credentials
 from pumice.client.clusters import Cluster
 from pumice.client.configurations import ActiveConfig, ConfigCheck
 from pumice.client.enums import PodGroupPhase
+from pumice.client.estimates import StartEstimate
 from pumice.client.explanations import Explanation
 from pumice.client.objects import Job, Node, Queue
 from pumice.client.sessions import ScheduleResult, Session, SessionSummary
@@ -104,6 +105,7 @@ class Client:
         *,
         nearest: int = 0,
         wait_seconds: float | None = None,
+        horizon_seconds: float | None = None,
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Explanation:
@@ -113,6 +115,7 @@ class Client:
                 name,
                 nearest=nearest,
                 wait_seconds=wait_seconds,
+                horizon_seconds=horizon_seconds,
                 cluster=cluster,
                 timeout_seconds=timeout_seconds,
             )
@@ -124,6 +127,7 @@ class Client:
         *,
         nearest: int = 0,
         wait_seconds: float | None = None,
+        horizon_seconds: float | None = None,
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> Explanation:
@@ -133,6 +137,27 @@ class Client:
                 name,
                 nearest=nearest,
                 wait_seconds=wait_seconds,
+                horizon_seconds=horizon_seconds,
+                cluster=cluster,
+                timeout_seconds=timeout_seconds,
+            )
+        )
+
+    def estimate_start(
+        self,
+        name: str,
+        *,
+        pod: bool = False,
+        horizon_seconds: float | None = None,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> StartEstimate:
+        """When a job starts, or a pod: the engine is run forward on a copy of the cluster."""
+        return self._loop.run(
+            self._client.estimate_start(
+                name,
+                pod=pod,
+                horizon_seconds=horizon_seconds,
                 cluster=cluster,
                 timeout_seconds=timeout_seconds,
             )

@@ -23,32 +23,33 @@ _sym_db = _symbol_database.Default()
 
 
 from pumice.v1 import decision_pb2 as pumice_dot_v1_dot_decision__pb2
+from pumice.v1 import estimate_pb2 as pumice_dot_v1_dot_estimate__pb2
 from pumice.v1 import explanation_pb2 as pumice_dot_v1_dot_explanation__pb2
 from pumice.v1 import object_pb2 as pumice_dot_v1_dot_object__pb2
 from pumice.v1 import reason_pb2 as pumice_dot_v1_dot_reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apumice/v1/job_result.proto\x12\tpumice.v1\x1a\x18pumice/v1/decision.proto\x1a\x1bpumice/v1/explanation.proto\x1a\x16pumice/v1/object.proto\x1a\x16pumice/v1/reason.proto\"(\n\x08Manifest\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"\x9a\x01\n\x0eRequestProblem\x12,\n\x08severity\x18\x01 \x01(\x0e\x32\x1a.pumice.v1.ProblemSeverity\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0b\n\x03key\x18\x04 \x01(\t\x12\r\n\x05\x66ield\x18\x05 \x01(\t\x12\x0f\n\x07problem\x18\x06 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x07 \x01(\t\"K\n\tObjectKey\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"&\n\tPlacedPod\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0c\n\x04node\x18\x02 \x01(\t\"\xa9\x01\n\x08Shortage\x12\x10\n\x08resource\x18\x01 \x01(\t\x12\x0e\n\x06wanted\x18\x02 \x01(\x03\x12\x0c\n\x04\x66ree\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\x03\x12\x0b\n\x03pod\x18\x05 \x01(\t\x12\x0e\n\x04node\x18\x06 \x01(\tH\x00\x12\x0f\n\x05queue\x18\x07 \x01(\tH\x00\x12\x0f\n\x05quota\x18\x08 \x01(\tH\x00\x12\x16\n\x0clargest_node\x18\t \x01(\tH\x00\x42\x07\n\x05place\"\xbc\x02\n\tJobResult\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12&\n\x07verdict\x18\x03 \x01(\x0e\x32\x15.pumice.v1.JobVerdict\x12\x10\n\x08sentence\x18\x04 \x01(\t\x12$\n\x06placed\x18\x05 \x03(\x0b\x32\x14.pumice.v1.PlacedPod\x12\x15\n\rpending_count\x18\x06 \x01(\x05\x12\"\n\x07reasons\x18\x07 \x03(\x0b\x32\x11.pumice.v1.Reason\x12&\n\tshortages\x18\x08 \x03(\x0b\x32\x13.pumice.v1.Shortage\x12#\n\tevictions\x18\t \x03(\x0b\x32\x10.pumice.v1.Evict\x12+\n\x0b\x65xplanation\x18\n \x01(\x0b\x32\x16.pumice.v1.Explanation*m\n\x0fProblemSeverity\x12 \n\x1cPROBLEM_SEVERITY_UNSPECIFIED\x10\x00\x12\x1a\n\x16PROBLEM_SEVERITY_ERROR\x10\x01\x12\x1c\n\x18PROBLEM_SEVERITY_WARNING\x10\x02*\xba\x02\n\nJobVerdict\x12\x1b\n\x17JOB_VERDICT_UNSPECIFIED\x10\x00\x12\x16\n\x12JOB_VERDICT_PLACED\x10\x01\x12\x1d\n\x19JOB_VERDICT_PARTLY_PLACED\x10\x02\x12\x1f\n\x1bJOB_VERDICT_AFTER_EVICTIONS\x10\x03\x12\x17\n\x13JOB_VERDICT_NOT_NOW\x10\x04\x12\x18\n\x14JOB_VERDICT_AT_LIMIT\x10\x05\x12\x1b\n\x17JOB_VERDICT_ABOVE_LIMIT\x10\x06\x12\x1a\n\x16JOB_VERDICT_NEVER_FITS\x10\x07\x12\x14\n\x10JOB_VERDICT_HELD\x10\x08\x12\x1c\n\x18JOB_VERDICT_NOT_EXAMINED\x10\t\x12\x17\n\x13JOB_VERDICT_INVALID\x10\nb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apumice/v1/job_result.proto\x12\tpumice.v1\x1a\x18pumice/v1/decision.proto\x1a\x18pumice/v1/estimate.proto\x1a\x1bpumice/v1/explanation.proto\x1a\x16pumice/v1/object.proto\x1a\x16pumice/v1/reason.proto\"(\n\x08Manifest\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"\x9a\x01\n\x0eRequestProblem\x12,\n\x08severity\x18\x01 \x01(\x0e\x32\x1a.pumice.v1.ProblemSeverity\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0b\n\x03key\x18\x04 \x01(\t\x12\r\n\x05\x66ield\x18\x05 \x01(\t\x12\x0f\n\x07problem\x18\x06 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x07 \x01(\t\"K\n\tObjectKey\x12\x1d\n\x04kind\x18\x01 \x01(\x0e\x32\x0f.pumice.v1.Kind\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"&\n\tPlacedPod\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12\x0c\n\x04node\x18\x02 \x01(\t\"\xa9\x01\n\x08Shortage\x12\x10\n\x08resource\x18\x01 \x01(\t\x12\x0e\n\x06wanted\x18\x02 \x01(\x03\x12\x0c\n\x04\x66ree\x18\x03 \x01(\x03\x12\r\n\x05limit\x18\x04 \x01(\x03\x12\x0b\n\x03pod\x18\x05 \x01(\t\x12\x0e\n\x04node\x18\x06 \x01(\tH\x00\x12\x0f\n\x05queue\x18\x07 \x01(\tH\x00\x12\x0f\n\x05quota\x18\x08 \x01(\tH\x00\x12\x16\n\x0clargest_node\x18\t \x01(\tH\x00\x42\x07\n\x05place\"\xee\x02\n\tJobResult\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12&\n\x07verdict\x18\x03 \x01(\x0e\x32\x15.pumice.v1.JobVerdict\x12\x10\n\x08sentence\x18\x04 \x01(\t\x12$\n\x06placed\x18\x05 \x03(\x0b\x32\x14.pumice.v1.PlacedPod\x12\x15\n\rpending_count\x18\x06 \x01(\x05\x12\"\n\x07reasons\x18\x07 \x03(\x0b\x32\x11.pumice.v1.Reason\x12&\n\tshortages\x18\x08 \x03(\x0b\x32\x13.pumice.v1.Shortage\x12#\n\tevictions\x18\t \x03(\x0b\x32\x10.pumice.v1.Evict\x12+\n\x0b\x65xplanation\x18\n \x01(\x0b\x32\x16.pumice.v1.Explanation\x12\x30\n\x0estart_estimate\x18\x14 \x01(\x0b\x32\x18.pumice.v1.StartEstimate*m\n\x0fProblemSeverity\x12 \n\x1cPROBLEM_SEVERITY_UNSPECIFIED\x10\x00\x12\x1a\n\x16PROBLEM_SEVERITY_ERROR\x10\x01\x12\x1c\n\x18PROBLEM_SEVERITY_WARNING\x10\x02*\xba\x02\n\nJobVerdict\x12\x1b\n\x17JOB_VERDICT_UNSPECIFIED\x10\x00\x12\x16\n\x12JOB_VERDICT_PLACED\x10\x01\x12\x1d\n\x19JOB_VERDICT_PARTLY_PLACED\x10\x02\x12\x1f\n\x1bJOB_VERDICT_AFTER_EVICTIONS\x10\x03\x12\x17\n\x13JOB_VERDICT_NOT_NOW\x10\x04\x12\x18\n\x14JOB_VERDICT_AT_LIMIT\x10\x05\x12\x1b\n\x17JOB_VERDICT_ABOVE_LIMIT\x10\x06\x12\x1a\n\x16JOB_VERDICT_NEVER_FITS\x10\x07\x12\x14\n\x10JOB_VERDICT_HELD\x10\x08\x12\x1c\n\x18JOB_VERDICT_NOT_EXAMINED\x10\t\x12\x17\n\x13JOB_VERDICT_INVALID\x10\nb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pumice.v1.job_result_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PROBLEMSEVERITY']._serialized_start=951
-  _globals['_PROBLEMSEVERITY']._serialized_end=1060
-  _globals['_JOBVERDICT']._serialized_start=1063
-  _globals['_JOBVERDICT']._serialized_end=1377
-  _globals['_MANIFEST']._serialized_start=144
-  _globals['_MANIFEST']._serialized_end=184
-  _globals['_REQUESTPROBLEM']._serialized_start=187
-  _globals['_REQUESTPROBLEM']._serialized_end=341
-  _globals['_OBJECTKEY']._serialized_start=343
-  _globals['_OBJECTKEY']._serialized_end=418
-  _globals['_PLACEDPOD']._serialized_start=420
-  _globals['_PLACEDPOD']._serialized_end=458
-  _globals['_SHORTAGE']._serialized_start=461
-  _globals['_SHORTAGE']._serialized_end=630
-  _globals['_JOBRESULT']._serialized_start=633
-  _globals['_JOBRESULT']._serialized_end=949
+  _globals['_PROBLEMSEVERITY']._serialized_start=1027
+  _globals['_PROBLEMSEVERITY']._serialized_end=1136
+  _globals['_JOBVERDICT']._serialized_start=1139
+  _globals['_JOBVERDICT']._serialized_end=1453
+  _globals['_MANIFEST']._serialized_start=170
+  _globals['_MANIFEST']._serialized_end=210
+  _globals['_REQUESTPROBLEM']._serialized_start=213
+  _globals['_REQUESTPROBLEM']._serialized_end=367
+  _globals['_OBJECTKEY']._serialized_start=369
+  _globals['_OBJECTKEY']._serialized_end=444
+  _globals['_PLACEDPOD']._serialized_start=446
+  _globals['_PLACEDPOD']._serialized_end=484
+  _globals['_SHORTAGE']._serialized_start=487
+  _globals['_SHORTAGE']._serialized_end=656
+  _globals['_JOBRESULT']._serialized_start=659
+  _globals['_JOBRESULT']._serialized_end=1025
 # @@protoc_insertion_point(module_scope)

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from pumice.v1 import decision_pb2 as _decision_pb2
+from pumice.v1 import estimate_pb2 as _estimate_pb2
 from pumice.v1 import explanation_pb2 as _explanation_pb2
 from pumice.v1 import object_pb2 as _object_pb2
 from pumice.v1 import reason_pb2 as _reason_pb2
@@ -307,6 +308,7 @@ class JobResult(_message.Message):
     SHORTAGES_FIELD_NUMBER: _builtins.int
     EVICTIONS_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
+    START_ESTIMATE_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """`namespace/name` of the PodGroup, or of a pod that is in none."""
     queue: _builtins.str
@@ -333,6 +335,10 @@ class JobResult(_message.Message):
     def explanation(self) -> _explanation_pb2.Explanation:
         """Of a job that waits: stage by stage, and the nearest nodes. It has no history."""
 
+    @_builtins.property
+    def start_estimate(self) -> _estimate_pb2.StartEstimate:
+        """When it starts, where the request has a horizon."""
+
     def __init__(
         self,
         *,
@@ -346,10 +352,11 @@ class JobResult(_message.Message):
         shortages: _abc.Iterable[Global___Shortage] | None = ...,
         evictions: _abc.Iterable[_decision_pb2.Evict] | None = ...,
         explanation: _explanation_pb2.Explanation | None = ...,
+        start_estimate: _estimate_pb2.StartEstimate | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "start_estimate", b"start_estimate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evictions", b"evictions", "explanation", b"explanation", "job", b"job", "pending_count", b"pending_count", "placed", b"placed", "queue", b"queue", "reasons", b"reasons", "sentence", b"sentence", "shortages", b"shortages", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evictions", b"evictions", "explanation", b"explanation", "job", b"job", "pending_count", b"pending_count", "placed", b"placed", "queue", b"queue", "reasons", b"reasons", "sentence", b"sentence", "shortages", b"shortages", "start_estimate", b"start_estimate", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

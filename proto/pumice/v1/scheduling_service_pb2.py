@@ -27,6 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from pumice.v1 import configuration_pb2 as pumice_dot_v1_dot_configuration__pb2
 from pumice.v1 import core_pb2 as pumice_dot_v1_dot_core__pb2
 from pumice.v1 import decision_pb2 as pumice_dot_v1_dot_decision__pb2
+from pumice.v1 import estimate_pb2 as pumice_dot_v1_dot_estimate__pb2
 from pumice.v1 import explanation_pb2 as pumice_dot_v1_dot_explanation__pb2
 from pumice.v1 import group_pb2 as pumice_dot_v1_dot_group__pb2
 from pumice.v1 import job_result_pb2 as pumice_dot_v1_dot_job__result__pb2
@@ -38,29 +39,33 @@ from pumice.v1 import session_pb2 as pumice_dot_v1_dot_session__pb2
 from pumice.v1 import status_pb2 as pumice_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"pumice/v1/scheduling_service.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpumice/v1/configuration.proto\x1a\x14pumice/v1/core.proto\x1a\x18pumice/v1/decision.proto\x1a\x1bpumice/v1/explanation.proto\x1a\x15pumice/v1/group.proto\x1a\x1apumice/v1/job_result.proto\x1a\x14pumice/v1/node.proto\x1a\x16pumice/v1/object.proto\x1a\x13pumice/v1/pod.proto\x1a\x16pumice/v1/reason.proto\x1a\x17pumice/v1/session.proto\x1a\x16pumice/v1/status.proto\"\xed\x01\n\tObjectSet\x12\x1e\n\x05nodes\x18\x01 \x03(\x0b\x32\x0f.pumice.v1.Node\x12 \n\x06queues\x18\x02 \x03(\x0b\x32\x10.pumice.v1.Queue\x12\'\n\npod_groups\x18\x03 \x03(\x0b\x32\x13.pumice.v1.PodGroup\x12\x1c\n\x04pods\x18\x04 \x03(\x0b\x32\x0e.pumice.v1.Pod\x12/\n\rother_objects\x18\x05 \x03(\x0b\x32\x18.pumice.v1.ClusterObject\x12&\n\tmanifests\x18\x06 \x03(\x0b\x32\x13.pumice.v1.Manifest\"5\n\x0cInlineSource\x12%\n\x07objects\x18\x01 \x01(\x0b\x32\x14.pumice.v1.ObjectSet\"\x9f\x01\n\rClusterSource\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12*\n\x0chypothetical\x18\x02 \x01(\x0b\x32\x14.pumice.v1.ObjectSet\x12%\n\x07removed\x18\x03 \x03(\x0b\x32\x14.pumice.v1.ObjectRef\x12*\n\x0cremoved_keys\x18\x04 \x03(\x0b\x32\x14.pumice.v1.ObjectKey\"\xec\x02\n\x0fScheduleRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12)\n\x06inline\x18\x02 \x01(\x0b\x32\x17.pumice.v1.InlineSourceH\x00\x12+\n\x07\x63luster\x18\x03 \x01(\x0b\x32\x18.pumice.v1.ClusterSourceH\x00\x12/\n\rconfiguration\x18\x04 \x01(\x0b\x32\x18.pumice.v1.Configuration\x12\x30\n\x0csession_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cmax_sessions\x18\x06 \x01(\x05\x12*\n\x07timeout\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x16\n\x0e\x64\x65\x63isions_only\x18\x08 \x01(\x08\x12\x10\n\x08own_only\x18\t \x01(\x08\x12\x14\n\x0cskip_invalid\x18\n \x01(\x08\x42\x08\n\x06source\"\xe5\x03\n\x10ScheduleResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x02 \x01(\x03\x12\x13\n\x0b\x63onfig_hash\x18\x03 \x01(\t\x12\x1e\n\x05gangs\x18\x04 \x03(\x0b\x32\x0f.pumice.v1.Gang\x12&\n\tdecisions\x18\x05 \x03(\x0b\x32\x13.pumice.v1.Decision\x12\x1e\n\x05waits\x18\x06 \x03(\x0b\x32\x0f.pumice.v1.Wait\x12)\n\x08statuses\x18\x07 \x03(\x0b\x32\x17.pumice.v1.StatusChange\x12,\n\rqueues_before\x18\x08 \x03(\x0b\x32\x15.pumice.v1.QueueShare\x12+\n\x0cqueues_after\x18\t \x03(\x0b\x32\x15.pumice.v1.QueueShare\x12+\n\x08sessions\x18\n \x03(\x0b\x32\x19.pumice.v1.SessionSummary\x12&\n\x06\x66\x61ults\x18\x0b \x03(\x0b\x32\x16.pumice.v1.PluginFault\x12\"\n\x04jobs\x18\x0c \x03(\x0b\x32\x14.pumice.v1.JobResult\x12+\n\x08problems\x18\r \x03(\x0b\x32\x19.pumice.v1.RequestProblem\"-\n\nObjectName\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xc1\x01\n\x0e\x45xplainRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12$\n\x03job\x18\x02 \x01(\x0b\x32\x15.pumice.v1.ObjectNameH\x00\x12$\n\x03pod\x18\x03 \x01(\x0b\x32\x15.pumice.v1.ObjectNameH\x00\x12\x1a\n\x12nearest_node_count\x18\x04 \x01(\x05\x12+\n\x08max_wait\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\t\n\x07subject\"\x9d\x01\n\x0f\x45xplainResponse\x12+\n\x0b\x65xplanation\x18\x01 \x01(\x0b\x32\x16.pumice.v1.Explanation\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\x03\x12\x15\n\rwithout_nodes\x18\x04 \x01(\x08\x12\x1f\n\x05pause\x18\x05 \x01(\x0b\x32\x10.pumice.v1.Pause2\x9a\x01\n\x11SchedulingService\x12\x43\n\x08Schedule\x12\x1a.pumice.v1.ScheduleRequest\x1a\x1b.pumice.v1.ScheduleResponse\x12@\n\x07\x45xplain\x12\x19.pumice.v1.ExplainRequest\x1a\x1a.pumice.v1.ExplainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"pumice/v1/scheduling_service.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dpumice/v1/configuration.proto\x1a\x14pumice/v1/core.proto\x1a\x18pumice/v1/decision.proto\x1a\x18pumice/v1/estimate.proto\x1a\x1bpumice/v1/explanation.proto\x1a\x15pumice/v1/group.proto\x1a\x1apumice/v1/job_result.proto\x1a\x14pumice/v1/node.proto\x1a\x16pumice/v1/object.proto\x1a\x13pumice/v1/pod.proto\x1a\x16pumice/v1/reason.proto\x1a\x17pumice/v1/session.proto\x1a\x16pumice/v1/status.proto\"\xed\x01\n\tObjectSet\x12\x1e\n\x05nodes\x18\x01 \x03(\x0b\x32\x0f.pumice.v1.Node\x12 \n\x06queues\x18\x02 \x03(\x0b\x32\x10.pumice.v1.Queue\x12\'\n\npod_groups\x18\x03 \x03(\x0b\x32\x13.pumice.v1.PodGroup\x12\x1c\n\x04pods\x18\x04 \x03(\x0b\x32\x0e.pumice.v1.Pod\x12/\n\rother_objects\x18\x05 \x03(\x0b\x32\x18.pumice.v1.ClusterObject\x12&\n\tmanifests\x18\x06 \x03(\x0b\x32\x13.pumice.v1.Manifest\"5\n\x0cInlineSource\x12%\n\x07objects\x18\x01 \x01(\x0b\x32\x14.pumice.v1.ObjectSet\"\x9f\x01\n\rClusterSource\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12*\n\x0chypothetical\x18\x02 \x01(\x0b\x32\x14.pumice.v1.ObjectSet\x12%\n\x07removed\x18\x03 \x03(\x0b\x32\x14.pumice.v1.ObjectRef\x12*\n\x0cremoved_keys\x18\x04 \x03(\x0b\x32\x14.pumice.v1.ObjectKey\"\x9e\x03\n\x0fScheduleRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12)\n\x06inline\x18\x02 \x01(\x0b\x32\x17.pumice.v1.InlineSourceH\x00\x12+\n\x07\x63luster\x18\x03 \x01(\x0b\x32\x18.pumice.v1.ClusterSourceH\x00\x12/\n\rconfiguration\x18\x04 \x01(\x0b\x32\x18.pumice.v1.Configuration\x12\x30\n\x0csession_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cmax_sessions\x18\x06 \x01(\x05\x12*\n\x07timeout\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x16\n\x0e\x64\x65\x63isions_only\x18\x08 \x01(\x08\x12\x10\n\x08own_only\x18\t \x01(\x08\x12\x14\n\x0cskip_invalid\x18\n \x01(\x08\x12\x30\n\rstart_horizon\x18\x14 \x01(\x0b\x32\x19.google.protobuf.DurationB\x08\n\x06source\"\xe5\x03\n\x10ScheduleResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x02 \x01(\x03\x12\x13\n\x0b\x63onfig_hash\x18\x03 \x01(\t\x12\x1e\n\x05gangs\x18\x04 \x03(\x0b\x32\x0f.pumice.v1.Gang\x12&\n\tdecisions\x18\x05 \x03(\x0b\x32\x13.pumice.v1.Decision\x12\x1e\n\x05waits\x18\x06 \x03(\x0b\x32\x0f.pumice.v1.Wait\x12)\n\x08statuses\x18\x07 \x03(\x0b\x32\x17.pumice.v1.StatusChange\x12,\n\rqueues_before\x18\x08 \x03(\x0b\x32\x15.pumice.v1.QueueShare\x12+\n\x0cqueues_after\x18\t \x03(\x0b\x32\x15.pumice.v1.QueueShare\x12+\n\x08sessions\x18\n \x03(\x0b\x32\x19.pumice.v1.SessionSummary\x12&\n\x06\x66\x61ults\x18\x0b \x03(\x0b\x32\x16.pumice.v1.PluginFault\x12\"\n\x04jobs\x18\x0c \x03(\x0b\x32\x14.pumice.v1.JobResult\x12+\n\x08problems\x18\r \x03(\x0b\x32\x19.pumice.v1.RequestProblem\"-\n\nObjectName\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xf3\x01\n\x0e\x45xplainRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12$\n\x03job\x18\x02 \x01(\x0b\x32\x15.pumice.v1.ObjectNameH\x00\x12$\n\x03pod\x18\x03 \x01(\x0b\x32\x15.pumice.v1.ObjectNameH\x00\x12\x1a\n\x12nearest_node_count\x18\x04 \x01(\x05\x12+\n\x08max_wait\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rstart_horizon\x18\x14 \x01(\x0b\x32\x19.google.protobuf.DurationB\t\n\x07subject\"\xcf\x01\n\x0f\x45xplainResponse\x12+\n\x0b\x65xplanation\x18\x01 \x01(\x0b\x32\x16.pumice.v1.Explanation\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\x03\x12\x15\n\rwithout_nodes\x18\x04 \x01(\x08\x12\x1f\n\x05pause\x18\x05 \x01(\x0b\x32\x10.pumice.v1.Pause\x12\x30\n\x0estart_estimate\x18\x14 \x01(\x0b\x32\x18.pumice.v1.StartEstimate\"\xaa\x01\n\x14\x45stimateStartRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12$\n\x03job\x18\x02 \x01(\x0b\x32\x15.pumice.v1.ObjectNameH\x00\x12$\n\x03pod\x18\x03 \x01(\x0b\x32\x15.pumice.v1.ObjectNameH\x00\x12*\n\x07horizon\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\t\n\x07subject\"z\n\x15\x45stimateStartResponse\x12*\n\x08\x65stimate\x18\x01 \x01(\x0b\x32\x18.pumice.v1.StartEstimate\x12\x14\n\x0c\x62\x61sed_on_seq\x18\x02 \x01(\x03\x12\x1f\n\x05pause\x18\x03 \x01(\x0b\x32\x10.pumice.v1.Pause2\xee\x01\n\x11SchedulingService\x12\x43\n\x08Schedule\x12\x1a.pumice.v1.ScheduleRequest\x1a\x1b.pumice.v1.ScheduleResponse\x12@\n\x07\x45xplain\x12\x19.pumice.v1.ExplainRequest\x1a\x1a.pumice.v1.ExplainResponse\x12R\n\rEstimateStart\x12\x1f.pumice.v1.EstimateStartRequest\x1a .pumice.v1.EstimateStartResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pumice.v1.scheduling_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OBJECTSET']._serialized_start=414
-  _globals['_OBJECTSET']._serialized_end=651
-  _globals['_INLINESOURCE']._serialized_start=653
-  _globals['_INLINESOURCE']._serialized_end=706
-  _globals['_CLUSTERSOURCE']._serialized_start=709
-  _globals['_CLUSTERSOURCE']._serialized_end=868
-  _globals['_SCHEDULEREQUEST']._serialized_start=871
-  _globals['_SCHEDULEREQUEST']._serialized_end=1235
-  _globals['_SCHEDULERESPONSE']._serialized_start=1238
-  _globals['_SCHEDULERESPONSE']._serialized_end=1723
-  _globals['_OBJECTNAME']._serialized_start=1725
-  _globals['_OBJECTNAME']._serialized_end=1770
-  _globals['_EXPLAINREQUEST']._serialized_start=1773
-  _globals['_EXPLAINREQUEST']._serialized_end=1966
-  _globals['_EXPLAINRESPONSE']._serialized_start=1969
-  _globals['_EXPLAINRESPONSE']._serialized_end=2126
-  _globals['_SCHEDULINGSERVICE']._serialized_start=2129
-  _globals['_SCHEDULINGSERVICE']._serialized_end=2283
+  _globals['_OBJECTSET']._serialized_start=440
+  _globals['_OBJECTSET']._serialized_end=677
+  _globals['_INLINESOURCE']._serialized_start=679
+  _globals['_INLINESOURCE']._serialized_end=732
+  _globals['_CLUSTERSOURCE']._serialized_start=735
+  _globals['_CLUSTERSOURCE']._serialized_end=894
+  _globals['_SCHEDULEREQUEST']._serialized_start=897
+  _globals['_SCHEDULEREQUEST']._serialized_end=1311
+  _globals['_SCHEDULERESPONSE']._serialized_start=1314
+  _globals['_SCHEDULERESPONSE']._serialized_end=1799
+  _globals['_OBJECTNAME']._serialized_start=1801
+  _globals['_OBJECTNAME']._serialized_end=1846
+  _globals['_EXPLAINREQUEST']._serialized_start=1849
+  _globals['_EXPLAINREQUEST']._serialized_end=2092
+  _globals['_EXPLAINRESPONSE']._serialized_start=2095
+  _globals['_EXPLAINRESPONSE']._serialized_end=2302
+  _globals['_ESTIMATESTARTREQUEST']._serialized_start=2305
+  _globals['_ESTIMATESTARTREQUEST']._serialized_end=2475
+  _globals['_ESTIMATESTARTRESPONSE']._serialized_start=2477
+  _globals['_ESTIMATESTARTRESPONSE']._serialized_end=2599
+  _globals['_SCHEDULINGSERVICE']._serialized_start=2602
+  _globals['_SCHEDULINGSERVICE']._serialized_end=2840
 # @@protoc_insertion_point(module_scope)

@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from pumice.v1 import configuration_pb2 as _configuration_pb2
 from pumice.v1 import core_pb2 as _core_pb2
 from pumice.v1 import decision_pb2 as _decision_pb2
+from pumice.v1 import estimate_pb2 as _estimate_pb2
 from pumice.v1 import explanation_pb2 as _explanation_pb2
 from pumice.v1 import group_pb2 as _group_pb2
 from pumice.v1 import job_result_pb2 as _job_result_pb2
@@ -160,6 +161,7 @@ class ScheduleRequest(_message.Message):
     DECISIONS_ONLY_FIELD_NUMBER: _builtins.int
     OWN_ONLY_FIELD_NUMBER: _builtins.int
     SKIP_INVALID_FIELD_NUMBER: _builtins.int
+    START_HORIZON_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Made by the caller, unique; a retry uses the same."""
     max_sessions: _builtins.int
@@ -192,6 +194,12 @@ class ScheduleRequest(_message.Message):
     def timeout(self) -> _duration_pb2.Duration:
         """The server's own limits are the upper bounds. Absent: those."""
 
+    @_builtins.property
+    def start_horizon(self) -> _duration_pb2.Duration:
+        """Estimates when jobs of the request start, and looks so far ahead: at most 7 days, zero is 24
+        hours. The estimates are in `jobs`. Absent: no estimates.
+        """
+
     def __init__(
         self,
         *,
@@ -205,10 +213,11 @@ class ScheduleRequest(_message.Message):
         decisions_only: _builtins.bool = ...,
         own_only: _builtins.bool = ...,
         skip_invalid: _builtins.bool = ...,
+        start_horizon: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "inline", b"inline", "session_time", b"session_time", "source", b"source", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "inline", b"inline", "session_time", b"session_time", "source", b"source", "start_horizon", b"start_horizon", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "decisions_only", b"decisions_only", "inline", b"inline", "max_sessions", b"max_sessions", "own_only", b"own_only", "request_id", b"request_id", "session_time", b"session_time", "skip_invalid", b"skip_invalid", "source", b"source", "timeout", b"timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "decisions_only", b"decisions_only", "inline", b"inline", "max_sessions", b"max_sessions", "own_only", b"own_only", "request_id", b"request_id", "session_time", b"session_time", "skip_invalid", b"skip_invalid", "source", b"source", "start_horizon", b"start_horizon", "timeout", b"timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["inline", "cluster"]  # noqa: Y015
     _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
@@ -334,13 +343,14 @@ class ExplainRequest(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     NEAREST_NODE_COUNT_FIELD_NUMBER: _builtins.int
     MAX_WAIT_FIELD_NUMBER: _builtins.int
+    START_HORIZON_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     """Empty: the only cluster, if there is just one."""
     nearest_node_count: _builtins.int
     """The number of nearest nodes. 0: five."""
     @_builtins.property
     def job(self) -> Global___ObjectName:
-        """A PodGroup, or the Volcano Job that one was made for."""
+        """A PodGroup, or the PodGroup of a Volcano Job."""
 
     @_builtins.property
     def pod(self) -> Global___ObjectName: ...
@@ -348,6 +358,12 @@ class ExplainRequest(_message.Message):
     def max_wait(self) -> _duration_pb2.Duration:
         """How long to wait for the nodes while a session is running and no follower process is ready; at
         most 30 s. Absent: 20 ms. After that time the answer is without nodes.
+        """
+
+    @_builtins.property
+    def start_horizon(self) -> _duration_pb2.Duration:
+        """Estimates when the job or pod starts, and looks so far ahead: at most 7 days, zero is 24 hours.
+        Absent: no estimate.
         """
 
     def __init__(
@@ -358,10 +374,11 @@ class ExplainRequest(_message.Message):
         pod: Global___ObjectName | None = ...,
         nearest_node_count: _builtins.int = ...,
         max_wait: _duration_pb2.Duration | None = ...,
+        start_horizon: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "max_wait", b"max_wait", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "max_wait", b"max_wait", "pod", b"pod", "start_horizon", b"start_horizon", "subject", b"subject"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "job", b"job", "max_wait", b"max_wait", "nearest_node_count", b"nearest_node_count", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "job", b"job", "max_wait", b"max_wait", "nearest_node_count", b"nearest_node_count", "pod", b"pod", "start_horizon", b"start_horizon", "subject", b"subject"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["job", "pod"]  # noqa: Y015
     _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015
@@ -380,6 +397,7 @@ class ExplainResponse(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     WITHOUT_NODES_FIELD_NUMBER: _builtins.int
     PAUSE_FIELD_NUMBER: _builtins.int
+    START_ESTIMATE_FIELD_NUMBER: _builtins.int
     based_on_seq: _builtins.int
     """The op that the answer is based on, and the last session that ran."""
     session: _builtins.int
@@ -393,6 +411,10 @@ class ExplainResponse(_message.Message):
     def pause(self) -> _core_pb2.Pause:
         """Why nothing is scheduled; absent: the cluster is scheduled."""
 
+    @_builtins.property
+    def start_estimate(self) -> _estimate_pb2.StartEstimate:
+        """Where the request has a horizon."""
+
     def __init__(
         self,
         *,
@@ -401,11 +423,84 @@ class ExplainResponse(_message.Message):
         session: _builtins.int = ...,
         without_nodes: _builtins.bool = ...,
         pause: _core_pb2.Pause | None = ...,
+        start_estimate: _estimate_pb2.StartEstimate | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "pause", b"pause"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "pause", b"pause", "start_estimate", b"start_estimate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "explanation", b"explanation", "pause", b"pause", "session", b"session", "without_nodes", b"without_nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "explanation", b"explanation", "pause", b"pause", "session", b"session", "start_estimate", b"start_estimate", "without_nodes", b"without_nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class EstimateStartRequest(_message.Message):
+    """The job or pod whose start is estimated."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    POD_FIELD_NUMBER: _builtins.int
+    HORIZON_FIELD_NUMBER: _builtins.int
+    cluster: _builtins.str
+    """Empty: the only cluster, if there is just one."""
+    @_builtins.property
+    def job(self) -> Global___ObjectName:
+        """A PodGroup, or the PodGroup of a Volcano Job."""
+
+    @_builtins.property
+    def pod(self) -> Global___ObjectName: ...
+    @_builtins.property
+    def horizon(self) -> _duration_pb2.Duration:
+        """How far to look ahead: at most 7 days. Absent or zero: 24 hours."""
+
+    def __init__(
+        self,
+        *,
+        cluster: _builtins.str = ...,
+        job: Global___ObjectName | None = ...,
+        pod: Global___ObjectName | None = ...,
+        horizon: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["horizon", b"horizon", "job", b"job", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "horizon", b"horizon", "job", b"job", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["job", "pod"]  # noqa: Y015
+    _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_subject) -> _WhichOneofReturnType_subject | None: ...
+
+Global___EstimateStartRequest: _TypeAlias = EstimateStartRequest  # noqa: Y015
+
+@_typing.final
+class EstimateStartResponse(_message.Message):
+    """The estimate."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ESTIMATE_FIELD_NUMBER: _builtins.int
+    BASED_ON_SEQ_FIELD_NUMBER: _builtins.int
+    PAUSE_FIELD_NUMBER: _builtins.int
+    based_on_seq: _builtins.int
+    """The op that the answer is based on."""
+    @_builtins.property
+    def estimate(self) -> _estimate_pb2.StartEstimate: ...
+    @_builtins.property
+    def pause(self) -> _core_pb2.Pause:
+        """Why nothing is scheduled; absent: the cluster is scheduled. The estimate is as if it were."""
+
+    def __init__(
+        self,
+        *,
+        estimate: _estimate_pb2.StartEstimate | None = ...,
+        based_on_seq: _builtins.int = ...,
+        pause: _core_pb2.Pause | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate", "pause", b"pause"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "estimate", b"estimate", "pause", b"pause"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EstimateStartResponse: _TypeAlias = EstimateStartResponse  # noqa: Y015

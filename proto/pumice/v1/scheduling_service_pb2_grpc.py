@@ -45,6 +45,11 @@ class SchedulingServiceStub:
                 request_serializer=pumice_dot_v1_dot_scheduling__service__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=pumice_dot_v1_dot_scheduling__service__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.EstimateStart = channel.unary_unary(
+                '/pumice.v1.SchedulingService/EstimateStart',
+                request_serializer=pumice_dot_v1_dot_scheduling__service__pb2.EstimateStartRequest.SerializeToString,
+                response_deserializer=pumice_dot_v1_dot_scheduling__service__pb2.EstimateStartResponse.FromString,
+                _registered_method=True)
 
 
 class SchedulingServiceServicer:
@@ -79,6 +84,21 @@ class SchedulingServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EstimateStart(self, request, context):
+        """Estimates when a waiting job or pod starts. The same state, run times and time give the same
+        answer. Errors:
+        * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; a horizon out of range;
+        no cluster named although there are several.
+        * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
+        * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
+        * RESOURCE_EXHAUSTED: too many estimates at once; details carry the limit.
+        * DEADLINE_EXCEEDED: the time limit was over first.
+        * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SchedulingServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -91,6 +111,11 @@ def add_SchedulingServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=pumice_dot_v1_dot_scheduling__service__pb2.ExplainRequest.FromString,
                     response_serializer=pumice_dot_v1_dot_scheduling__service__pb2.ExplainResponse.SerializeToString,
+            ),
+            'EstimateStart': grpc.unary_unary_rpc_method_handler(
+                    servicer.EstimateStart,
+                    request_deserializer=pumice_dot_v1_dot_scheduling__service__pb2.EstimateStartRequest.FromString,
+                    response_serializer=pumice_dot_v1_dot_scheduling__service__pb2.EstimateStartResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -148,6 +173,33 @@ class SchedulingService:
             '/pumice.v1.SchedulingService/Explain',
             pumice_dot_v1_dot_scheduling__service__pb2.ExplainRequest.SerializeToString,
             pumice_dot_v1_dot_scheduling__service__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EstimateStart(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pumice.v1.SchedulingService/EstimateStart',
+            pumice_dot_v1_dot_scheduling__service__pb2.EstimateStartRequest.SerializeToString,
+            pumice_dot_v1_dot_scheduling__service__pb2.EstimateStartResponse.FromString,
             options,
             channel_credentials,
             insecure,

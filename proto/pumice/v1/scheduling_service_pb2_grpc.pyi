@@ -53,6 +53,17 @@ class SchedulingServiceStub:
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
+    EstimateStart: _grpc.UnaryUnaryMultiCallable[_scheduling_service_pb2.EstimateStartRequest, _scheduling_service_pb2.EstimateStartResponse]
+    """Estimates when a waiting job or pod starts. The same state, run times and time give the same
+    answer. Errors:
+    * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; a horizon out of range;
+      no cluster named although there are several.
+    * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
+    * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
+    * RESOURCE_EXHAUSTED: too many estimates at once; details carry the limit.
+    * DEADLINE_EXCEEDED: the time limit was over first.
+    * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
+    """
 
 @_typing.type_check_only
 class SchedulingServiceAsyncStub(SchedulingServiceStub):
@@ -77,6 +88,17 @@ class SchedulingServiceAsyncStub(SchedulingServiceStub):
       although there are several.
     * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
     * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
+    * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
+    """
+    EstimateStart: _aio.UnaryUnaryMultiCallable[_scheduling_service_pb2.EstimateStartRequest, _scheduling_service_pb2.EstimateStartResponse]  # type: ignore[assignment]
+    """Estimates when a waiting job or pod starts. The same state, run times and time give the same
+    answer. Errors:
+    * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; a horizon out of range;
+      no cluster named although there are several.
+    * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
+    * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
+    * RESOURCE_EXHAUSTED: too many estimates at once; details carry the limit.
+    * DEADLINE_EXCEEDED: the time limit was over first.
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
 
@@ -112,6 +134,23 @@ class SchedulingServiceServicer(metaclass=_abc_1.ABCMeta):
           although there are several.
         * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
         * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
+        * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
+        """
+
+    @_abc_1.abstractmethod
+    def EstimateStart(
+        self,
+        request: _scheduling_service_pb2.EstimateStartRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_scheduling_service_pb2.EstimateStartResponse, _abc.Awaitable[_scheduling_service_pb2.EstimateStartResponse]]:
+        """Estimates when a waiting job or pod starts. The same state, run times and time give the same
+        answer. Errors:
+        * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; a horizon out of range;
+          no cluster named although there are several.
+        * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
+        * UNAVAILABLE: the cluster's snapshot is not complete yet; retry.
+        * RESOURCE_EXHAUSTED: too many estimates at once; details carry the limit.
+        * DEADLINE_EXCEEDED: the time limit was over first.
         * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
         """
 

@@ -48,6 +48,7 @@ _MAY: Mapping[str, frozenset[Role]] = {
     "/pumice.v1.ClusterService/": frozenset({Role.ADAPTER, Role.ADMIN}),
     "/pumice.v1.SchedulingService/Schedule": frozenset({Role.FRONTEND, Role.ADMIN}),
     "/pumice.v1.SchedulingService/Explain": _READERS,
+    "/pumice.v1.SchedulingService/EstimateStart": _READERS,
     "/pumice.v1.InspectionService/": _READERS,
     # A recording contains every object of a cluster.
     "/pumice.v1.RecordingService/": frozenset({Role.ADMIN}),

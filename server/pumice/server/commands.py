@@ -63,6 +63,12 @@ _KEEPING = (
         help="Time without requests after which a replica process ends; 0: never.",
     ),
     click.option(
+        "--run-times",
+        type=click.Path(exists=True, path_type=Path),
+        help="Recording, or folder of recordings, from which run times of jobs are learned for "
+        "estimates of starts; those of this core's clusters are always learned.",
+    ),
+    click.option(
         "--metrics-address",
         default="",
         metavar="HOST:PORT",

@@ -8,6 +8,7 @@ from time import time_ns
 
 from pumice.core.registry import Registry
 from pumice.server.clock import Clock, SystemClock
+from pumice.server.estimating.run_times import RunTimes
 from pumice.server.garbage import Garbage
 from pumice.server.limits import Limits
 from pumice.server.metrics import Metrics
@@ -41,3 +42,5 @@ class CoreEnvironment:
     # None: nothing is recorded into files.
     recording: RecordingOptions | None = None
     replicas: ReplicaOptions = field(default_factory=ReplicaOptions)
+    # Run times of pods from recordings, for estimates of starts.
+    run_times: RunTimes = field(default_factory=RunTimes)

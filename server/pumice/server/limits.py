@@ -64,6 +64,9 @@ class Limits:
     trial_memory_bytes: int = 512 * 1024 * 1024
     trial_resources: int = 1_000
     trial_cells: int = 5_000_000
+    # Estimates of starts: at work, with three forks each, and waiting for their turn.
+    estimates_at_once: int = 1
+    estimates_waiting: int = 32
     # CheckConfig: at work and waiting for their turn.
     checks_at_once: int = 2
     checks_waiting: int = 64

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from pumice.server.core_environment import CoreEnvironment, ReplicaOptions
+from pumice.server.estimating.recorded_runs import learn_path
 from pumice.server.recording.files import RecordingOptions
 from pumice.server.server import CoreServer, ServerOptions
 from pumice.server.tls import TlsFiles
@@ -35,6 +37,7 @@ def run_core(
     record_keep: int,
     replica_at_start: bool,
     replica_idle_minutes: float,
+    run_times: Path | None,
     metrics_address: str,
 ) -> None:
     """Runs a core with the options of the command. Raises InputError and RecordingError."""
@@ -50,6 +53,10 @@ def run_core(
     if tls_cert is not None and tls_key is not None:
         tls = TlsFiles(tls_cert, tls_key, tls_client_ca)
     options = ServerOptions(listen, tls, insecure, metrics_address, env, access)
+    if run_times is not None:
+        # It may take long, and nothing waits for it.
+        learning = (env.run_times, run_times)
+        threading.Thread(target=learn_path, args=learning, name="run-times", daemon=True).start()
     asyncio.run(_run(options, say))
 
 

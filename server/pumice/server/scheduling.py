@@ -1,4 +1,4 @@
-"""SchedulingService: Schedule (what would be decided) and Explain (why something waits)."""
+"""SchedulingService: what would be decided, why something waits, and when it starts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.decoding import received
+from pumice.server.estimating.estimator import Estimator, read_horizon, set_estimates
 from pumice.server.explaining.explain import Explainer
 from pumice.server.inspection import answers
 from pumice.server.limits import Limits
@@ -70,6 +71,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         clusters.on_session = self._replicas.after_session
         self._answers = Answers(env.clock)
         self._explainer = Explainer(clusters, env, self._replicas)
+        self._estimator = Estimator(clusters, env, self._replicas)
         self._turns = asyncio.Semaphore(env.limits.trials_at_once)
         # The objects of one request are read at a time.
         self._reading = asyncio.Lock()
@@ -93,8 +95,21 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
             peer_of(context),
             request.request_id,
             content,
-            lambda: self._trial(parts.data, cluster, seconds),
+            lambda: self._scheduled(request, parts.data, cluster, seconds),
         )
+
+    async def _scheduled(
+        self, request: pb.ScheduleRequest, data: bytes, cluster: Cluster | None, seconds: float
+    ) -> pb.ScheduleResponse:
+        """The answer, with estimates of starts where they are asked for."""
+        trial = self._trial(data, cluster, seconds)
+        if not request.HasField("start_horizon"):
+            return await trial
+        horizon_ns = read_horizon("start_horizon", request.start_horizon)
+        estimating = self._estimator.of_request(data, cluster, horizon_ns, seconds)
+        response, estimates = await asyncio.gather(trial, estimating)
+        set_estimates(response, estimates)
+        return response
 
     def _check(self, request: pb.ScheduleRequest) -> None:
         limits = self._env.limits
@@ -111,6 +126,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
                 "max_sessions",
                 f"{request.max_sessions} is not between 0 and {limits.trial_sessions}",
             )
+        read_horizon("start_horizon", request.start_horizon)
 
     async def _digest(self, request: ScheduleBytes) -> bytes:
         limits = self._env.limits
@@ -163,7 +179,18 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
     async def Explain(  # noqa: N802
         self, request: pb.ExplainRequest, context: Any
     ) -> pb.ExplainResponse:
-        return await self._explainer.explain(request)
+        if not request.HasField("start_horizon"):
+            return await self._explainer.explain(request)
+        read_horizon("start_horizon", request.start_horizon)
+        response = await self._explainer.explain(request)
+        response.start_estimate.CopyFrom(await self._estimator.of_explained(request, context))
+        return response
+
+    @answers
+    async def EstimateStart(  # noqa: N802
+        self, request: pb.EstimateStartRequest, context: Any
+    ) -> pb.EstimateStartResponse:
+        return await self._estimator.estimate(request, context)
 
     def forget(self, cluster: Cluster) -> None:
         """A cluster is gone: so is what answers questions about it."""

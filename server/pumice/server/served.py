@@ -12,6 +12,8 @@ from pumice.core.decisions import Event, SessionResult
 from pumice.server.cluster_view import ViewPublisher
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.drift import Drift
+from pumice.server.estimating.learning import learn_ends
+from pumice.server.estimating.run_times import RunTimes
 from pumice.server.observers import Observers
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.pause import Pause, is_same, pause_now
@@ -65,7 +67,7 @@ class ServedCluster:
         self._drift = Drift(env.limits.snapshot_timeout_ns)
         self._timer = SessionTimer()
         self._had_snapshot = False
-        self.observers = Observers()
+        self.observers, self.run_times = Observers(), RunTimes(env.run_times)
         self.views = ViewPublisher()
         self.reporter = ClusterReporter(name, env.metrics)
         # None: the cluster is scheduled. Read on the loop, replaced whole.
@@ -188,6 +190,7 @@ class ServedCluster:
     ) -> list[object_pb2.RejectedObject]:
         cache = self.state.engine.cache
         before = cache.placement_changes
+        learn_ends(self.run_times, cache, ops, now_ns)
         self._unconfirmed.confirmed((one.kind, one.uid) for op in ops for one in op.each())
         rejected, results = self.state.apply(ops, now_ns, large)
         for result in results:

@@ -66,6 +66,15 @@ class ClusterState:
         new.applied_seq = first_seq - 1
         return new
 
+    def copy(self) -> ClusterState:
+        """A state that continues as this one would. Between sessions only."""
+        new = ClusterState(self._registry, self._id_prefix)
+        new.inherit(self)
+        new.engine.timings = Timings()
+        new.applied_seq = self.applied_seq
+        new.engine.restore(self.engine.checkpoint())
+        return new
+
     @property
     def config_hash(self) -> str:
         return "" if self.effective is None else self.effective.hash

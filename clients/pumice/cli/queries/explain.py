@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 from rich.markup import escape
@@ -49,7 +49,7 @@ class _Explained(SuggestingGroup):
         return f"name its kind: {ways}"
 
 
-class _Name(click.ParamType[str]):
+class Name(click.ParamType[str]):
     """``NAMESPACE/NAME``; without a namespace it is in ``default``."""
 
     name = "name"
@@ -65,44 +65,64 @@ class _Name(click.ParamType[str]):
         return str(value)
 
 
+NAME = Name()
+_HORIZON_SECONDS = 24 * 3600.0
+_eta_option = click.option(
+    "--eta", is_flag=True, help="Estimate of the start within a day; see also 'pumice eta'."
+)
+
+
+class _Times(TypedDict):
+    """Times of a call, in seconds."""
+
+    wait_seconds: float
+    horizon_seconds: float | None
+
+
 @click.group("explain", cls=_Explained)
 def explain_group() -> None:
     """Explains why a job or pod waits, or why it is where it is."""
 
 
 @explain_group.command("job")
-@click.argument("name", metavar="NAMESPACE/NAME", type=_Name(), shell_complete=suggest(job_names))
+@click.argument("name", metavar="NAMESPACE/NAME", type=NAME, shell_complete=suggest(job_names))
 @_nearest_option
+@_eta_option
 @core_options
 @output_options
-def job_command(name: str, nearest: int, output: str, **connection: Any) -> int:
+def job_command(name: str, nearest: int, eta: bool, output: str, **connection: Any) -> int:
     """Explains a PodGroup, or the PodGroup of a Volcano Job."""
-    with core(**connection) as client, _with_other_kind(client.explain_pod, "pod", name):
-        wait_seconds = _wait_seconds(client)
-        _print(client.explain_job(name, nearest=nearest, wait_seconds=wait_seconds), output)
+    with core(**connection) as client, with_other_kind(client.explain_pod, "pod", name):
+        _print(client.explain_job(name, nearest=nearest, **_asked(client, eta=eta)), output)
     return 0
 
 
 @explain_group.command("pod")
-@click.argument("name", metavar="NAMESPACE/NAME", type=_Name())
+@click.argument("name", metavar="NAMESPACE/NAME", type=NAME)
 @_nearest_option
+@_eta_option
 @core_options
 @output_options
-def pod_command(name: str, nearest: int, output: str, **connection: Any) -> int:
+def pod_command(name: str, nearest: int, eta: bool, output: str, **connection: Any) -> int:
     """Explains a pod: why it waits, why it is on its node, or which job it was evicted for."""
-    with core(**connection) as client, _with_other_kind(client.explain_job, "job", name):
-        wait_seconds = _wait_seconds(client)
-        _print(client.explain_pod(name, nearest=nearest, wait_seconds=wait_seconds), output)
+    with core(**connection) as client, with_other_kind(client.explain_job, "job", name):
+        _print(client.explain_pod(name, nearest=nearest, **_asked(client, eta=eta)), output)
     return 0
 
 
-def _wait_seconds(client: Client) -> float:
-    """At most half of the call's time, so that an answer without nodes still arrives."""
-    return min(_WAIT_SECONDS, client.settings.timeout_seconds / 2)
+def _asked(client: Client, *, eta: bool) -> _Times:
+    """Times that a call takes."""
+    return {
+        # At most half of the call's time, so that an answer without nodes still arrives.
+        "wait_seconds": min(_WAIT_SECONDS, client.settings.timeout_seconds / 2),
+        "horizon_seconds": _HORIZON_SECONDS if eta else None,
+    }
 
 
 @contextmanager
-def _with_other_kind(other: Callable[[str], object], kind: str, name: str) -> Iterator[None]:
+def with_other_kind(
+    other: Callable[[str], object], kind: str, name: str, command: str = "explain"
+) -> Iterator[None]:
     """Where the name is not found, looks for an object of the other kind with this name."""
     try:
         yield
@@ -114,7 +134,8 @@ def _with_other_kind(other: Callable[[str], object], kind: str, name: str) -> It
                 raise InputProblem(f"{error}; {_OTHER_SCHEDULER}") from None
             raise error from None
         asked = "job" if kind == "pod" else "pod"
-        text = f"{name} is a {kind}, not a {asked}: 'pumice explain {kind} {name}'"
+        how = f"eta{' --pod' * (kind == 'pod')}" if command == "eta" else f"explain {kind}"
+        text = f"{name} is a {kind}, not a {asked}: 'pumice {how} {name}'"
         raise InputProblem(text) from None
 
 
@@ -126,6 +147,8 @@ def _print(explanation: Explanation, output: str) -> None:
     out.print(f"[bold]{escape(explanation.sentence)}[/]", soft_wrap=True)
     if explanation.pause is not None:
         out.print(pause_markup(explanation.pause), soft_wrap=True)
+    if explanation.start_estimate is not None:
+        out.print(escape(explanation.start_estimate.sentence), soft_wrap=True)
     out.print(f"queue {escape(explanation.queue) or '-'}, phase {explanation.phase or '-'}")
     _print_stages(explanation)
     _print_nearest_nodes(explanation)

@@ -119,7 +119,7 @@ def gather_facts(state: ClusterState, subject: Subject, now_ns: int) -> Facts:
     if job is not None:
         _add_job(engine, job, facts)
     if job is None and task is None:
-        facts.names = _names(engine, subject)
+        facts.names = names_near(engine, subject)
         return facts
     _add_session_facts(engine, subject, job, task, facts, now_ns)
     return facts
@@ -136,7 +136,7 @@ def facts_from_view(view: ClusterView, subject: Subject) -> Facts | None:
     )
     if subject.is_pod:
         return facts if _add_pod_state(view, subject, facts) else None
-    id_ = _find_id(view.jobs, subject)
+    id_ = find_job_id(view.jobs, subject)
     if id_ is None:
         return None
     _add_job_row(view, id_, facts)
@@ -202,11 +202,12 @@ def _find_job(engine: Engine, subject: Subject, task: Task | None) -> Job | None
     jobs = engine.cache.jobs
     if subject.is_pod:
         return jobs.get(task.job_id) if task is not None else None
-    id_ = _find_id(jobs, subject)
+    id_ = find_job_id(jobs, subject)
     return None if id_ is None else jobs[id_]
 
 
-def _find_id(jobs: Collection[str], subject: Subject) -> str | None:
+def find_job_id(jobs: Collection[str], subject: Subject) -> str | None:
+    """The job of this name, or of the Volcano Job of this name."""
     if subject.key in jobs:
         return subject.key
     # Volcano's job controller adds the job's uid to its name.
@@ -231,7 +232,8 @@ def _near_queues(name: str, names: Collection[str]) -> list[str]:
     return [] if name in names else get_close_matches(name, names, n=2)
 
 
-def _names(engine: Engine, subject: Subject) -> list[str]:
+def names_near(engine: Engine, subject: Subject) -> list[str]:
+    """Names of jobs or pods among which a misspelt one is looked for."""
     names: Iterable[str]
     if subject.is_pod:
         names = (task.key for task in engine.cache.tasks.values())

@@ -18,6 +18,7 @@ STATE_VERBS = (
 )
 # and questions.
 SCHEDULE, GATHER_FACTS, CANCEL, PING = "schedule", "gather_facts", "cancel", "ping"
+ESTIMATE = "estimate"
 # From it.
 ANSWER, FAILED = "answer", "failed"
 

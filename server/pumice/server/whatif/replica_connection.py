@@ -13,6 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from pumice.server import errors
+from pumice.server.estimating.levels import LEVELS
+from pumice.server.estimating.questions import EstimateQuestion, LevelForecast
 from pumice.server.explaining.facts import Facts, Subject
 from pumice.server.limits import Limits
 from pumice.server.whatif import frames
@@ -140,24 +142,46 @@ class ReplicaConnection:
         assert isinstance(answer, Facts)
         return answer
 
+    async def estimate(
+        self, question: EstimateQuestion, now_ns: int, seconds: float, memory_bytes: int
+    ) -> list[LevelForecast]:
+        """The forecasts of all levels, on the same state."""
+        asked = self._register(len(LEVELS))
+        most = (int(seconds) + 1, memory_bytes)
+        self.send(frames.ESTIMATE, tuple(asked), question, now_ns, *most)
+        return await self._wait(asked, seconds)
+
     async def _question(self, seconds: float, verb: str, *values: Any) -> Any:
-        """Cancels the work when the caller is cancelled or the time is over."""
+        asked = self._register(1)
+        self.send(verb, *asked, *values)
+        (answer,) = await self._wait(asked, seconds)
+        return answer
+
+    def _register(self, count: int) -> dict[int, asyncio.Future[Any]]:
+        """Futures for the answers to so many questions, by id."""
         if not self.is_alive:
             raise errors.TrialLostError
-        id_ = next(self._ids)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._asked[id_] = future
-        self.send(verb, id_, *values)
+        loop = asyncio.get_running_loop()
+        asked = {next(self._ids): loop.create_future() for _ in range(count)}
+        self._asked |= asked
+        return asked
+
+    async def _wait(self, asked: dict[int, asyncio.Future[Any]], seconds: float) -> list[Any]:
+        """Cancels the work when the caller is cancelled, the time is over or one of them fails."""
         try:
             async with asyncio.timeout(seconds):
-                return await future
+                return [await future for future in asked.values()]
         except TimeoutError:
             raise errors.TrialTimeoutError(seconds) from None
         finally:
-            del self._asked[id_]
             self.touch()
-            if not future.done() or future.cancelled():
-                self.send(frames.CANCEL, id_)
+            for id_, future in asked.items():
+                del self._asked[id_]
+                if not future.done() or future.cancelled():
+                    self.send(frames.CANCEL, id_)
+                else:
+                    # Read here: another one may have failed first.
+                    future.exception()
 
     async def _read(self) -> None:
         assert self._process is not None

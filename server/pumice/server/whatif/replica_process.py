@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -24,6 +25,8 @@ from google.protobuf.message import DecodeError
 from pumice.core.cache.checkpoint import Checkpoint
 from pumice.core.errors import PumiceError
 from pumice.server.errors import LimitError
+from pumice.server.estimating.levels import LEVELS
+from pumice.server.estimating.questions import forecast
 from pumice.server.explaining.facts import Subject, gather_facts
 from pumice.server.ops import NumberedOp, OpReader
 from pumice.server.plugins import installed_registry
@@ -32,7 +35,7 @@ from pumice.server.status import status_of
 from pumice.server.whatif import frames
 from pumice.server.whatif.trial import run_inline, run_trial
 from pumice.v1 import configuration_pb2, delta_pb2
-from pumice.v1.scheduling_service_pb2 import ScheduleRequest
+from pumice.v1.scheduling_service_pb2 import ScheduleRequest, ScheduleResponse
 
 _READ_BYTES = 1 << 20
 
@@ -159,6 +162,7 @@ class ReplicaProcess:
             frames.GATHER_FACTS: self._gather_facts,
             frames.CANCEL: self._cancel,
             frames.PING: self._ping,
+            frames.ESTIMATE: self._estimate,
         }
 
     def run(self) -> None:
@@ -170,7 +174,9 @@ class ReplicaProcess:
             while True:
                 for key, _ in self._selector.select():
                     if key.fd != self._source:
-                        self._collect(key.data)
+                        # A frame that was read before this event may have ended the trial.
+                        if key.data.id in self._trials:
+                            self._collect(key.data)
                     elif not self._read():
                         return
         finally:
@@ -208,13 +214,28 @@ class ReplicaProcess:
         memory_bytes: int,
         max_objects: int,
     ) -> None:
+        def work() -> bytes:
+            return self._scheduled(request, now_ns, max_objects).SerializeToString()
+
+        self._fork(id_, work, seconds, memory_bytes)
+
+    def _estimate(
+        self, ids: tuple[int, ...], question: Any, now_ns: int, seconds: int, memory_bytes: int
+    ) -> None:
+        """One fork for each level, all on the same state."""
+        for id_, level in zip(ids, LEVELS, strict=True):
+            work = partial(forecast, self._replica, question, level, now_ns, seconds)
+            self._fork(id_, work, seconds, memory_bytes)
+
+    def _fork(self, id_: int, work: Callable[[], Any], seconds: int, memory_bytes: int) -> None:
+        """Works in a fork, and sends the result."""
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
                 os.close(reading)
                 _limit(seconds, memory_bytes)
-                _write_all(writing, self._answer(id_, request, now_ns, max_objects))
+                _write_all(writing, _answer(id_, work))
             finally:
                 # Whatever happened: the fork must not continue as the replica.
                 os._exit(0)
@@ -222,25 +243,13 @@ class ReplicaProcess:
         trial = self._trials[id_] = _Trial(id_, pid, reading, bytearray(), memory_bytes)
         self._selector.register(reading, selectors.EVENT_READ, trial)
 
-    def _answer(self, id_: int, request: bytes, now_ns: int, max_objects: int) -> bytes:
-        """In the fork: nothing here is kept. Empty: it had too little memory."""
-        try:
-            parsed = ScheduleRequest.FromString(request)
-            if parsed.WhichOneof("source") == "inline":
-                response = run_inline(parsed, self._replica.registry, now_ns, max_objects)
-            else:
-                assert self._replica.state is not None
-                response = run_trial(self._replica.state, parsed, now_ns, max_objects)
-            return frames.pack(frames.ANSWER, id_, response.SerializeToString())
-        except PumiceError as error:
-            return _refusal(id_, error)
-        except (MemoryError, DecodeError, SystemError):
-            # The core has read the bytes before: there was no memory for the message. C code of a
-            # library that gets no memory may fail without an exception, which is a SystemError.
-            return b""
-        except BaseException as error:
-            text = f"{type(error).__name__}: {error}"
-            return frames.pack(frames.FAILED, id_, text, b"")
+    def _scheduled(self, request: bytes, now_ns: int, max_objects: int) -> ScheduleResponse:
+        """In the fork: nothing here is kept."""
+        parsed = ScheduleRequest.FromString(request)
+        if parsed.WhichOneof("source") == "inline":
+            return run_inline(parsed, self._replica.registry, now_ns, max_objects)
+        assert self._replica.state is not None
+        return run_trial(self._replica.state, parsed, now_ns, max_objects)
 
     def _collect(self, trial: _Trial) -> None:
         data = os.read(trial.pipe, _READ_BYTES)
@@ -266,6 +275,21 @@ class ReplicaProcess:
         os.close(trial.pipe)
         os.kill(trial.pid, signal.SIGKILL)
         os.waitpid(trial.pid, 0)
+
+
+def _answer(id_: int, work: Callable[[], Any]) -> bytes:
+    """In the fork. Empty: it had too little memory."""
+    try:
+        return frames.pack(frames.ANSWER, id_, work())
+    except PumiceError as error:
+        return _refusal(id_, error)
+    except (MemoryError, DecodeError, SystemError):
+        # The core has read the bytes before: there was no memory for the message. C code of a
+        # library that gets no memory may fail without an exception, which is a SystemError.
+        return b""
+    except BaseException as error:
+        text = f"{type(error).__name__}: {error}"
+        return frames.pack(frames.FAILED, id_, text, b"")
 
 
 def _refusal(id_: int, error: PumiceError) -> bytes:

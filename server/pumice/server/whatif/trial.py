@@ -40,23 +40,36 @@ def run_inline(
     request: ScheduleRequest, registry: Registry, now_ns: int, max_objects: int | None = None
 ) -> ScheduleResponse:
     """Runs a request that contains all its objects."""
+    return run_trial(empty_state(registry), request, now_ns, max_objects)
+
+
+def empty_state(registry: Registry) -> ClusterState:
+    """The state of a cluster without objects, for a request that contains all of them."""
     state = ClusterState(registry)
     _configured(state, configuration_pb2.Configuration())
-    return run_trial(state, request, now_ns, max_objects)
+    return state
+
+
+def prepare(
+    state: ClusterState, request: ScheduleRequest, now_ns: int, max_objects: int | None = None
+) -> tuple[RequestObjects, int]:
+    """Applies configuration and objects of a request; also returns the time of its first session."""
+    if request.HasField("configuration"):
+        _configured(state, _merged(state, request.configuration))
+    if request.HasField("session_time"):
+        now_ns = request.session_time.seconds * _SECOND_NS + request.session_time.nanos
+    asked = RequestObjects(state, request, max_objects)
+    asked.apply(now_ns)
+    return asked, now_ns
 
 
 def run_trial(
     state: ClusterState, request: ScheduleRequest, now_ns: int, max_objects: int | None = None
 ) -> ScheduleResponse:
     """Raises ObjectsRejectedError, ConfigurationRefusedError and LimitError."""
-    if request.HasField("configuration"):
-        _configured(state, _merged(state, request.configuration))
     live = request.WhichOneof("source") == "cluster"
-    if request.HasField("session_time"):
-        now_ns = request.session_time.seconds * _SECOND_NS + request.session_time.nanos
     based_on_seq = state.applied_seq if live else 0
-    asked = RequestObjects(state, request, max_objects)
-    asked.apply(now_ns)
+    asked, now_ns = prepare(state, request, now_ns, max_objects)
     response = ScheduleResponse(
         request_id=request.request_id, based_on_seq=based_on_seq, config_hash=state.config_hash
     )

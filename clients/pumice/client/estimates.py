@@ -1,0 +1,91 @@
+"""Estimates of when a job or pod starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pumice.client.clusters import Pause
+from pumice.client.enums import StartOutcome, word_of
+from pumice.client.reasons import Reason
+from pumice.client.values import Value, seconds_from, time_from
+from pumice.v1 import estimate_pb2
+from pumice.v1.scheduling_service_pb2 import EstimateStartResponse
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimeBasis(Value):
+    """Pods whose run times mattered, by where the run time comes from."""
+
+    annotation_count: int
+    # Earlier pods of the same job, or of jobs of the same name.
+    history_count: int
+    queue_count: int
+    assumed_count: int
+    # Pods of services, which are assumed not to end.
+    endless_count: int
+    # Annotations that cannot be read and have no effect.
+    problems: tuple[str, ...]
+
+    @staticmethod
+    def from_proto(message: estimate_pb2.RunTimeBasis) -> RunTimeBasis:
+        return RunTimeBasis(
+            annotation_count=message.annotation_count,
+            history_count=message.history_count,
+            queue_count=message.queue_count,
+            assumed_count=message.assumed_count,
+            endless_count=message.endless_count,
+            problems=tuple(message.problems),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StartEstimate(Value):
+    """When a job or pod starts, with short, likely and long run times of the pods before it."""
+
+    # ``namespace/name`` of the PodGroup.
+    job: str
+    # Empty: the job, which starts when its minimum of pods has nodes.
+    pod: str
+    outcome: StartOutcome
+    # The estimate in plain language.
+    sentence: str
+    # None: not within the horizon, or not at all.
+    earliest_time: datetime | None
+    expected_time: datetime | None
+    latest_time: datetime | None
+    horizon_seconds: float
+    # Where the run with likely run times ended without a start; None: it found one.
+    reached_time: datetime | None
+    basis: RunTimeBasis
+    # Why it still waits at the end of that run.
+    reasons: tuple[Reason, ...]
+    # Plugins that failed meanwhile, with their errors.
+    faults: tuple[str, ...]
+    # Why nothing is scheduled; None: the cluster is scheduled. The estimate is as if it were.
+    pause: Pause | None = None
+
+    @staticmethod
+    def from_proto(
+        message: estimate_pb2.StartEstimate, pause: Pause | None = None
+    ) -> StartEstimate:
+        return StartEstimate(
+            job=message.job,
+            pod=message.pod,
+            outcome=word_of(StartOutcome, estimate_pb2.StartOutcome.DESCRIPTOR, message.outcome),
+            sentence=message.sentence,
+            earliest_time=time_from(message.earliest_time),
+            expected_time=time_from(message.expected_time),
+            latest_time=time_from(message.latest_time),
+            horizon_seconds=seconds_from(message.horizon),
+            reached_time=time_from(message.reached_time),
+            basis=RunTimeBasis.from_proto(message.basis),
+            reasons=tuple(map(Reason.from_proto, message.reasons)),
+            faults=tuple(message.faults),
+            pause=pause,
+        )
+
+    @staticmethod
+    def from_response(response: EstimateStartResponse) -> StartEstimate:
+        pause = Pause.from_proto(response.pause) if response.HasField("pause") else None
+        return StartEstimate.from_proto(response.estimate, pause)

@@ -1,0 +1,1 @@
+"""Estimates of when a job starts: the engine is run forward on a copy of the cluster."""

@@ -1,0 +1,122 @@
+"""What is asked of a replica for an estimate, and how a fork of the replica answers it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pumice.core.cache.tasks import Task
+from pumice.core.registry import Registry
+from pumice.server import errors
+from pumice.server.estimating.forward_run import Forecast, ForwardRun, RunLimits, Target
+from pumice.server.estimating.levels import Level, RunTimeEstimates
+from pumice.server.estimating.run_times import PastRuns
+from pumice.server.explaining.facts import Subject, find_job_id, names_near
+from pumice.server.explaining.names import nearest_names
+from pumice.server.state import ClusterState
+from pumice.server.whatif.trial import empty_state, prepare
+from pumice.v1.scheduling_service_pb2 import ScheduleRequest
+
+# Jobs of a Schedule request whose starts are estimated.
+MAX_ESTIMATED_JOBS = 100
+# Of the time for an answer; the rest is for sending it.
+_WORKING_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateQuestion:
+    """The start of one job or pod, or of the jobs of a Schedule request."""
+
+    past: PastRuns
+    horizon_ns: int
+    # None: the jobs of the request.
+    subject: Subject | None = None
+    request: bytes = b""
+    max_objects: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelForecast:
+    """The answer for one level."""
+
+    forecast: Forecast
+    now_ns: int
+    based_on_seq: int
+    # Names of pods, by uid.
+    pods: dict[str, str] = field(default_factory=dict)
+
+
+class HasState(Protocol):
+    """A replica: the state of a cluster, or none where requests contain all their objects."""
+
+    registry: Registry
+    state: ClusterState | None
+
+
+def forecast(
+    replica: HasState, question: EstimateQuestion, level: Level, now_ns: int, seconds: float
+) -> LevelForecast:
+    """Changes the state of the replica: only a fork calls it.
+
+    Raises UnknownSubjectError, and what a trial raises about its request.
+    """
+    late = time.monotonic() + seconds * _WORKING_SHARE
+    limits = RunLimits(question.horizon_ns, is_late=lambda: time.monotonic() > late)
+    state = replica.state
+    if question.subject is not None:
+        assert state is not None
+        return run_level(state, question, level, now_ns, limits)
+    request = ScheduleRequest.FromString(question.request)
+    if request.WhichOneof("source") == "inline" or state is None:
+        state = empty_state(replica.registry)
+    return run_request(state, request, question, level, now_ns, limits)
+
+
+def run_level(
+    state: ClusterState, question: EstimateQuestion, level: Level, now_ns: int, limits: RunLimits
+) -> LevelForecast:
+    assert question.subject is not None
+    target, pod = find_target(state, question.subject)
+    seq = state.applied_seq
+    run = ForwardRun(state, RunTimeEstimates(question.past, level), now_ns, limits)
+    pods = {target.pod_uid: pod} if pod else {}
+    return LevelForecast(run.run([target]), now_ns, seq, pods)
+
+
+def run_request(
+    state: ClusterState,
+    request: ScheduleRequest,
+    question: EstimateQuestion,
+    level: Level,
+    now_ns: int,
+    limits: RunLimits,
+) -> LevelForecast:
+    """The jobs of the request; without jobs in it, those of the cluster that wait."""
+    seq = state.applied_seq
+    asked, now_ns = prepare(state, request, now_ns, question.max_objects)
+    jobs = state.engine.cache.jobs
+    names = list(asked.jobs)
+    if not names and not asked.loose_pods:
+        names = [id_ for id_, job in sorted(jobs.items()) if job.group and job.index.pending]
+    targets = [Target(name) for name in names if name in jobs][:MAX_ESTIMATED_JOBS]
+    run = ForwardRun(state, RunTimeEstimates(question.past, level), now_ns, limits)
+    return LevelForecast(run.run(targets), now_ns, seq)
+
+
+def find_target(state: ClusterState, subject: Subject) -> tuple[Target, str]:
+    """The target with the name of its pod, if it is one. Raises UnknownSubjectError."""
+    cache = state.engine.cache
+    if subject.is_pod:
+        named = [task for task in cache.tasks.values() if task.name == subject.name]
+        found = [task for task in named if task.key == subject.key]
+        if found:
+            # Of two pods of one name the newer one.
+            task: Task = max(found, key=lambda each: each.order_key)
+            return Target(task.job_id, task.uid), task.name
+    else:
+        id_ = find_job_id(cache.jobs, subject)
+        if id_ is not None:
+            return Target(id_), ""
+    near = nearest_names(subject.key, names_near(state.engine, subject))
+    raise errors.UnknownSubjectError("pod" if subject.is_pod else "job", subject.key, near)

@@ -1,0 +1,122 @@
+"""Learns run times from recordings, entry by entry; only pods that run are kept in memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pumice.core.cache.settings import CacheSettings
+from pumice.core.model.pod import Pod
+from pumice.recordings import SUFFIX, Recording, RecordingError
+from pumice.server.estimating.run_times import RunTimes, template_of
+from pumice.v1 import object_pb2, pod_pb2
+from pumice.v1.recording_pb2 import RecordingEntry
+
+log = logging.getLogger("pumice.server")
+_FINISHED = (pod_pb2.POD_PHASE_SUCCEEDED, pod_pb2.POD_PHASE_FAILED)
+_DEFAULT_QUEUE = CacheSettings().default_queue
+
+
+def learn_path(learned: RunTimes, path: Path) -> None:
+    """Learns from a recording, or from all recordings of a folder in the order of their names.
+
+    What cannot be read is named in the log, and left out.
+    """
+    files = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    for file in files:
+        try:
+            with Recording(file) as recording:
+                learn_recording(learned, recording.entries())
+                if recording.ending is not None:
+                    log.warning("%s: %s", file, recording.ending)
+        except RecordingError as error:
+            log.warning("no run times from a recording: %s", error)
+    log.info("%d run times are known from %d recordings", len(learned), len(files))
+
+
+def learn_recording(learned: RunTimes, entries: Iterable[RecordingEntry]) -> None:
+    reader = _RecordedRuns(learned)
+    for entry in entries:
+        reader.take(entry)
+
+
+class _RecordedRuns:
+    """Follows the pods of a recording while they run."""
+
+    def __init__(self, learned: RunTimes) -> None:
+        self._learned = learned
+        # Queues by PodGroup, and PodGroups by uid.
+        self._queues: dict[str, str] = {}
+        self._groups: dict[str, str] = {}
+        # Running pods by uid, with the time of their start; and jobs of which a pod has succeeded.
+        self._running: dict[str, tuple[int, Pod]] = {}
+        self._succeeded: set[str] = set()
+
+    def take(self, entry: RecordingEntry) -> None:
+        now_ns = entry.entry_time.ToNanoseconds()
+        for held in _objects(entry):
+            if held.HasField("pod"):
+                self._pod(held.pod, now_ns)
+            elif held.HasField("pod_group"):
+                group = held.pod_group
+                name = f"{group.namespace}/{group.name}"
+                self._groups[group.uid] = name
+                self._queues[name] = group.queue or _DEFAULT_QUEUE
+        for op in entry.delta_batch.ops:
+            if op.HasField("tombstone"):
+                self._gone(op.tombstone, now_ns)
+
+    def _pod(self, pod: pod_pb2.Pod, now_ns: int) -> None:
+        if pod.phase in _FINISHED:
+            self._end(pod.uid, now_ns)
+            if pod.phase == pod_pb2.POD_PHASE_SUCCEEDED:
+                self._succeeded.add(_job_of(_named(pod)))
+        elif pod.terminating:
+            self._learned.terminates(pod.uid, now_ns)
+        elif pod.phase == pod_pb2.POD_PHASE_RUNNING and pod.uid not in self._running:
+            start_ns = pod.start_time.ToNanoseconds() or now_ns
+            self._running[pod.uid] = (start_ns, _named(pod))
+
+    def _end(self, uid: str, now_ns: int) -> None:
+        found = self._running.pop(uid, None)
+        if found is not None:
+            start_ns, pod = found
+            queue = self._queues.get(_job_of(pod), _DEFAULT_QUEUE)
+            self._learned.add(template_of(pod, queue), _job_of(pod), now_ns - start_ns, now_ns)
+
+    def _gone(self, ref: object_pb2.ObjectRef, now_ns: int) -> None:
+        if ref.kind == object_pb2.KIND_POD_GROUP:
+            name = self._groups.pop(ref.uid, "")
+            self._queues.pop(name, None)
+            self._succeeded.discard(name)
+        elif ref.kind == object_pb2.KIND_POD:
+            self._learned.deleted(ref.uid, now_ns)
+            found = self._running.get(ref.uid)
+            if found is not None and _job_of(found[1]) in self._succeeded:
+                # It ran to the end of its job.
+                self._end(ref.uid, now_ns)
+            self._running.pop(ref.uid, None)
+
+
+def _objects(entry: RecordingEntry) -> Iterator[object_pb2.ClusterObject]:
+    for upsert in entry.checkpoint.objects:
+        yield upsert.object
+    for op in entry.delta_batch.ops:
+        if op.HasField("upsert"):
+            yield op.upsert.object
+
+
+def _job_of(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.group_name}" if pod.group_name else pod.key
+
+
+def _named(pod: pod_pb2.Pod) -> Pod:
+    return Pod(
+        pod.uid,
+        pod.namespace,
+        pod.name,
+        group_name=pod.group_name,
+        role=pod.role,
+        controller_name=pod.controller_name,
+    )

@@ -35,7 +35,7 @@ def _demo(path: Path, *options: str) -> None:
 
 
 def _with_evictions(path: Path) -> None:
-    _demo(path, "--seconds", "18", "--seed", "2")
+    _demo(path, "--seconds", "18", "--seed", "6")
 
 
 def _trouble(path: Path) -> None:

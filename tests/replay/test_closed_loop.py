@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pumice.cli.replay.whatif import Changes, what_if
+from pumice.evaluation import Candidate, what_if
+from pumice.evaluation.figures import ALL, Figures, figures
 from pumice.recordings import Recording, session_times
 from pumice.recordings.closed_loop import ClosedLoop
-from pumice.recordings.figures import ALL, Figures, figures
 from pumice.recordings.history import ExternalEvent, History
 from pumice.recordings.session_times import SessionTimes, period_and_eagerness
 from pumice.server import session_timer as server_pacing
@@ -47,8 +47,7 @@ def read(path: Path) -> History:
 
 
 def both(path: Path, conf: str | None = None, **changes: Any) -> tuple[Figures, Figures]:
-    with Recording(path) as held:
-        found = what_if([held], Changes(conf, **changes), None)
+    found = what_if([path], Candidate(conf, **changes))
     return found.old, found.new
 
 
@@ -61,7 +60,13 @@ def simulated(path: Path, leaves: int, *, as_recorded: bool = True) -> tuple[Fig
     assert left is not None
     period_ns, eager = period_and_eagerness(left.core.configuration)
     ticks = history.ticks[leaves:]
-    times = SessionTimes(ticks, period_ns, eager=eager, as_recorded=as_recorded)
+    times = SessionTimes(
+        ticks,
+        period_ns,
+        eager=eager,
+        as_recorded=as_recorded,
+        durations_ns=history.durations_ns,
+    )
     loop = ClosedLoop(history, left.core, times, past=past)
     loop.run(first=left.session)
     return (
@@ -121,7 +126,7 @@ def test_other_figures_come_with_another_configuration() -> None:
     path = next(path for path in GOLDEN if "evictions" in path.stem)
     old, new = both(path, PACKING)
     assert new.queues[ALL].mean_wait != old.queues[ALL].mean_wait
-    assert len(new.curve) == len(old.curve)
+    assert len(new.curves.seconds) == len(old.curves.seconds)
     assert 0 < new.queues[ALL].cpu_share <= 1
 
 
@@ -145,6 +150,7 @@ class Sessions:
     def __init__(self) -> None:
         self.times: list[int] = []
         self.placement_changes = 0
+        self.gangs_are_complete = False
         self.configuration = Configuration()
 
     def apply(self, ops: Sequence[delta_pb2.Op], now_ns: int) -> None:
@@ -168,17 +174,19 @@ def times_of(arrivals: Sequence[int], end_ns: int, **pacing_: Any) -> list[int]:
         history.external.append(event)
     ticks = [tick * millisecond for tick in pacing_.pop("ticks", [0])]
     core = Sessions()
+    core.gangs_are_complete = pacing_.pop("complete", False)
     ClosedLoop(history, core, SessionTimes(ticks, PERIOD_NS, **pacing_)).run()
     return [time // millisecond for time in core.times]
 
 
 def test_an_eager_core_decides_when_changes_have_settled() -> None:
     arrivals = [1200, 1230, 1270, 3000]
-    assert times_of(arrivals, 5000, eager=True) == [0, 1320, 3050]
+    assert times_of(arrivals, 5000, eager=True) == [0, 1300, 3050]
+    assert times_of([1200, 1210, 3000], 5000, eager=True, complete=True) == [0, 1225, 3015]
 
 
-def test_changes_that_never_settle_wait_a_period_at_most() -> None:
-    assert times_of(range(10, 2500, 40), 2500, eager=True) == [0, 1000, 2000]
+def test_changes_that_never_settle_are_waited_for_a_tenth_of_a_second() -> None:
+    assert times_of(range(10, 340, 40), 340, eager=True) == [0, 110, 230]
 
 
 def test_a_core_that_is_not_eager_decides_every_period() -> None:
@@ -193,4 +201,14 @@ def test_a_recorded_session_is_the_one_that_a_change_called_for() -> None:
 
 
 def test_eager_means_the_same_as_in_a_core() -> None:
-    assert session_times.QUIET_NS == server_pacing.QUIET_NS
+    names = ("QUIET_NS", "COMPLETE_QUIET_NS", "LONGEST_WAIT_NS")
+    own = [getattr(session_times, name) for name in names]
+    assert own == [getattr(server_pacing, name) for name in names]
+
+
+def test_a_core_that_is_busy_waits_until_it_is_quiet() -> None:
+    found = times_of([1200, 1240, 1280], 1400, eager=True, durations_ns=[40_000_000])
+    # Sessions of 40 ms leave 160 ms to others, so the second one waits until it is quiet.
+    assert found == [0, 1300]
+    found = times_of([1200, 1280, 1300, 1340], 1500, eager=True, durations_ns=[40_000_000])
+    assert found == [0, 1250, 1390]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pumice.cli.main import run
-from pumice.cli.replay.whatif import Changes, WhatIf, what_if
+from pumice.evaluation import Candidate, WhatIf, what_if
+from pumice.evaluation.figures import ALL
 from pumice.recordings import Recording
-from pumice.recordings.figures import ALL
 from pumice.recordings.history import History
 from pumice.recordings.pod_records import BY_CLEANUP, BY_USER
 from pumice.server.wire.times import timestamp
@@ -83,12 +83,7 @@ class JobHistory(Walk):
 
 
 def asked(*paths: Path, conf: str | None = SPREADING, leaves: bool | None = None) -> WhatIf:
-    held = [Recording(path) for path in paths]
-    try:
-        found = what_if(held, Changes(conf), None)
-    finally:
-        for recording in held:
-            recording.close()
+    found = what_if(paths, Candidate(conf))
     if leaves is not None:
         assert (len(found.assumptions) > 1) == leaves
     return found

@@ -203,7 +203,9 @@ def test_another_configuration_is_compared_on_the_recorded_state(walk_file: Path
 
 def test_a_configuration_that_cannot_be_used_is_told(walk_file: Path) -> None:
     with Recording(walk_file) as held:
-        found = compare_recording(held, scheduler_conf="actions: fly")
+        found = compare_recording(held, scheduler_conf="actions: fly", allow_refused=True)
+        with pytest.raises(RecordingError, match=r"refused here: line 1: .*'fly'"):
+            compare_recording(held, scheduler_conf="actions: fly")
     assert "fly" in found.refused_configurations[0]
 
 

@@ -7,7 +7,7 @@ the middle of a recording starts with the cluster of that time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from pumice.recordings.durations import DurationEstimates
@@ -20,6 +20,7 @@ from pumice.recordings.takeover import Takeover
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.group_pb2 import PodGroupStatus
+from pumice.v1.reason_pb2 import PluginFault
 from pumice.v1.status_pb2 import StatusChange
 
 _GROUP = object_pb2.KIND_POD_GROUP
@@ -34,6 +35,9 @@ class SessionOutput(Protocol):
     @property
     def statuses(self) -> Sequence[StatusChange]: ...
 
+    @property
+    def faults(self) -> Sequence[PluginFault]: ...
+
 
 class Core(Protocol):
     """A core in this process."""
@@ -47,6 +51,11 @@ class Core(Protocol):
     @property
     def placement_changes(self) -> int:
         """Grows with every change after which something could be placed that could not before."""
+        ...
+
+    @property
+    def gangs_are_complete(self) -> bool:
+        """Whether each gang that changed since the last session has enough pods."""
         ...
 
     @property
@@ -66,11 +75,17 @@ class ClosedLoop:
         *,
         past: History | None = None,
         changed: Callable[[Configuration], Configuration] | None = None,
+        removed: Collection[str] = (),
+        added: Sequence[object_pb2.ClusterObject] = (),
+        stops_at_faults: bool = False,
     ) -> None:
         """``past`` is the history before the first session of the run.
 
-        ``changed`` is applied to configurations that come later.
+        ``changed`` is applied to configurations that come later. ``removed`` are uids of nodes that
+        the core does not have, and ``added`` nodes that it has beside those of the history.
         """
+        self._removed, self._added = removed, added
+        self._stops_at_faults = stops_at_faults
         self._history, self._core, self._times = history, core, session_times
         self._changed = changed
         self._past = past or History()
@@ -79,6 +94,9 @@ class ClosedLoop:
         self._pods = SimulatedPods(history, self._events, self._ops, self._pod_ended)
         self.evictions = list(self._past.evictions)
         self.sessions = len(self._past.ticks)
+        # Plugins and actions that raised, up to the first session with any.
+        self.faults: list[PluginFault] = []
+        self.faulty_ns = 0
         self._statuses: dict[str, PodGroupStatus] = dict(self._past.statuses)
         self._node_names: dict[str, str] = {}
         self._cleaned_up = _cleaned_up(history)
@@ -105,7 +123,7 @@ class ClosedLoop:
             now_ns, _ = times.next_session()
             times.session_ran(now_ns)
             self._take_output(first, now_ns)
-        while True:
+        while not (self.faults and self._stops_at_faults):
             session_ns, is_recorded = times.next_session()
             event_ns = self._events.next_ns()
             if min(event_ns or end_ns + 1, session_ns) > end_ns:
@@ -114,8 +132,9 @@ class ClosedLoop:
                 self._events.run_until(event_ns)
                 self._apply(event_ns)
                 continue
-            times.session_ran(session_ns)
-            if is_recorded or self._is_needed(session_ns):
+            is_needed = is_recorded or self._is_needed(session_ns)
+            times.session_ran(session_ns, needed=is_needed)
+            if is_needed:
                 self._take_output(self._core.session(session_ns), session_ns)
                 if progress is not None:
                     progress(session_ns)
@@ -128,7 +147,7 @@ class ClosedLoop:
         self._core.apply(ops, now_ns)
         self._is_quiet = False
         if self._core.placement_changes != before:
-            self._times.relevant_change(now_ns)
+            self._times.relevant_change(now_ns, complete=self._core.gangs_are_complete)
 
     def _is_needed(self, now_ns: int) -> bool:
         """A core leaves out a session that could not decide anything new."""
@@ -140,6 +159,8 @@ class ClosedLoop:
     def _take_output(self, output: SessionOutput, now_ns: int) -> None:
         self._events.now_ns = now_ns
         self.sessions += 1
+        if output.faults and not self.faults:
+            self.faults, self.faulty_ns = list(output.faults), now_ns
         self._is_quiet = not (output.decisions or output.statuses)
         pods = self._pods
         for decision in output.decisions:
@@ -163,12 +184,17 @@ class ClosedLoop:
 
     def _plan(self) -> None:
         history, past = self._history, self._past
-        for held in past.held.values():
-            if held.HasField("node"):
+        for held in (*past.held.values(), *self._added):
+            if held.HasField("node") and held.node.uid not in self._removed:
                 self._note_node(held)
         Takeover(history, self._events, self._pods).add_past(past)
+        for held in past.held.values():
+            if held.node.uid in self._removed:
+                for uid in self._pods.on_node(held.node.name):
+                    self._events.at(history.start_ns, self._pods.lose, uid)
         for event in history.external[len(past.external) :]:
-            self._events.at(event.at_ns, self._change_external, event)
+            if event.uid not in self._removed:
+                self._events.at(event.at_ns, self._change_external, event)
         for at_ns, configuration in history.configured[max(len(past.configured), 1) :]:
             self._events.at(at_ns, self._configure, configuration)
         for record in history.pods.values():

@@ -50,8 +50,9 @@ class History:
     end_ns: int = 0
     # Configurations with their times, also those that were rejected.
     configured: list[tuple[int, Configuration]] = field(default_factory=list)
-    # Times of sessions.
+    # Times of sessions, and how long those took that ended.
     ticks: list[int] = field(default_factory=list)
+    durations_ns: list[int] = field(default_factory=list)
     # Changes of all kinds but pods, without those that only the scheduler writes.
     external: list[ExternalEvent] = field(default_factory=list)
     pods: dict[str, PodRecord] = field(default_factory=dict)
@@ -121,6 +122,8 @@ class History:
                 )
             case "decision_batch":
                 self._note_decisions(entry.decision_batch.decisions)
+            case "session_end":
+                self.durations_ns.append(entry.session_end.duration.ToNanoseconds())
             case "status_batch":
                 self._note_statuses(entry.status_batch.changes, now_ns)
             case _:

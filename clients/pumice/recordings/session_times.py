@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median_low
 
 from pumice.v1.configuration_pb2 import Configuration
 
 _SECOND_NS = 1_000_000_000
-# Time without relevant changes before an eager session, as in a core.
+# As in a core: the time without relevant changes before an eager session, the same while every gang
+# that changed is complete, and the longest wait for changes to stop.
 QUIET_NS = 50_000_000
+COMPLETE_QUIET_NS = 15_000_000
+LONGEST_WAIT_NS = 100_000_000
+# As in a core: sessions before it is quiet for QUIET_NS take at most a fifth of the time.
+_REST = 4
 # A recorded session within this time after a due one stands for it: cores are busy, clocks jitter.
 _MOST_LATE_NS = 250_000_000
 
@@ -27,14 +33,26 @@ class SessionTimes:
     """
 
     def __init__(
-        self, recorded: Sequence[int], period_ns: int, *, eager: bool, as_recorded: bool = True
+        self,
+        recorded: Sequence[int],
+        period_ns: int,
+        *,
+        eager: bool,
+        as_recorded: bool = True,
+        durations_ns: Sequence[int] = (),
     ) -> None:
+        """``durations_ns`` are those of recorded sessions; their median stands for all."""
         self._ticks = list(recorded if as_recorded else recorded[:1])
         self._next = 0
         self._as_recorded = as_recorded
         self._set(period_ns, eager=eager)
         self._last_ns = self._ticks[0]
-        self._changed_ns: int | None = None
+        # The first and the last relevant change since the last session.
+        self._first_ns: int | None = None
+        self._changed_ns = 0
+        self._is_complete = False
+        duration_ns = median_low(durations_ns) if durations_ns else 0
+        self._rest_ns, self._rests_until_ns = (1 + _REST) * duration_ns, 0
 
     def _set(self, period_ns: int, *, eager: bool) -> None:
         self._period_ns, self._eager = period_ns, eager
@@ -45,9 +63,12 @@ class SessionTimes:
         period_ns, eager = period_and_eagerness(configuration)
         self._set(period_ns, eager=eager)
 
-    def relevant_change(self, now_ns: int) -> None:
-        """Notes a change after which a job could be placed."""
+    def relevant_change(self, now_ns: int, *, complete: bool = False) -> None:
+        """Notes a change after which a job could be placed; whether all gangs are complete with it."""
+        if self._first_ns is None:
+            self._first_ns = now_ns
         self._changed_ns = now_ns
+        self._is_complete = complete
 
     def next_session(self) -> tuple[int, bool]:
         """The time of the next session, and whether it is a recorded one."""
@@ -55,15 +76,21 @@ class SessionTimes:
         if not self._next and tick_ns is not None:
             return tick_ns, True
         own_ns = self._last_ns + self._period_ns
-        if self._eager and self._changed_ns is not None:
-            own_ns = min(own_ns, self._changed_ns + QUIET_NS)
+        if self._eager and self._first_ns is not None:
+            early_ns = self._first_ns + LONGEST_WAIT_NS
+            if self._is_complete:
+                early_ns = min(early_ns, self._changed_ns + COMPLETE_QUIET_NS)
+            early_ns = max(early_ns, self._rests_until_ns)
+            own_ns = min(own_ns, early_ns, self._changed_ns + QUIET_NS)
         if tick_ns is not None and tick_ns <= own_ns + self._late_ns:
             return tick_ns, True
         return own_ns, False
 
-    def session_ran(self, now_ns: int) -> None:
+    def session_ran(self, now_ns: int, *, needed: bool = True) -> None:
         """Notes that a session ran, or was not needed."""
+        if needed:
+            self._rests_until_ns = now_ns + self._rest_ns
         self._last_ns = now_ns
-        self._changed_ns = None
+        self._first_ns = None
         if self._next < len(self._ticks) and self._ticks[self._next] <= now_ns:
             self._next += 1

@@ -163,12 +163,10 @@ class SimulatedPods:
         record.final_phase = recorded.final_phase or pod_pb2.POD_PHASE_SUCCEEDED
         pod.phase = pod_pb2.PodPhase.ValueType(record.final_phase)
         self._update(pod)
-        lag_ns = (
-            recorded.gone_ns - recorded.finished_ns
-            if recorded.gone_ns and recorded.finished_ns
-            else 0
-        )
-        if lag_ns:
+        # A pod may finish and be deleted in one batch, with no time between.
+        is_deleted = bool(recorded.gone_ns and recorded.finished_ns)
+        lag_ns = recorded.gone_ns - recorded.finished_ns if is_deleted else 0
+        if is_deleted:
             self._events.after(lag_ns, self.delete, uid)
         self._end_job(record.job, lag_ns)
         self._pod_ended(record.job)
@@ -235,7 +233,7 @@ class SimulatedPods:
         if recorded is None or recorded.uid in self.records:
             self._replacements += 1
             uid = f"{lost.uid}~{self._replacements}"
-            recorded = replace(self.recorded(lost), uid=uid, bound_ns=0, changes=[])
+            recorded = replace(self.recorded(lost), uid=uid, bound_ns=0, changes=[], is_old=False)
         else:
             recorded = replace(recorded)
         made = pod_pb2.Pod()

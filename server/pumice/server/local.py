@@ -19,6 +19,7 @@ from pumice.server.replaying.comparison import Comparison, compare
 from pumice.server.replaying.departure import depart
 from pumice.server.replaying.differences import Difference
 from pumice.server.replaying.excerpt import Excerpt, cut_session
+from pumice.server.session_timer import gangs_are_complete
 from pumice.server.state import ClusterState
 from pumice.server.whatif.trial import run_inline
 from pumice.server.wire import (
@@ -76,12 +77,14 @@ def compare_recording(
     session: int = 0,
     until_ns: int | None = None,
     statuses: bool = True,
+    allow_refused: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Comparison:
     """Replays a recording, each session on the recorded state, and says what differs.
 
     With a configuration text, that one is used instead of the recorded ones. With a session's
-    number, only that session is compared.
+    number, only that session is compared. Raises RecordingError for a recorded configuration that
+    is refused here; with ``allow_refused`` it is left out.
     """
     return compare(
         recording,
@@ -90,6 +93,7 @@ def compare_recording(
         session=session,
         until_ns=until_ns,
         statuses=statuses,
+        allow_refused=allow_refused,
         progress=progress,
     )
 
@@ -205,6 +209,11 @@ class LocalCore:
         """Grows with every change after which something could be placed that could not before."""
         return self._state.engine.cache.placement_changes
 
+    @property
+    def gangs_are_complete(self) -> bool:
+        """Whether each gang that changed since the last session has its PodGroup and enough pods."""
+        return gangs_are_complete(self._state.engine.cache)
+
     def next_wake(self, now_ns: int) -> int | None:
         """When something could change by time alone; None: never."""
         return self._state.engine.next_wake(now_ns)
@@ -240,14 +249,26 @@ def leave_recording(
     *,
     scheduler_conf: str | None = None,
     at: int | None = None,
+    at_faults: bool = False,
+    allow_refused: bool = False,
     source: str = "the recording",
 ) -> Left | None:
     """Plays a recording until something is decided otherwise; None: nothing is.
 
     With a configuration text, that one is used instead of the recorded ones. ``at``: leaves after
-    so many sessions, even if nothing is decided otherwise.
+    so many sessions, even if nothing is decided otherwise. ``at_faults``: leaves after a session in
+    which a plugin or action raises. Raises RecordingError for a recorded configuration that is
+    refused here; with ``allow_refused`` it is left out.
     """
-    found = depart(entries, installed_registry(), scheduler_conf, at=at, source=source)
+    found = depart(
+        entries,
+        installed_registry(),
+        scheduler_conf,
+        at=at,
+        at_faults=at_faults,
+        allow_refused=allow_refused,
+        source=source,
+    )
     if found is None:
         return None
     return Left(found.before, _written(found.result), LocalCore.of(found.state))

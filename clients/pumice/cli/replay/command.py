@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.progress import Progress, TextColumn
 
-from pumice.cli.errors import FAILED, InputProblem
+from pumice.cli.errors import BAD_INPUT, FAILED, InputProblem
+from pumice.cli.replay.candidates import candidates_of, override_options, overrides_of
 from pumice.cli.replay.comparing import comparison_json, print_comparison
 from pumice.cli.replay.export import export_scenario
-from pumice.cli.replay.plot import svg_plot
+from pumice.cli.replay.files import opened_files, recording_files
+from pumice.cli.replay.judging import Judgement, judge_candidates
 from pumice.cli.replay.redacting import write_redacted
-from pumice.cli.replay.whatif import (
-    Changes,
-    check_configuration_text,
-    in_order,
-    print_what_if,
-    what_if,
-    what_if_json,
-)
 from pumice.cli.simulate import Moment
 from pumice.cli.simulation.reports import clock
 from pumice.cli.simulation.sources import read_text
-from pumice.cli.terminal import console, json_option, say_json, warn
-from pumice.recordings import SUFFIX, Recording, RecordingError
-from pumice.server.local import compare_recording
+from pumice.cli.terminal import complain, console, json_option, say_json, warn
+from pumice.evaluation import Options
+from pumice.evaluation.candidate import CandidateError, check_configuration
+from pumice.recordings import Recording, RecordingError
+from pumice.recordings.sections import Section, Sections
+from pumice.server.local import Comparison, compare_recording
+from pumice.v1.configuration_pb2 import Configuration
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FILE_OR_FOLDER = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparing:
+    """What is compared, and how strictly."""
+
+    text: str | None
+    session: int | None
+    until_ns: int | None
+    statuses: bool
+    as_json: bool
+    strict: bool
+    allow_missing_plugins: bool
 
 
 @click.command("replay")
@@ -45,15 +57,26 @@ _FILE_OR_FOLDER = click.Path(path_type=Path)
 )
 @click.option(
     "--conf",
+    "confs",
     metavar="NEW",
-    help="Scheduler configuration for a what-if run; with --diff: for the comparison of "
-    "decisions, session by session.",
+    multiple=True,
+    help="Scheduler configuration for a what-if run; several are ranked. With --diff: for the "
+    "comparison of decisions, session by session.",
+)
+@click.option(
+    "--candidate",
+    "candidate_files",
+    type=_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Candidate with its configuration and overrides, in YAML; several are ranked.",
 )
 @click.option(
     "--closed",
     is_flag=True,
     help="What-if run with the recorded configuration, to compare with the recorded figures.",
 )
+@override_options
 @click.option(
     "--schedule-period",
     type=click.FloatRange(0.01, 3600),
@@ -64,6 +87,19 @@ _FILE_OR_FOLDER = click.Path(path_type=Path)
     "--eager/--no-eager",
     default=None,
     help="What-if run with or without sessions ahead of the period.",
+)
+@click.option(
+    "--goal",
+    "goals",
+    multiple=True,
+    metavar="NAME",
+    help="Goal by which several candidates are ranked, such as wait.p90; default: all.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Processes for several candidates; default: one per processor.",
 )
 @click.option(
     "--until",
@@ -83,6 +119,12 @@ _FILE_OR_FOLDER = click.Path(path_type=Path)
     help="File for a plot of the recorded and the what-if run.",
 )
 @click.option(
+    "--page",
+    type=_FILE,
+    metavar="FILE.html",
+    help="File for the verdict with plots, as one page that can be sent to others.",
+)
+@click.option(
     "--export-scenario",
     "scenario",
     type=_FILE,
@@ -96,20 +138,41 @@ _FILE_OR_FOLDER = click.Path(path_type=Path)
     metavar="FILE",
     help="File for a copy with other names and the same decisions.",
 )
+@click.option(
+    "--strict", is_flag=True, help="Damage and gaps of recordings as errors, with exit code 2."
+)
+@click.option(
+    "--allow-faults", is_flag=True, help="What-if run that goes on after a plugin raised."
+)
+@click.option(
+    "--allow-missing-plugins",
+    is_flag=True,
+    help="Replay although a recorded configuration is refused here.",
+)
 @json_option
 def replay_command(
     recordings: tuple[Path, ...],
     diff: bool,
-    conf: str | None,
+    confs: tuple[str, ...],
+    candidate_files: tuple[Path, ...],
     closed: bool,
+    fields: tuple[str, ...],
+    removed_nodes: tuple[str, ...],
+    added_nodes: tuple[tuple[str, int], ...],
     schedule_period: float | None,
     eager: bool | None,
+    goals: tuple[str, ...],
+    processes: int | None,
     until_ns: int | None,
     session: int | None,
     decisions_only: bool,
     plot: Path | None,
+    page: Path | None,
     scenario: Path | None,
     redacted: Path | None,
+    strict: bool,
+    allow_faults: bool,
+    allow_missing_plugins: bool,
     as_json: bool,
 ) -> int:
     """Replays recordings at full speed. A folder stands for all recordings in it.
@@ -117,102 +180,146 @@ def replay_command(
     Several recordings are compared one after another. A what-if run takes them as one recording,
     if they are of one cluster and follow each other.
 
-    The exit code is 0 when all decisions are identical, 1 when some differ, and 2 when a file is
-    not a recording. A damaged file is replayed up to the damage.
+    The exit code is 0 when all decisions are identical, or a what-if run is complete; 1 when
+    decisions differ, or a plugin raised in a what-if run; 2 when a file is not a recording, or
+    cannot be used. Damaged files are replayed up to the damage; with --strict damage and gaps are
+    errors.
     """
-    paced = schedule_period is not None or eager is not None
-    compares = diff or not (conf or closed or paced)
-    paths = _files(recordings)
+    changed = overrides_of(fields, removed_nodes, added_nodes)
+    paced = schedule_period is not None or eager is not None or bool(changed)
+    compares = diff or not (confs or candidate_files or closed or paced)
+    paths = recording_files(recordings)
     _check_options(
         several=len(paths) > 1,
         compares=compares,
-        paced_or_closed=paced or closed,
+        simulates=paced or closed or bool(candidate_files) or len(confs) > 1,
         **{
             "--plot": plot,
+            "--page": page,
+            "--goal": goals or None,
             "--session": session,
             "--export-scenario": scenario,
             "--redact": redacted,
         },
     )
-    text = None if conf is None else read_text(conf)
     if redacted is not None:
         return _redact(paths[0], redacted, as_json)
-    try:
-        if scenario is not None and session is not None:
-            with Recording(paths[0]) as held:
-                return _export(held, session, scenario, as_json)
-        if compares:
-            if text is not None:
-                check_configuration_text(text)
-            asked = (text, session, until_ns, not decisions_only, as_json)
-            return max(_diff_file(path, *asked, named=len(paths) > 1) for path in paths)
-        changes = Changes(text, schedule_period, eager)
-        return _what_if(paths, changes, until_ns, plot, as_json)
-    except RecordingError as error:
-        raise InputProblem(str(error)) from None
+    if scenario is not None and session is not None:
+        return _export(paths[0], session, scenario, as_json)
+    if compares:
+        text = read_text(confs[0]) if confs else None
+        _check_text(text)
+        asked = (until_ns, not decisions_only, as_json, strict, allow_missing_plugins)
+        return _compare(paths, _Comparing(text, session, *asked))
+    return judge_candidates(
+        Judgement(
+            paths,
+            candidates_of(confs, candidate_files, schedule_period, eager, changed),
+            Options(until_ns, strict, allow_faults, allow_missing_plugins),
+            goals,
+            processes,
+            plot,
+            page,
+            as_json,
+            dict(zip(_names(confs), confs, strict=False)),
+        ),
+        _progress,
+    )
 
 
-def _files(paths: tuple[Path, ...]) -> list[Path]:
-    found: list[Path] = []
-    for path in paths:
-        inside = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
-        if not inside:
-            raise InputProblem(f"{path}: no file in this folder ends in {SUFFIX}")
-        found += inside
-    return found
+def _names(confs: tuple[str, ...]) -> list[str]:
+    return [one.name for one in candidates_of(confs, (), None, None, overrides_of((), (), ()))]
 
 
-def _check_options(
-    *, several: bool, compares: bool, paced_or_closed: bool, **given: object
-) -> None:
+def _check_text(text: str | None) -> None:
+    if text is not None:
+        try:
+            check_configuration("--conf", Configuration(scheduler_conf=text))
+        except CandidateError as error:
+            raise InputProblem(str(error)) from None
+
+
+def _check_options(*, several: bool, compares: bool, simulates: bool, **given: object) -> None:
     """Raises UsageError for options that have no effect together."""
     set_ = {name for name, value in given.items() if value is not None}
-    if several and (alone := set_ - {"--plot"}):
+    if several and (alone := set_ - {"--plot", "--page", "--goal"}):
         raise click.UsageError(f"{min(alone)} takes one recording at a time")
-    if compares and paced_or_closed:
+    if compares and simulates:
         raise click.UsageError(
-            "--diff compares each session as it was; it does not go with --closed, "
-            "--schedule-period or --eager"
+            "--diff compares each session as it was, with one --conf at most; it does not go with "
+            "--closed, --candidate, --set, --remove-node, --add-nodes, --schedule-period or --eager"
         )
     if "--export-scenario" in set_ and "--session" not in set_:
         raise click.UsageError("--export-scenario needs --session: which one?")
     if not compares and "--session" in set_:
         raise click.UsageError("--session goes with --diff or --export-scenario")
-    if compares and "--plot" in set_:
-        raise click.UsageError("--plot goes with --conf or --closed: nothing else is drawn")
+    for name in ("--plot", "--page", "--goal"):
+        if compares and name in set_:
+            raise click.UsageError(f"{name} goes with --conf or --closed: nothing else is judged")
+    for name, suffix in (("--plot", ".svg"), ("--page", ".html")):
+        file = given[name]
+        if isinstance(file, Path) and file.suffix != suffix:
+            raise click.UsageError(f"{name} {file}: the name must end in {suffix}")
 
 
-def _diff_file(path: Path, *asked: Any, named: bool) -> int:
-    with Recording(path) as held:
-        if named and not asked[-1]:
-            click.echo(f"{path}:")
-        return _diff(held, *asked)
+def _compare(paths: list[Path], asked: _Comparing) -> int:
+    """Compares all recordings, past those that cannot be read. The highest code counts."""
+    codes, sections = [0], Sections()
+    for held in opened_files(paths, codes):
+        if len(paths) > 1 and not asked.as_json:
+            click.echo(f"{held.path}:")
+        try:
+            found = _diff(held, asked)
+        except RecordingError as error:
+            complain(str(error))
+            codes.append(BAD_INPUT)
+            continue
+        codes.append(0 if found.identical else FAILED)
+        if found.ending and asked.strict:
+            complain(f"{held.path}: {found.ending}")
+            codes.append(BAD_INPUT)
+        sections.found += _sections(held, found)
+    if len(paths) > 1 and not asked.session:
+        codes += _tell_gaps(sections, asked)
+    return max(codes)
 
 
-def _diff(
-    recording: Recording,
-    text: str | None,
-    session: int | None,
-    until_ns: int | None,
-    statuses: bool,
-    as_json: bool,
-) -> int:
+def _tell_gaps(sections: Sections, asked: _Comparing) -> list[int]:
+    gaps = sections.gaps()
+    for gap in gaps:
+        if asked.strict:
+            complain(gap)
+        else:
+            warn(gap)
+    return [BAD_INPUT] if gaps and asked.strict else []
+
+
+def _sections(held: Recording, found: Comparison) -> list[Section]:
+    """The recording as one section; what is missing inside a file is damage."""
+    header = held.header
+    first = Section(held.path, header.core_id, header.first_session, found.last_session)
+    first.start_ns, first.end_ns = header.creation_time.ToNanoseconds(), found.last_ns
+    return [first] if found.sessions and len(found.runs) == 1 else []
+
+
+def _diff(held: Recording, asked: _Comparing) -> Comparison:
     with _progress("comparing session {}") as progress:
         found = compare_recording(
-            recording,
-            scheduler_conf=text,
-            session=session or 0,
-            until_ns=until_ns,
-            statuses=statuses and text is None,
+            held,
+            scheduler_conf=asked.text,
+            session=asked.session or 0,
+            until_ns=asked.until_ns,
+            statuses=asked.statuses and asked.text is None,
+            allow_refused=asked.allow_missing_plugins,
             progress=progress,
         )
     if not found.sessions:
-        _report_no_comparison(recording, session, until_ns)
-    if as_json:
+        _report_no_comparison(held, asked.session, asked.until_ns)
+    if asked.as_json:
         say_json(comparison_json(found))
     else:
         print_comparison(found)
-    return 0 if found.identical else FAILED
+    return found
 
 
 def _report_no_comparison(recording: Recording, session: int | None, until_ns: int | None) -> None:
@@ -235,27 +342,6 @@ def _report_no_comparison(recording: Recording, session: int | None, until_ns: i
         raise InputProblem(f"{recording.path}: no session ran until then; {numbers} ran {ran}")
 
 
-def _what_if(
-    paths: list[Path], changes: Changes, until_ns: int | None, plot: Path | None, as_json: bool
-) -> int:
-    with ExitStack() as opened:
-        held = [opened.enter_context(Recording(path)) for path in paths]
-        held = in_order(held)
-        with _progress("replaying") as progress:
-            found = what_if(held, changes, until_ns, progress)
-    name = paths[0].name if len(paths) == 1 else f"{paths[0].name} to {paths[-1].name}"
-    if plot is not None:
-        plot.write_text(
-            svg_plot(found.old, found.new, f"{name}: {found.seconds:.0f} s"),
-            encoding="utf-8",
-        )
-    if as_json:
-        say_json(what_if_json(found))
-    else:
-        print_what_if(found)
-    return 0
-
-
 def _redact(source: Path, target: Path, as_json: bool) -> int:
     write_redacted(source, target)
     if as_json:
@@ -265,14 +351,17 @@ def _redact(source: Path, target: Path, as_json: bool) -> int:
     return 0
 
 
-def _export(held: Recording, session: int, path: Path, as_json: bool) -> int:
-    warning = export_scenario(held, session, path)
+def _export(recording: Path, session: int, path: Path, as_json: bool) -> int:
+    try:
+        with Recording(recording) as held:
+            warning = export_scenario(held, session, path)
+    except RecordingError as error:
+        raise InputProblem(str(error)) from None
     if as_json:
-        recording = str(held.path)
-        found = {"file": str(path), "recording": recording, "session": session, "warning": warning}
-        say_json(found)
+        found: dict[str, Any] = {"file": str(path), "recording": str(recording)}
+        say_json({**found, "session": session, "warning": warning})
         return 0
-    click.echo(f"{path}: session {session} of {held.path}; try 'pumice simulate --check {path}'")
+    click.echo(f"{path}: session {session} of {recording}; try 'pumice simulate --check {path}'")
     if warning:
         warn(f"{path}: {warning}")
     return 0

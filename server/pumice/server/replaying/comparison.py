@@ -50,12 +50,15 @@ def compare(
     session: int = 0,
     until_ns: int | None = None,
     statuses: bool = True,
+    allow_refused: bool = False,
     most_kept: int = 1000,
     progress: Callable[[int], None] | None = None,
 ) -> Comparison:
     """Open loop: every session on the recorded state. ``session``: this one only."""
     found = Comparison(warnings=_warnings(recording.header, registry))
-    playback = Playback(registry, scheduler_conf, source=str(recording.path))
+    playback = Playback(
+        registry, scheduler_conf, allow_refused=allow_refused, source=str(recording.path)
+    )
     statuses = statuses and not recording.header.redacted
     garbage = Garbage()
     with garbage.kept_out():

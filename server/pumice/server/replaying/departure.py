@@ -32,10 +32,18 @@ def depart(
     scheduler_conf: str | None = None,
     *,
     at: int | None = None,
+    at_faults: bool = False,
+    allow_refused: bool = False,
     source: str = "the recording",
 ) -> Departure | None:
-    """None: nothing is decided otherwise. ``at``: leaves after so many sessions, whatever."""
-    playback = Playback(registry, scheduler_conf, adopts=False, source=source)
+    """None: nothing is decided otherwise.
+
+    ``at``: leaves after so many sessions. ``at_faults``: leaves after a session in which a plugin
+    or action raises.
+    """
+    playback = Playback(
+        registry, scheduler_conf, adopts=False, allow_refused=allow_refused, source=source
+    )
     garbage = Garbage()
     with garbage.kept_out():
         begun = 0
@@ -46,6 +54,7 @@ def depart(
             if played is None:
                 continue
             garbage.after_session()
-            if played.departs or (at is not None and begun > at):
+            is_faulty = at_faults and bool(played.replayed.faults)
+            if played.departs or is_faulty or (at is not None and begun > at):
                 return Departure(begun - 1, played.replayed, playback.state)
     return None

@@ -44,6 +44,10 @@ class PlaybackError(RecordingError):
     """A recording whose entries make no sense: says where."""
 
 
+class ConfigurationLostError(RecordingError):
+    """A recorded configuration that is refused here, most often because a plugin is not installed."""
+
+
 @dataclass(slots=True)
 class RecordedSession:
     """What a session decided and said when it was recorded."""
@@ -75,13 +79,17 @@ class Playback:
         scheduler_conf: str | None = None,
         *,
         adopts: bool = True,
+        allow_refused: bool = True,
         source: str = "the recording",
     ) -> None:
         """With a configuration text, it takes the place of every one in the recording.
 
         ``adopts``: what was recorded counts where something else came out. Otherwise what came out
         counts, and what follows in the recording has nothing to do with it any more.
+        ``allow_refused``: a recorded configuration that is refused here is left out. Otherwise the
+        first session with one raises ConfigurationLostError.
         """
+        self._allow_refused = allow_refused
         self._registry = registry
         self._scheduler_conf = scheduler_conf
         self._adopts, self._source = adopts, source
@@ -134,9 +142,19 @@ class Playback:
             case "configuration_result" if not entry.configuration_result.accepted:
                 # It was refused in the recording, too.
                 del self.refused[self._kept_refusals :]
+            case "configuration_result" if self.refused[self._kept_refusals :]:
+                self._lost()
             case _:
                 return self._session_entry(entry)
         return None
+
+    def _lost(self) -> None:
+        """A configuration is refused here that the recorded core used."""
+        if not self._allow_refused:
+            told = next(iter(self.refused[self._kept_refusals :] or self.refused), "")
+            whose = "was recorded with" if self._scheduler_conf is None else "is replayed with"
+            problem = f"{whose} a configuration that is refused here: {told}"
+            raise ConfigurationLostError(self._source, problem)
 
     def _session_entry(self, entry: recording_pb2.RecordingEntry) -> PlayedSession | None:
         match entry.WhichOneof("entry"):
@@ -176,6 +194,8 @@ class Playback:
         self.state = ClusterState(self._registry, self._prefix)
         checkpoints.restore(self.state, parts, self._objects)
         self._noted_refusal()
+        if self.state.refused is not None:
+            self._lost()
         self._snapshot = self._held = None
 
     def _overruled(
@@ -189,9 +209,11 @@ class Playback:
         return other
 
     def _noted_refusal(self) -> None:
+        self._kept_refusals = len(self.refused)
         if self.state.refused is not None:
-            self._kept_refusals = len(self.refused)
             for problem in self.state.refused_problems:
+                if problem.warning:
+                    continue
                 told = f"line {problem.line}: {problem.path}: {problem.problem}"
                 if told not in self.refused:
                     self.refused.append(told)
@@ -223,7 +245,7 @@ class Playback:
 
     def _apply(self, ops: list[NumberedOp], now_ns: int) -> None:
         _, results = self.state.apply(ops, now_ns)
-        if any(not result.accepted for result in results):
+        if results:
             self._noted_refusal()
 
     def _end(self, end: cluster_service_pb2.SnapshotEnd, now_ns: int) -> None:

@@ -1,0 +1,36 @@
+"""A plugin or action that raised during a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pumice.v1.reason_pb2 import PluginFault
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What raised, for which job, and in which session."""
+
+    author: str
+    # The function of the plugin, or the step of the session.
+    where: str
+    # ``namespace/name``; empty: no job in particular.
+    job: str
+    error: str
+    now_ns: int = 0
+
+    @classmethod
+    def read(cls, message: PluginFault, now_ns: int) -> Fault:
+        return cls(message.author, message.where, message.job, message.error, now_ns)
+
+    def __str__(self) -> str:
+        whom = f" for {self.job}" if self.job else ""
+        time = datetime.fromtimestamp(self.now_ns / 1e9, UTC).strftime("%H:%M:%S")
+        return f"{self.author} raised in {self.where}{whom} at {time}: {self.error}"
+
+
+def fault_text(faults: tuple[Fault, ...]) -> str:
+    """One sentence about the first fault, with the number of others in the session."""
+    more = f" (and {len(faults) - 1} more in this session)" if len(faults) > 1 else ""
+    return f"{faults[0]}{more}"

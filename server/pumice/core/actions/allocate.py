@@ -6,8 +6,7 @@ from collections import deque
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.tasks import Task
-from pumice.core.cache.tasks_to_place import TasksToPlace
+from pumice.core.cache.tasks import Task, TasksToPlace
 from pumice.core.cache.waiting import Key
 from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
 from pumice.core.model.group import Queue

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.core.cache.index import TaskIndex
 from pumice.core.cache.subjobs import SubJob, first_as_index, match_values, sub_job_id
-from pumice.core.cache.tasks import Task
-from pumice.core.cache.tasks_to_place import TasksToPlace
+from pumice.core.cache.tasks import Task, TasksToPlace
 from pumice.core.model.group import PodGroup, PodGroupPhase, PodGroupStatus
 from pumice.core.model.resources import Resources
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from pumice.core.configuration import Configuration
+from pumice.core.model.fit import FitErrors
 from pumice.core.model.integers import as_integer
 from pumice.core.model.pod import Pod, PodSpec
+from pumice.core.model.reasons import Reason
 from pumice.core.model.resources import Number, Resources
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus, status_of
 
@@ -202,3 +205,35 @@ def is_placement_change(old: Task | None, new: Task) -> bool:
     if old is None or old.class_ is not new.class_:
         return new.status is _PENDING or old is not None
     return old.status is not new.status and new.status not in HOLDS_RESOURCES
+
+
+class TasksToPlace:
+    """The tasks of a job that need a node, in order, and why none was placed.
+
+    It is valid for one version of the job, over sessions.
+    """
+
+    __slots__ = (
+        "configuration",
+        "errors",
+        "is_uniform",
+        "needs_all",
+        "reasons",
+        "tasks",
+        "version",
+    )
+
+    def __init__(
+        self, version: int, configuration: Configuration, tasks: list[Task], *, needs_all: bool
+    ) -> None:
+        self.version = version
+        self.configuration = configuration
+        # Those that a node has to be found for, in the order of trying.
+        self.tasks = tasks
+        # The job cannot start without any one of its tasks, wherever they are.
+        self.needs_all = needs_all
+        # These are all its tasks, and each is like the others.
+        self.is_uniform = False
+        # Why no node takes the first of them, and the reasons that were given for the job.
+        self.errors: FitErrors | None = None
+        self.reasons: tuple[Reason, ...] = ()

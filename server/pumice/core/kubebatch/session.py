@@ -1,4 +1,4 @@
-"""A session of kube-batch's mode."""
+"""A session of kube-batch's mode, and how it combines the answers of plugins."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Event
 from pumice.core.kubebatch.cache import KubeBatchCache
 from pumice.core.kubebatch.jobs import KubeBatchJob, Origin
-from pumice.core.kubebatch.votes import KubeBatchVotes
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.predicates.binding import VolumeBinding
-from pumice.core.session.hooks import EventHandler
+from pumice.core.session.hooks import ABSTAIN, EventHandler
 from pumice.core.session.session import Session
+from pumice.core.session.votes import Votes
 
 _UNSCHEDULABLE = "Unschedulable"
 
@@ -108,3 +108,38 @@ class KubeBatchSession(Session):
 def _kube_batch_job(job: Job) -> KubeBatchJob:
     assert isinstance(job, KubeBatchJob)
     return job
+
+
+class KubeBatchVotes(Votes):
+    """All plugins must agree that a job is pipelined, and on the victims."""
+
+    def is_pipelined(self, job: Job) -> bool:
+        return all(function(job) >= 0 for function in self._chains.flat("job_pipelined"))
+
+    def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:
+        return _agreed(self._chains.tiers("preemptable"), preemptor, candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: list[Task]) -> list[Task]:
+        return _agreed(self._chains.tiers("reclaimable"), reclaimer, candidates)
+
+
+def _agreed(tiers: list[list[Any]], asker: Task, candidates: list[Task]) -> list[Task]:
+    """The victims that all plugins name, up to the first tier after which there are any.
+
+    The first answer starts the list. Every later answer only removes tasks from it, also in later
+    tiers: if the first tier agrees on no victim, there is none.
+    """
+    agreed: list[Task] | None = None
+    for tier in tiers:
+        for function in tier:
+            named, answer = function(asker, candidates)
+            if answer == ABSTAIN:
+                continue
+            if agreed is None:
+                agreed = list(named)
+            else:
+                uids = {task.uid for task in named}
+                agreed = [task for task in agreed if task.uid in uids]
+        if agreed:
+            return agreed
+    return []

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pumice.core.cache.tasks import Task
 from pumice.core.configuration import ArgumentSchema, PluginOptions
-from pumice.core.kubebatch.shares import KubeBatchAccount
+from pumice.core.kubebatch.plugins.drf import KubeBatchAccount
 from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE, lesser
 from pumice.core.model.group import Queue
 from pumice.core.model.resources import Resources

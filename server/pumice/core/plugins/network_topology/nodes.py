@@ -101,7 +101,6 @@ class _Places:
 
     def __init__(self, session: Session, sub_job: SubJob) -> None:
         self._session = session
-        self._sub_job = sub_job
         self._counts = np.zeros(len(session.topology.tree.names) + 1)
         self._known: dict[str, int] = {}
         self._position = len(session.moves.log)

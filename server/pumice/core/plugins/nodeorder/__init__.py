@@ -6,16 +6,17 @@ from typing import ClassVar
 
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
-from pumice.core.plugins.nodeorder.amounts import AmountScores
 from pumice.core.plugins.nodeorder.images import ImageLocality
 from pumice.core.plugins.nodeorder.interpod import InterPodPreferences, PodPreference
 from pumice.core.plugins.nodeorder.preferences import NodePreferences
 from pumice.core.plugins.nodeorder.spread import SpreadPreferences
+from pumice.core.session.feasibility.amounts import AmountScore
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.hooks import Scores
 from pumice.core.session.policies import CandidateTerms, ClassRule, PlainRule, RowTerms
 from pumice.core.session.session import Session
 
+GPU = "nvidia.com/gpu"
 _LEAST = "leastrequested.weight"
 _MOST = "mostrequested.weight"
 _BALANCED = "balancedresource.weight"
@@ -90,3 +91,27 @@ class NodeOrderPlugin:
             terms = (*terms, PodPreference(self._pods, self._weight[_POD_AFFINITY], task))
         spread = self._spread.term(task) if self._spread is not None else None
         return terms if spread is None else (*terms, spread)
+
+
+class AmountScores:
+    """Least, most and balanced allocation by their weights; cards count only if asked for."""
+
+    def __init__(self, least: int, most: int, balanced: int) -> None:
+        self._weights = (float(least), float(most), float(balanced))
+        self._terms: dict[int, AmountScore] = {}
+
+    def term(self, class_: TaskClass) -> AmountScore:
+        known = self._terms.get(class_.number)
+        if known is None:
+            request, cards = class_.request, max(class_.request.get(GPU), 0)
+            milli_cpu, memory = class_.spec.scored_amounts()
+            known = self._terms[class_.number] = AmountScore(
+                *self._weights,
+                float(milli_cpu),
+                float(memory),
+                float(request.milli_cpu),
+                float(request.memory),
+                GPU if cards else "",
+                float(cards),
+            )
+        return known

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
-from pumice.core.cache.tasks import Task
-from pumice.core.cache.tasks_to_place import TasksToPlace
+from pumice.core.cache.tasks import Task, TasksToPlace
 from pumice.core.session.ordering.heap import LiveHeap
 
 if TYPE_CHECKING:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import ClassVar
-
-import numpy as np
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.settings import LATE_DEVICES
@@ -100,9 +97,12 @@ class DeviceSharePlugin:
         self._session = session
         self._table = session.table
         read = _reader_of_late_devices(session, kind) if _is_late(session) else kind.read
-        self._cards = CardStates(kind, session.node_states(self.name, read), session.table)
+        states = session.node_states(self.name, read)
+        self._cards = CardStates(kind, states, session.table, float(self._weight))
         # By uid: what a task was given in this session.
         self._given: dict[str, Taken] = {}
+        # The first of the tasks that are being placed, and the cards of their rows before.
+        self._accepted: tuple[str, dict[int, NodeCards | None]] = ("", {})
         hooks = session.hooks
         facet = kind.facet_of if isinstance(kind, VGpu) else None
         kept = KernelStates(self._cards.numbers, self._most, self._steps)
@@ -155,11 +155,10 @@ class DeviceSharePlugin:
 
     def _scores(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> Scores:
         _, scores = self._cards.evaluate(rows, self._request(class_), facet)
-        return np.floor(scores + 0.5) * float(self._weight)
+        return scores
 
     def _steps(self, class_: TaskClass, number: int, count: int) -> tuple[float, ...]:
-        scores = self._cards.steps(number, self._request(class_), count)
-        return tuple(math.floor(score + 0.5) * float(self._weight) for score in scores)
+        return self._cards.steps(number, self._request(class_), count)
 
     # Placements.
 
@@ -195,11 +194,18 @@ class DeviceSharePlugin:
         """Whether nothing that was found over nodes differs from what ``_allocated`` finds."""
         if not self._concerns(tasks[0].class_):
             return True
-        return not any(self._cards.is_freed(row) for row in set(rows))
+        known = {row: self._cards.cards(row) for row in rows}
+        self._accepted = (tasks[0].uid, known)
+        return not any(self._cards.is_freed(row) for row in known)
 
     def _allocated_many(self, tasks: list[Task]) -> None:
         if not self._concerns(tasks[0].class_):
             return
+        first, known = self._accepted
+        if first == tasks[0].uid:
+            # The tasks were given no cards yet, so those in use are the same as before.
+            for row, cards in known.items():
+                self._cards.place(row, cards)
         for task in tasks:
             self._allocated(task)
 

@@ -6,6 +6,7 @@ state that leaves the node, is remembered by number; most nodes of a cluster are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 
 import numpy as np
@@ -33,13 +34,15 @@ _Evaluated = tuple[Mask, Floats]
 class _Answers:
     """The answers to one question, by number of the state."""
 
-    __slots__ = ("chains", "fits", "scores", "steps")
+    __slots__ = ("chains", "fits", "nexts", "scores", "steps")
 
     def __init__(self) -> None:
         self.fits: NDArray[np.int8] = np.zeros(_FIRST_SIZE, dtype=np.int8)
         self.scores: Floats = np.zeros(_FIRST_SIZE)
         # The states after one, two … more pods, by the state that it begins with.
         self.chains: dict[int, list[int]] = {}
+        # By state: the score of one more pod, and the state then.
+        self.nexts: dict[int, tuple[float, int | None]] = {}
         # By state: up to how many pods was counted, and the scores as far as they fit.
         self.steps: dict[int, tuple[int, tuple[float, ...]]] = {}
 
@@ -53,8 +56,15 @@ class _Answers:
 class CardStates:
     """The states of all nodes in one session, and the answers of a device kind about them."""
 
-    def __init__(self, kind: DeviceKind, states: NodeStates[NodeCards | None], table: NodeTable):
+    def __init__(
+        self,
+        kind: DeviceKind,
+        states: NodeStates[NodeCards | None],
+        table: NodeTable,
+        weight: float,
+    ) -> None:
         self._kind = kind
+        self._weight = weight
         self._states = states
         self._table = table
         self._numbers: dict[State, int] = {}
@@ -128,7 +138,7 @@ class CardStates:
             usage = tuple(map(add_usage, usage, kept))
         return self.take(self._number_of((cards.shape, usage)), question)
 
-    def place(self, row: int, cards: NodeCards) -> None:
+    def place(self, row: int, cards: NodeCards | None) -> None:
         """Sets the cards of a node after a pod was placed on it."""
         self._states.update(row, cards)
 
@@ -140,7 +150,7 @@ class CardStates:
     # Over rows.
 
     def evaluate(self, rows: NodeRows, request: Hashable, facet: Hashable) -> _Evaluated:
-        """Where a pod fits, and the scores there."""
+        """Where a pod fits, and the weighted scores there."""
         last = self._last
         if last is not None and last[0] is rows and last[1:3] == (request, facet):
             return last[3]
@@ -154,7 +164,7 @@ class CardStates:
         numbers = self._follow()
         if rows.index is not None:
             numbers = numbers[rows.index]
-        answers = self._answers.setdefault((request, None, _NONE), _Answers())
+        answers = self._answers_to((request, None, _NONE))
         if rows.ahead is not None:
             question = (request, None, _NONE)
             ahead = rows.ahead.astype(np.intp).tolist()
@@ -167,7 +177,10 @@ class CardStates:
             )
         answers.grow(len(self._values))
         self._answer(answers, (request, None, _NONE), numbers)
-        return answers.fits[numbers] == _FITS, answers.scores[numbers]
+        return answers.fits[numbers] == _FITS, self._weighted(answers.scores[numbers])
+
+    def _weighted(self, scores: Floats) -> Floats:
+        return np.floor(scores + 0.5) * self._weight
 
     def _answer(self, answers: _Answers, question: Question, numbers: NDArray[np.intp]) -> None:
         """Fills in the answers for states that were not asked about before."""
@@ -198,18 +211,38 @@ class CardStates:
         return len(self.steps(number, request, count))
 
     def steps(self, number: int, request: Hashable, count: int) -> tuple[float, ...]:
-        """The scores with no, one, two … more pods, as far as the state takes them."""
+        """Weighted scores with no, one, two … more pods, as far as the state takes them."""
         question = (request, None, _NONE)
-        answers = self._answers.setdefault(question, _Answers())
+        answers = self._answers_to(question)
         known = answers.steps.get(number)
         if known is None or known[0] < count:
             scores: list[float] = []
-            at = number
-            while len(scores) < count and (taken := self.take(at, question)) is not None:
-                scores.append(taken.score)
-                at = self._after(answers, question, at, 1)
+            after: int | None = number
+            while len(scores) < count and after is not None:
+                score, after = self._next(answers, question, after)
+                if after is not None:
+                    scores.append(score)
             known = answers.steps[number] = (count, tuple(scores))
         return known[1][:count]
+
+    def _next(self, answers: _Answers, question: Question, number: int) -> tuple[float, int | None]:
+        """The weighted score of a pod, and the state after it; None: it does not fit."""
+        found = answers.nexts.get(number)
+        if found is None:
+            taken, state = self.take(number, question), self._values[number]
+            if taken is None or state is None:
+                found = (0.0, None)
+            else:
+                score = math.floor(taken.score + 0.5) * self._weight
+                found = (score, self._number_of((state[0], taken.usage)))
+            answers.nexts[number] = found
+        return found
+
+    def _answers_to(self, question: Question) -> _Answers:
+        answers = self._answers.get(question)
+        if answers is None:
+            answers = self._answers[question] = _Answers()
+        return answers
 
     def _one_by_one(
         self, rows: NodeRows, request: Hashable, facet: Hashable
@@ -222,12 +255,12 @@ class CardStates:
         scores: Floats = np.zeros(len(where))
         for place, (row, count) in enumerate(zip(where, ahead, strict=True)):
             question = (request, facet, self.blocked(facet, row))
-            answers = self._answers.setdefault(question, _Answers())
+            answers = self._answers_to(question)
             number = self._after(answers, question, int(numbers[row]), count)
             taken = self.take(number, question)
             if taken is not None:
                 fits[place], scores[place] = True, taken.score
-        return fits, scores
+        return fits, self._weighted(scores)
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:

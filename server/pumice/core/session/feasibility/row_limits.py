@@ -14,8 +14,8 @@ from pumice.core.session.feasibility.program import Limits, limits_of, steps_of
 from pumice.core.session.hooks import Chains
 from pumice.core.session.policies import KernelStates
 
-# Tasks are counted up to this number first.
-_FIRST_DEPTH = 16
+# Tasks are counted up to a multiple of this.
+_FIRST_DEPTH = 4
 _FIRST_STEPS = 256
 _UNKNOWN = -1.0
 # With more steps than this, those that no row has are forgotten before the next session.
@@ -135,6 +135,6 @@ class RowLimits:
         """Counts so many tasks at least; the result is as for ``fill``."""
         if count <= self._depth:
             return True
-        self._depth = 2 * count
+        self._depth = -(-count // _FIRST_DEPTH) * _FIRST_DEPTH
         self.reuse(chains, answers)
         return self.fill(np.arange(len(self._most)))

@@ -71,7 +71,7 @@ bench: env  ## Measures; prints one JSON line a result, and writes docs/referenc
 	    { $(BIN)/pumice bench all; $(BIN)/pumice bench growth; \
 	      $(BIN)/python -m tests.controlplane $(BIN)/pumice bench endtoend; } | tee $(BENCH_LINES); \
 	    $(BIN)/pumice bench report $(BENCH_LINES) --date $(BENCH_DATE) --into $(BENCH_INTO);; \
-	  endtoend*) $(BIN)/python -m tests.controlplane $(BIN)/pumice bench $(BENCH_ARGS);; \
+	  endtoend*|controllers*) $(BIN)/python -m tests.controlplane $(BIN)/pumice bench $(BENCH_ARGS);; \
 	  *) $(BIN)/pumice bench $(BENCH_ARGS);; \
 	esac
 

@@ -20,6 +20,7 @@ from pumice.server.plugins import installed_registry
 
 _END_TO_END_SIZE = Size(1000, 300, 10)
 _QUICK_SIZE = Size(1000, 100, 10)
+_CONTROLLERS_SIZE = Size(500, 500, 10)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OPTIONS = (
     click.option("--nodes", type=click.IntRange(1), help="Number of nodes."),
@@ -97,7 +98,7 @@ def bench_command(context: click.Context) -> None:
 @_client_option
 @_json_option
 def all_command(background: str, client: bool, as_json: bool) -> None:
-    """All benchmarks at their standard sizes, without endtoend and growth."""
+    """All benchmarks at their standard sizes, without endtoend, controllers and growth."""
     del as_json
     options = RunOptions(with_client=client)
     for name, bench in BENCHES.items():
@@ -168,6 +169,28 @@ def endtoend_command(kubeconfig: str | None, pairs: int | None, quick: bool, **o
     size = _with(_QUICK_SIZE if quick else _END_TO_END_SIZE, given, "none")
     rates = QUICK_ARRIVALS if quick else ARRIVALS
     _say(endtoend(size, kubeconfig, pairs or (1 if quick else PAIRS), rates))
+
+
+@bench_command.command("controllers")
+@click.option("--nodes", type=click.IntRange(1), help="Number of nodes; default 500.")
+@click.option("--jobs", type=click.IntRange(1), help="Number of Jobs; default 500.")
+@click.option("--size", type=click.IntRange(1), help="Pods of each Job; default 10.")
+@click.option(
+    "--kubeconfig",
+    envvar="KUBECONFIG",
+    help="An empty cluster with the definitions and queues of deploy/.",
+)
+@click.option("--pairs", type=click.IntRange(1), help="How often, to take the median; default 3.")
+@_json_option
+def controllers_command(kubeconfig: str | None, pairs: int | None, **own: Any) -> None:
+    """Jobs on a real API server until all run, and the time of the bare writes."""
+    if not kubeconfig:
+        raise click.UsageError("controllers needs a cluster: give --kubeconfig or set KUBECONFIG")
+    # Imported here, because it loads the Kubernetes client.
+    from pumice.bench.controllers import PAIRS, controllers  # noqa: PLC0415
+
+    given = {key: own[key] for key in ("nodes", "jobs", "size") if own[key] is not None}
+    _say(controllers(_with(_CONTROLLERS_SIZE, given, "none"), kubeconfig, pairs or PAIRS))
 
 
 @bench_command.command("cases")

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
+from pumice.controllers.job.counts import counters_differ
 from pumice.controllers.job.lifecycle import Eviction
 from pumice.controllers.job.pods import group_name
 from pumice.controllers.job.reconcile import Orphans, Seen, reconcile
@@ -89,9 +90,8 @@ class JobController:
     def __init__(self, options: ControllerOptions) -> None:
         self._scheduler_name = options.scheduler_names[0]
         self._evictions: dict[Key, dict[str, Eviction]] = {}
-        # Jobs whose status changed since the last look, and when the others last changed.
-        self._changed: set[Key] = set()
-        self._changed_ms: dict[Key, int] = {}
+        # Since when the stored counters of jobs are out of date.
+        self._outdated_ms: dict[Key, int] = {}
         # Jobs whose PodGroup changed since the last look.
         self._group_news: set[Key] = set()
         # Specs with defaults, by uid and generation.
@@ -140,14 +140,11 @@ class JobController:
     def _see_job(self, change: Change[Job]) -> None:
         key = change.seen.metadata.key
         if change.new is None:
-            for held in (self._evictions, self._changed_ms):
+            for held in (self._evictions, self._outdated_ms):
                 held.pop(key, None)
-            self._changed.discard(key)
             self._group_news.discard(key)
             self._specs.pop(change.seen.metadata.uid, None)
             return
-        if change.old is None or change.old.status != change.new.status:
-            self._changed.add(key)
         if change.new.status.phase not in (Phase.PENDING, Phase.RUNNING):
             # A restart or an end answers all evictions.
             self._evictions.pop(key, None)
@@ -187,9 +184,6 @@ class JobController:
         )
         if job is None:
             return Orphans(commands) if commands else None
-        if key in self._changed:
-            self._changed.discard(key)
-            self._changed_ms[key] = now_ms
         has_news = key in self._group_news
         self._group_news.discard(key)
         spec = self._spec_of(job)
@@ -198,10 +192,11 @@ class JobController:
         queue = caches[WATCHED_QUEUES].get("", spec.queue)
         maps = caches[WATCHED_CONFIG_MAPS].by("owner", uid) if spec.plugins else ()
         claims = claim_names(job, spec)
+        pods = tuple(caches[WATCHED_PODS].by("owner", uid))
         return Seen(
             job,
             spec,
-            tuple(caches[WATCHED_PODS].by("owner", uid)),
+            pods,
             self._group_of(job, caches),
             commands,
             tuple(self._evictions_of(key, now_ms)),
@@ -211,8 +206,15 @@ class JobController:
             {one.metadata.name: one.value for one in caches[WATCHED_CLASSES]},
             has_news,
             now_ms,
-            now_ms - self._changed_ms.get(key, 0),
+            self._outdated_for_ms(key, job, pods, now_ms),
         )
+
+    def _outdated_for_ms(self, key: Key, job: Job, pods: Sequence[Pod], now_ms: int) -> int:
+        """How long the stored counters have been out of date; 0 when they are right."""
+        if not counters_differ(job.status, pods):
+            self._outdated_ms.pop(key, None)
+            return 0
+        return now_ms - self._outdated_ms.setdefault(key, now_ms)
 
     def _evictions_of(self, key: Key, now_ms: int) -> list[Eviction]:
         held = self._evictions.get(key)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
+import msgspec
+
 from pumice.controllers.job.types import JobStatus, Pod
 
 _COUNTERS = ("Pending", "Running", "Succeeded", "Failed")
@@ -26,3 +28,10 @@ def count_pods(
     status.succeeded, status.failed = counts["Succeeded"], counts["Failed"]
     status.unknown, status.terminating = counts["Unknown"], counts["terminating"]
     status.task_status_count = tasks or None
+
+
+def counters_differ(status: JobStatus, pods: Iterable[Pod]) -> bool:
+    """Whether the counters of a status are not what the pods are."""
+    counted = msgspec.structs.replace(status)
+    count_pods(counted, pods)
+    return counted != status

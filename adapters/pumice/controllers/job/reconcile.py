@@ -35,7 +35,7 @@ from pumice.controllers.runtime.acts import (
     Reference,
 )
 
-# Counters alone are written so seldom, a phase at once.
+# Counters alone are written when they have been out of date for so long, a phase at once.
 COUNTERS_EVERY_MS: Final = 1000
 _KILLING: Final = frozenset(
     {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase.TERMINATING, *FINISHED}
@@ -63,8 +63,8 @@ class Seen:
     # Whether the PodGroup changed since the last reconcile.
     has_group_news: bool = False
     now_ms: int = 0
-    # Since when the stored status is as it is.
-    status_age_ms: int = COUNTERS_EVERY_MS
+    # How long the stored counters have been out of date.
+    outdated_ms: int = COUNTERS_EVERY_MS
 
     @property
     def about(self) -> Reference:
@@ -302,7 +302,7 @@ def _plan(seen: Seen, stages: Sequence[tuple[Act, ...]], status: JobStatus) -> P
         if only_counters_differ(seen.job, status):
             # The writes above change the counters once more.
             return Plan(tuple(stages))
-    elif only_counters_differ(seen.job, status) and seen.status_age_ms < COUNTERS_EVERY_MS:
-        wait = (COUNTERS_EVERY_MS - seen.status_age_ms) / 1000
+    elif only_counters_differ(seen.job, status) and seen.outdated_ms < COUNTERS_EVERY_MS:
+        wait = (COUNTERS_EVERY_MS - seen.outdated_ms) / 1000
         return Plan(tuple(stages), again_seconds=wait)
     return Plan((*stages, (patch,)))

@@ -109,9 +109,8 @@ async def test_errors_say_what_is_near_and_what_is_wrong(core: RunningCore, ask:
     with pytest.raises(NotFoundError) as missing:
         await ask("explain_job", "team/trainign")
     assert missing.value.nearest_names == ("team/training",)
-    with pytest.raises(InvalidRequestError) as wrong:
-        await ask("schedule_inline", [node("n1", cpu=-1)])
-    assert [bad.key for bad in wrong.value.rejected] == ["n1"]
+    wrong = await ask("schedule_inline", [node("n1", cpu=-1)])
+    assert [(bad.kind, bad.key, bad.severity) for bad in wrong.errors] == [("Node", "n1", "error")]
     bad = configuration("actions: nonsense").configuration
     with pytest.raises(InvalidRequestError) as refused:
         await ask("schedule_inline", [queue()], configuration=bad)

@@ -12,8 +12,8 @@ from pumice.client import AsyncClient, Client
 def methods_of(client: type) -> dict[str, Callable[..., Any]]:
     return {
         name: member
-        for name, member in vars(client).items()
-        if callable(member) and not name.startswith("_")
+        for name, member in inspect.getmembers(client, callable)
+        if not name.startswith("_")
     }
 
 

@@ -32,7 +32,7 @@ from pumice.server.recording import service as recording_service
 from pumice.server.recording.service import StreamListener
 from pumice.server.records import History, record
 from pumice.server.rules import MAX_NAME_LENGTH
-from pumice.server.scheduling import MAX_REQUEST_ID_LENGTH
+from pumice.server.scheduling import MAX_EXPLAINED, MAX_REQUEST_ID_LENGTH
 from pumice.server.state import ClusterState
 from pumice.server.watchers import Watchers
 from pumice.server.whatif import (
@@ -50,7 +50,13 @@ from pumice.v1.inspection_service_pb2 import CheckConfigRequest
 from pumice.v1.recording_pb2 import RecordingEntry, RecordingHeader
 from pumice.v1.recording_service_pb2 import RecordRequest
 from pumice.v1.recording_service_pb2_grpc import RecordingServiceStub
-from pumice.v1.scheduling_service_pb2 import ExplainRequest, ScheduleRequest, ScheduleResponse
+from pumice.v1.scheduling_service_pb2 import (
+    ExplainedObject,
+    ExplainRequest,
+    ObjectName,
+    ScheduleRequest,
+    ScheduleResponse,
+)
 from tests.server import asking
 from tests.server.running import ManualClock, RunningCore, gang, node, queue, running_core
 from tests.server.trials import inline, schedule
@@ -353,7 +359,7 @@ def test_waiting_jobs_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch) 
 def test_problems_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(problems, "MAX_PROBLEMS", 2)
     documents = [asking.job(f"j{number}", requests={"cpu": "x"}) for number in range(5)]
-    response = asking.answer(asking.inline(*documents))
+    response = asking.answer(asking.inline(asking.node("n1"), *documents))
     assert len(response.problems) == 3
     assert response.problems[-1].problem == "3 more problems"
 
@@ -365,6 +371,14 @@ def test_explained_jobs_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch
     assert [*asking.verdicts(response).values()] == [*["NEVER_FITS"] * 2, *["UNSPECIFIED"] * 2]
     assert "only the first 2 jobs" in response.jobs[3].sentence
     assert response.jobs[3].reasons
+
+
+async def test_explained_objects_of_a_request_are_limited(core: RunningCore) -> None:
+    subject = ExplainedObject(job=ObjectName(namespace="team", name="job"))
+    request = inline("r1", queue())
+    request.explained.extend([subject] * (MAX_EXPLAINED + 1))
+    with pytest.raises(grpc.aio.AioRpcError, match="21 given, at most 20"):
+        await schedule(core, request)
 
 
 def test_times_of_a_configuration_are_limited() -> None:

@@ -15,16 +15,19 @@ from pumice.client.configurations import (
     ConfigProblem,
 )
 from pumice.client.enums import (
+    JobVerdict,
     PauseReason,
     PodGroupPhase,
     QueueState,
     ReasonCode,
+    Severity,
     Stage,
     StageResult,
     StartOutcome,
 )
 from pumice.client.errors import (
     AccessDeniedError,
+    ArgumentError,
     CallError,
     ClientError,
     ClosedError,
@@ -47,13 +50,15 @@ from pumice.client.explanations import (
     ReasonPeriod,
     StageExplanation,
 )
+from pumice.client.manifests import Manifest
 from pumice.client.objects import Job, Node, Queue
+from pumice.client.problems import Problem
 from pumice.client.reasons import PluginFault, Reason, Wait
+from pumice.client.results import JobResult, PlacedPod, ScheduleResult, Shortage
 from pumice.client.sessions import (
     Bind,
     Evict,
     QueueShare,
-    ScheduleResult,
     Session,
     SessionSummary,
     SessionTiming,
@@ -64,6 +69,7 @@ from pumice.client.sync import Client
 __all__ = [
     "AccessDeniedError",
     "ActiveConfig",
+    "ArgumentError",
     "AsyncClient",
     "Bind",
     "CallError",
@@ -85,15 +91,20 @@ __all__ = [
     "HandshakeError",
     "InvalidRequestError",
     "Job",
+    "JobResult",
+    "JobVerdict",
     "LimitExceededError",
+    "Manifest",
     "NearestNode",
     "Node",
     "NotFoundError",
     "Pause",
     "PauseReason",
+    "PlacedPod",
     "Placement",
     "PluginFault",
     "PodGroupPhase",
+    "Problem",
     "Queue",
     "QueueShare",
     "QueueState",
@@ -108,6 +119,8 @@ __all__ = [
     "SessionSummary",
     "SessionTiming",
     "SettingsError",
+    "Severity",
+    "Shortage",
     "Stage",
     "StageExplanation",
     "StageResult",

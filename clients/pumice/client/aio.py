@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from types import TracebackType
 from typing import Unpack
 
-from pumice.client import requests
+from pumice.client import arguments, requests
+from pumice.client.arguments import ConfigurationLike
 from pumice.client.calls import Caller
 from pumice.client.clusters import Cluster
 from pumice.client.configurations import ActiveConfig, ConfigCheck
 from pumice.client.enums import PodGroupPhase, number_of
 from pumice.client.errors import CallError, RecordingEndedError
-from pumice.client.estimates import StartEstimate
-from pumice.client.explanations import Explanation
 from pumice.client.objects import Job, Node, Queue
-from pumice.client.sessions import ScheduleResult, Session, SessionSummary
+from pumice.client.scheduling import SchedulingMethods
+from pumice.client.sessions import Session, SessionSummary
 from pumice.client.settings import ClientSettings, SettingsArguments
 from pumice.v1 import group_pb2
 from pumice.v1 import inspection_service_pb2 as inspection
 from pumice.v1.administration_service_pb2 import ForgetClusterRequest
 from pumice.v1.administration_service_pb2_grpc import AdministrationServiceStub
-from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.inspection_service_pb2_grpc import InspectionServiceStub
-from pumice.v1.object_pb2 import ClusterObject, ObjectRef
 from pumice.v1.recording_pb2 import RecordingEntry
 from pumice.v1.recording_service_pb2_grpc import RecordingServiceStub
-from pumice.v1.scheduling_service_pb2 import ClusterSource, ExplainRequest, InlineSource
-from pumice.v1.scheduling_service_pb2_grpc import SchedulingServiceStub
-
-# The core gets less time than the call, so that its own error arrives first.
-_GRACE_SECONDS = 1.0
 
 
-class AsyncClient:
+class AsyncClient(SchedulingMethods):
     """A client of one core, for ``asyncio``. It belongs to one event loop.
 
     Every method takes ``cluster``, which replaces the cluster of the settings, and
@@ -47,10 +41,9 @@ class AsyncClient:
     ) -> None:
         """Connects with these settings, or with those of ``ClientSettings.load(**arguments)``."""
         self.settings = settings or ClientSettings.load(**arguments)
-        self._caller = Caller(self.settings)
+        super().__init__(Caller(self.settings))
         channel = self._caller.channel
         self._inspection = InspectionServiceStub(channel)
-        self._scheduling = SchedulingServiceStub(channel)
         self._recording = RecordingServiceStub(channel)
         self._administration = AdministrationServiceStub(channel)
 
@@ -68,130 +61,6 @@ class AsyncClient:
     async def close(self) -> None:
         """Closes the connection and ends all calls."""
         await self._caller.close()
-
-    async def schedule(
-        self,
-        objects: Iterable[ClusterObject] = (),
-        *,
-        removed: Iterable[ObjectRef] = (),
-        configuration: str | Configuration | None = None,
-        sessions: int = 1,
-        request_id: str = "",
-        cluster: str | None = None,
-        timeout_seconds: float | None = None,
-    ) -> ScheduleResult:
-        """What the core would decide if these objects were added to the cluster. Changes nothing.
-
-        Args:
-            objects: Objects to add, such as those of ``pumice.manifests.translate_all``.
-            removed: Objects to remove, by kind and uid.
-            configuration: Another scheduler configuration; a string is the text of its file.
-            sessions: The most sessions to run. Pods that one binds are running in the next.
-            request_id: The same id with the same content gets the same answer for some minutes.
-            cluster: The cluster; None: that of the settings.
-            timeout_seconds: Longest time of the call; None: that of the settings.
-        """
-        source = requests.cluster_source(self._cluster(cluster), objects, removed)
-        return await self._schedule(source, configuration, sessions, request_id, timeout_seconds)
-
-    async def schedule_inline(
-        self,
-        objects: Iterable[ClusterObject],
-        *,
-        configuration: str | Configuration | None = None,
-        sessions: int = 1,
-        request_id: str = "",
-        timeout_seconds: float | None = None,
-    ) -> ScheduleResult:
-        """What the core would decide for these objects alone, without a cluster."""
-        source = requests.inline_source(objects)
-        return await self._schedule(source, configuration, sessions, request_id, timeout_seconds)
-
-    async def _schedule(
-        self,
-        source: InlineSource | ClusterSource,
-        configuration: str | Configuration | None,
-        sessions: int,
-        request_id: str,
-        timeout_seconds: float | None,
-    ) -> ScheduleResult:
-        deadline = self._caller.deadline(timeout_seconds, _GRACE_SECONDS)
-        request = requests.schedule_request(
-            source, configuration, sessions, request_id, timeout_seconds
-        )
-        response = await self._caller.call(self._scheduling.Schedule, request, deadline)
-        return ScheduleResult.from_proto(response)
-
-    async def explain_job(
-        self,
-        name: str,
-        *,
-        nearest: int = 0,
-        wait_seconds: float | None = None,
-        horizon_seconds: float | None = None,
-        cluster: str | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Explanation:
-        """Why a PodGroup, or the PodGroup of a Volcano Job, waits or is where it is.
-
-        Args:
-            name: ``namespace/name``; a name without a namespace is in ``default``.
-            nearest: The number of nodes to report that almost fit; 0: five.
-            wait_seconds: How long to wait for a running session to end, so that nodes can be
-                examined. Without it the answer may come ``without_nodes``.
-            horizon_seconds: Adds an estimate of the start that looks so far ahead; None: no
-                estimate.
-            cluster: The cluster; None: that of the settings.
-            timeout_seconds: Longest time of the call; None: that of the settings.
-        """
-        job = requests.object_name(name)
-        request = requests.explain_request(self._cluster(cluster), nearest, wait_seconds, job=job)
-        requests.add_horizon(request, horizon_seconds)
-        return await self._explain(request, timeout_seconds)
-
-    async def explain_pod(
-        self,
-        name: str,
-        *,
-        nearest: int = 0,
-        wait_seconds: float | None = None,
-        horizon_seconds: float | None = None,
-        cluster: str | None = None,
-        timeout_seconds: float | None = None,
-    ) -> Explanation:
-        """Why a pod waits or is on its node; the arguments are those of ``explain_job``."""
-        pod = requests.object_name(name)
-        request = requests.explain_request(self._cluster(cluster), nearest, wait_seconds, pod=pod)
-        requests.add_horizon(request, horizon_seconds)
-        return await self._explain(request, timeout_seconds)
-
-    async def _explain(self, request: ExplainRequest, timeout_seconds: float | None) -> Explanation:
-        deadline = self._caller.deadline(timeout_seconds)
-        response = await self._caller.call(self._scheduling.Explain, request, deadline)
-        return Explanation.from_proto(response)
-
-    async def estimate_start(
-        self,
-        name: str,
-        *,
-        pod: bool = False,
-        horizon_seconds: float | None = None,
-        cluster: str | None = None,
-        timeout_seconds: float | None = None,
-    ) -> StartEstimate:
-        """When a job starts, or a pod: the engine is run forward on a copy of the cluster.
-
-        Args:
-            name: ``namespace/name`` of a PodGroup, a Volcano Job or a pod.
-            pod: The name is that of a pod.
-            horizon_seconds: How far to look ahead; None: a day.
-            cluster: The cluster; None: that of the settings.
-            timeout_seconds: Longest time of the call; None: that of the settings.
-        """
-        request = requests.estimate_request(self._cluster(cluster), name, pod, horizon_seconds)
-        deadline = self._caller.deadline(timeout_seconds)
-        response = await self._caller.call(self._scheduling.EstimateStart, request, deadline)
-        return StartEstimate.from_response(response)
 
     async def list_clusters(self, *, timeout_seconds: float | None = None) -> list[Cluster]:
         """The clusters that the core serves or served, by name."""
@@ -216,7 +85,8 @@ class AsyncClient:
             force: Also while an adapter is connected; its stream is ended.
             timeout_seconds: Longest time of the call; None: that of the settings.
         """
-        request = ForgetClusterRequest(cluster=cluster, force=force)
+        name = arguments.text("cluster", cluster, empty=False)
+        request = ForgetClusterRequest(cluster=name, force=arguments.flag("force", force))
         deadline = self._caller.deadline(timeout_seconds)
         method = self._administration.ForgetCluster
         return (await self._caller.call_once(method, request, deadline)).epoch
@@ -238,17 +108,23 @@ class AsyncClient:
         *,
         namespace: str = "",
         queue: str = "",
-        phases: Iterable[PodGroupPhase] = (),
+        phases: Iterable[PodGroupPhase | str] = (),
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> list[Job]:
-        """The jobs by name. Namespace, queue and phases each narrow the list."""
+        """The jobs by name. Namespace, queue and phases each narrow the list.
+
+        A phase is a ``PodGroupPhase`` or its word, such as ``Pending``.
+        """
         enum = group_pb2.PodGroupPhase.DESCRIPTOR
         request = inspection.ListJobsRequest(
-            cluster=self._cluster(cluster), namespace=namespace, queue=queue
+            cluster=self._cluster(cluster),
+            namespace=arguments.text("namespace", namespace),
+            queue=arguments.text("queue", queue),
         )
         request.phases.extend(
-            group_pb2.PodGroupPhase.ValueType(number_of(phase, enum)) for phase in phases
+            group_pb2.PodGroupPhase.ValueType(number_of(phase, enum))
+            for phase in arguments.phases(phases)
         )
         found = await self._caller.list(
             self._inspection.ListJobs,
@@ -280,7 +156,9 @@ class AsyncClient:
     ) -> list[SessionSummary]:
         """The sessions that the core still keeps, newest first, or only so many of them."""
         request = inspection.ListSessionsRequest(
-            cluster=self._cluster(cluster), decided_only=decided_only, page_size=count or 0
+            cluster=self._cluster(cluster),
+            decided_only=arguments.flag("decided_only", decided_only),
+            page_size=0 if count is None else arguments.count("count", count, 1),
         )
         deadline = self._caller.deadline(timeout_seconds)
         if count is not None:
@@ -301,7 +179,9 @@ class AsyncClient:
         """One session with its decisions; 0: the last one."""
         pages = await self._caller.list(
             self._inspection.GetSession,
-            inspection.GetSessionRequest(cluster=self._cluster(cluster), session=number),
+            inspection.GetSessionRequest(
+                cluster=self._cluster(cluster), session=arguments.count("number", number)
+            ),
             lambda page: (page.session,),
             self._caller.deadline(timeout_seconds),
         )
@@ -317,12 +197,11 @@ class AsyncClient:
         return ActiveConfig.from_proto(response)
 
     async def check_config(
-        self, configuration: str | Configuration, *, timeout_seconds: float | None = None
+        self, configuration: ConfigurationLike, *, timeout_seconds: float | None = None
     ) -> ConfigCheck:
-        """Whether a core of this version accepts a configuration; a string is the text of a file."""
-        request = inspection.CheckConfigRequest(
-            configuration=requests.configuration_of(configuration)
-        )
+        """Whether a core of this version accepts a configuration: a text, a ``Path``, or a mapping."""
+        checked = await asyncio.to_thread(arguments.configuration, configuration)
+        request = inspection.CheckConfigRequest(configuration=checked)
         deadline = self._caller.deadline(timeout_seconds)
         response = await self._caller.call(self._inspection.CheckConfig, request, deadline)
         return ConfigCheck.from_proto(response)
@@ -340,20 +219,24 @@ class AsyncClient:
         A lost connection is opened again, and the watch resumes after the last session it gave.
 
         Args:
-            after: Begin after this session, if the core still keeps it; 0: with the next one.
+            after: Begin after this session, if the core still keeps it; 0: with the next one, -1:
+                with the oldest that the core keeps.
             decided_only: Leave out sessions without decisions.
             cluster: The cluster; None: that of the settings.
             timeout_seconds: How long the core may be away before this raises.
         """
         request = inspection.WatchSessionsRequest(
-            cluster=self._cluster(cluster), after_session=after, decided_only=decided_only
+            cluster=self._cluster(cluster),
+            after_session=arguments.count("after", after, -1),
+            decided_only=arguments.flag("decided_only", decided_only),
         )
+        outage_seconds = arguments.seconds("timeout_seconds", timeout_seconds)
 
         def resume(response: inspection.WatchSessionsResponse) -> None:
             request.after_session = response.session.summary.session
 
         responses = self._caller.resumed_stream(
-            self._inspection.WatchSessions, request, resume, timeout_seconds
+            self._inspection.WatchSessions, request, resume, outage_seconds
         )
         async with aclosing(responses):
             async for response in responses:
@@ -380,6 +263,3 @@ class AsyncClient:
                 if is_begun:
                     raise RecordingEndedError(str(error), error.details) from None
                 raise
-
-    def _cluster(self, given: str | None) -> str:
-        return self.settings.cluster if given is None else given

@@ -9,11 +9,12 @@ from typing import Protocol, TypeVar
 import grpc
 import grpc.aio
 
+from pumice.client import arguments
 from pumice.client.channels import metadata_of, open_channel, read_credentials
-from pumice.client.errors import CallError
+from pumice.client.errors import CallError, ClosedError
 from pumice.client.retries import Deadline, Outage, retrying
 from pumice.client.settings import ClientSettings
-from pumice.client.statuses import error_from
+from pumice.client.statuses import error_from, no_answer
 
 _PAGE_SIZE = 2000
 
@@ -51,8 +52,8 @@ class Caller:
 
     def deadline(self, timeout_seconds: float | None, grace_seconds: float = 0.0) -> Deadline:
         """The deadline of a call; without a timeout of its own, that of the settings."""
-        seconds = self.settings.timeout_seconds if timeout_seconds is None else timeout_seconds
-        return Deadline(seconds + grace_seconds)
+        own = arguments.seconds("timeout_seconds", timeout_seconds)
+        return Deadline((self.settings.timeout_seconds if own is None else own) + grace_seconds)
 
     async def call(
         self,
@@ -70,10 +71,14 @@ class Caller:
         deadline: Deadline,
     ) -> Response:
         timeout, metadata = deadline.remaining_seconds, metadata_of(self.settings)
+        if not timeout:
+            raise no_answer(self.settings, deadline.seconds)
         try:
             return await method(request, timeout=timeout, metadata=metadata)
         except grpc.aio.AioRpcError as failed:
             raise error_from(failed, self.settings, deadline.seconds) from None
+        except grpc.aio.UsageError:
+            raise ClosedError("the client is closed") from None
 
     async def list(
         self,
@@ -96,7 +101,10 @@ class Caller:
         self, method: grpc.aio.UnaryStreamMultiCallable[Request, Response], request: Request
     ) -> AsyncGenerator[Response, None]:
         """The responses of a server stream, until the caller stops; raises CallError."""
-        call = method(request, metadata=metadata_of(self.settings))
+        try:
+            call = method(request, metadata=metadata_of(self.settings))
+        except grpc.aio.UsageError:
+            raise ClosedError("the client is closed") from None
         try:
             async for response in call:
                 yield response

@@ -65,6 +65,40 @@ class StartOutcome(StrEnum):
     UNDECIDED = "undecided"
 
 
+class JobVerdict(StrEnum):
+    """What would become of a job. UNSPECIFIED: not determined, or newer than this client."""
+
+    UNSPECIFIED = "unspecified"
+    # All of its pods have a node.
+    PLACED = "placed"
+    # Enough of its pods have a node for the job to run.
+    PARTLY_PLACED = "partly placed"
+    # When the pods are gone that would be evicted for it.
+    AFTER_EVICTIONS = "after evictions"
+    # It would fit if the cluster were empty.
+    NOT_NOW = "not now"
+    # Not while its queue, a queue above it or its namespace is at its limit.
+    AT_LIMIT = "at limit"
+    # It asks for more than its queue or namespace may have at all.
+    ABOVE_LIMIT = "above limit"
+    # It does not fit on the nodes, even if they were empty.
+    NEVER_FITS = "never fits"
+    # Something must be changed first, such as a queue that is closed.
+    HELD = "held"
+    # No session looks at it.
+    NOT_EXAMINED = "not examined"
+    # Objects of it were left out; the problems name them.
+    INVALID = "invalid"
+
+
+class Severity(StrEnum):
+    """How much a problem matters."""
+
+    UNSPECIFIED = ""
+    ERROR = "error"
+    WARNING = "warning"
+
+
 class PauseReason(StrEnum):
     """Why a cluster is not scheduled."""
 

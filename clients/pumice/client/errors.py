@@ -62,11 +62,22 @@ class ClientError(Exception):
         """The same call can succeed later."""
         return self.details.retry_after_seconds > 0
 
+    @property
+    def nearest_names(self) -> tuple[str, ...]:
+        """Similar names that exist, or the names to choose from."""
+        return self.details.nearest_names
+
 
 class SettingsError(ClientError, ValueError):
     """An invalid setting. The message names it, its source and what is allowed."""
 
     default_advice = "correct the setting"
+
+
+class ArgumentError(ClientError, ValueError):
+    """An argument that cannot be used. The message names it and what is allowed."""
+
+    default_advice = "correct the argument"
 
 
 class ClosedError(ClientError):
@@ -104,11 +115,6 @@ class NotFoundError(CallError):
     """The cluster, job, pod or session does not exist."""
 
     default_advice = "correct the name"
-
-    @property
-    def nearest_names(self) -> tuple[str, ...]:
-        """Similar names that exist."""
-        return self.details.nearest_names
 
 
 class InvalidRequestError(CallError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pumice.client.clusters import Pause
@@ -179,7 +179,19 @@ class Explanation(Value):
 
     @staticmethod
     def from_proto(response: ExplainResponse) -> Explanation:
-        message = response.explanation
+        return replace(
+            Explanation.of_trial(response.explanation, response.based_on_seq),
+            session=response.session,
+            without_nodes=response.without_nodes,
+            pause=Pause.from_proto(response.pause) if response.HasField("pause") else None,
+            start_estimate=StartEstimate.from_proto(response.start_estimate)
+            if response.HasField("start_estimate")
+            else None,
+        )
+
+    @staticmethod
+    def of_trial(message: explanation_pb2.Explanation, based_on_seq: int) -> Explanation:
+        """The explanation of a hypothetical job."""
         return Explanation(
             job=message.job,
             pod=message.pod,
@@ -192,11 +204,9 @@ class Explanation(Value):
             history=tuple(map(ReasonPeriod.from_proto, message.history)),
             placements=tuple(map(Placement.from_proto, message.placements)),
             evictions=tuple(map(Eviction.from_proto, message.evictions)),
-            based_on_seq=response.based_on_seq,
-            session=response.session,
-            without_nodes=response.without_nodes,
-            pause=Pause.from_proto(response.pause) if response.HasField("pause") else None,
-            start_estimate=StartEstimate.from_proto(response.start_estimate)
-            if response.HasField("start_estimate")
-            else None,
+            based_on_seq=based_on_seq,
+            session=0,
+            without_nodes=False,
+            pause=None,
+            start_estimate=None,
         )

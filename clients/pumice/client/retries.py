@@ -18,6 +18,8 @@ from pumice.client.errors import (
 from pumice.client.settings import ClientSettings
 
 _FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS = 0.1, 1.0
+# Time that a last attempt needs at least.
+_LAST_ATTEMPT_SECONDS = 0.05
 # An attempt to open a stream that lasts longer has reached a core.
 _FAILED_ATTEMPT_SECONDS = 3.0
 # A restarted core does not know the cluster until its adapter connects; a slow reader is cut off.
@@ -43,27 +45,32 @@ def is_retryable(error: BaseException) -> bool:
 _growing = wait_random_exponential(_FIRST_DELAY_SECONDS, _LONGEST_DELAY_SECONDS)
 
 
-def _delay(state: RetryCallState) -> float:
-    """A growing delay with jitter, but not shorter than the core asks for."""
-    error = state.outcome.exception() if state.outcome is not None else None
-    asked = error.details.retry_after_seconds if isinstance(error, ClientError) else 0.0
-    return max(_growing(state), asked)
-
-
 def retrying(settings: ClientSettings, deadline: Deadline) -> AsyncRetrying:
     """Retries a busy core until the deadline, and one that does not answer for ``retry_seconds``."""
 
-    def stop(state: RetryCallState) -> bool:
+    def left(state: RetryCallState) -> float:
+        """The time for more attempts."""
         error = state.outcome.exception() if state.outcome is not None else None
-        next_attempt = (state.seconds_since_start or 0.0) + state.upcoming_sleep
-        is_away = isinstance(error, CoreUnavailableError)
-        return state.upcoming_sleep >= deadline.remaining_seconds or (
-            is_away and next_attempt >= settings.retry_seconds
-        )
+        if not isinstance(error, CoreUnavailableError):
+            return deadline.remaining_seconds
+        spent = state.seconds_since_start or 0.0
+        return min(settings.retry_seconds - spent, deadline.remaining_seconds)
+
+    def delay(state: RetryCallState) -> float:
+        """A growing delay with jitter. It ends in time for a last attempt.
+
+        It is not shorter than the core asks for.
+        """
+        error = state.outcome.exception() if state.outcome is not None else None
+        asked = error.details.retry_after_seconds if isinstance(error, ClientError) else 0.0
+        return max(min(_growing(state), left(state) - _LAST_ATTEMPT_SECONDS), asked, 0.0)
+
+    def stop(state: RetryCallState) -> bool:
+        return max(state.upcoming_sleep, _LAST_ATTEMPT_SECONDS) >= left(state)
 
     return AsyncRetrying(
         retry=retry_if_exception(is_retryable),
-        wait=_delay,
+        wait=delay,
         stop=stop,
         reraise=True,
     )

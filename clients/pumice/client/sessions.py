@@ -9,7 +9,6 @@ from datetime import datetime
 from pumice.client.reasons import PluginFault, Wait
 from pumice.client.values import Value, seconds_from, time_from
 from pumice.v1 import decision_pb2, session_pb2
-from pumice.v1.scheduling_service_pb2 import ScheduleResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,36 +175,3 @@ class Session(Value):
         whole.truncated = False
         whole.summary_only = pages[-1].summary_only
         return Session.from_proto(whole)
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleResult(Value):
-    """The decisions that a core would take."""
-
-    binds: tuple[Bind, ...]
-    evictions: tuple[Evict, ...]
-    waits: tuple[Wait, ...]
-    faults: tuple[PluginFault, ...]
-    queues_before: tuple[QueueShare, ...]
-    queues_after: tuple[QueueShare, ...]
-    sessions: tuple[SessionSummary, ...]
-    # The last change of the live cluster that the result includes; 0 without a cluster.
-    based_on_seq: int
-    config_hash: str
-    request_id: str
-
-    @staticmethod
-    def from_proto(message: ScheduleResponse) -> ScheduleResult:
-        decisions = Decisions.from_proto(message.decisions, message.gangs)
-        return ScheduleResult(
-            binds=decisions.binds,
-            evictions=decisions.evictions,
-            waits=tuple(map(Wait.from_proto, message.waits)),
-            faults=tuple(map(PluginFault.from_proto, message.faults)),
-            queues_before=tuple(map(QueueShare.from_proto, message.queues_before)),
-            queues_after=tuple(map(QueueShare.from_proto, message.queues_after)),
-            sessions=tuple(map(SessionSummary.from_proto, message.sessions)),
-            based_on_seq=message.based_on_seq,
-            config_hash=message.config_hash,
-            request_id=message.request_id,
-        )

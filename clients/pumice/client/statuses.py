@@ -68,9 +68,7 @@ def error_from(
     if code is grpc.StatusCode.UNAVAILABLE:
         return _no_connection(text, settings)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return errors.DeadlineExceededError(
-            f"no answer from the core at {settings.address} within {seconds:g} s"
-        )
+        return no_answer(settings, seconds)
     if sizes := _TOO_LARGE.search(text):
         given, limit = int(sizes[1]), int(sizes[2])
         details = ErrorDetails(limit_name="bytes of a message", limit=limit, given=given)
@@ -81,6 +79,13 @@ def error_from(
         text = f"the server at {settings.address} is not a core, or too old for this call"
         return CallError(text, ErrorDetails(advice="correct the address"))
     return _CLASSES.get(code, CallError)(text)
+
+
+def no_answer(settings: ClientSettings, seconds: float) -> errors.DeadlineExceededError:
+    """The error for a call that took longer than so many seconds."""
+    return errors.DeadlineExceededError(
+        f"no answer from the core at {settings.address} within {seconds:g} s"
+    )
 
 
 def _no_connection(text: str, settings: ClientSettings) -> CallError:

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Unpack
 
 from pumice.client.aio import AsyncClient
+from pumice.client.arguments import ConfigurationLike, RemovedLike
 from pumice.client.background import BackgroundLoop, Stream
 from pumice.client.channels import read_credentials
 from pumice.client.clusters import Cluster
@@ -14,11 +15,11 @@ from pumice.client.configurations import ActiveConfig, ConfigCheck
 from pumice.client.enums import PodGroupPhase
 from pumice.client.estimates import StartEstimate
 from pumice.client.explanations import Explanation
+from pumice.client.manifests import ManifestLike
 from pumice.client.objects import Job, Node, Queue
-from pumice.client.sessions import ScheduleResult, Session, SessionSummary
+from pumice.client.results import ScheduleResult
+from pumice.client.sessions import Session, SessionSummary
 from pumice.client.settings import ClientSettings, SettingsArguments
-from pumice.v1.configuration_pb2 import Configuration
-from pumice.v1.object_pb2 import ClusterObject, ObjectRef
 from pumice.v1.recording_pb2 import RecordingEntry
 
 
@@ -57,22 +58,26 @@ class Client:
 
     def schedule(
         self,
-        objects: Iterable[ClusterObject] = (),
+        manifest: ManifestLike = (),
         *,
-        removed: Iterable[ObjectRef] = (),
-        configuration: str | Configuration | None = None,
+        removed: Iterable[RemovedLike] = (),
+        configuration: ConfigurationLike | None = None,
         sessions: int = 1,
+        others: bool = False,
+        horizon_seconds: float | None = None,
         request_id: str = "",
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What the core would decide if these objects were added to the cluster. Changes nothing."""
+        """What would become of a manifest on the live cluster. Changes nothing."""
         return self._loop.run(
             self._client.schedule(
-                objects,
+                manifest,
                 removed=removed,
                 configuration=configuration,
                 sessions=sessions,
+                others=others,
+                horizon_seconds=horizon_seconds,
                 request_id=request_id,
                 cluster=cluster,
                 timeout_seconds=timeout_seconds,
@@ -81,19 +86,21 @@ class Client:
 
     def schedule_inline(
         self,
-        objects: Iterable[ClusterObject],
+        manifest: ManifestLike,
         *,
-        configuration: str | Configuration | None = None,
+        configuration: ConfigurationLike | None = None,
         sessions: int = 1,
+        horizon_seconds: float | None = None,
         request_id: str = "",
         timeout_seconds: float | None = None,
     ) -> ScheduleResult:
-        """What the core would decide for these objects alone, without a cluster."""
+        """What would become of a manifest with its own nodes and queues, without a cluster."""
         return self._loop.run(
             self._client.schedule_inline(
-                objects,
+                manifest,
                 configuration=configuration,
                 sessions=sessions,
+                horizon_seconds=horizon_seconds,
                 request_id=request_id,
                 timeout_seconds=timeout_seconds,
             )
@@ -103,6 +110,8 @@ class Client:
         self,
         name: str,
         *,
+        manifest: ManifestLike | None = None,
+        configuration: ConfigurationLike | None = None,
         nearest: int = 0,
         wait_seconds: float | None = None,
         horizon_seconds: float | None = None,
@@ -113,6 +122,8 @@ class Client:
         return self._loop.run(
             self._client.explain_job(
                 name,
+                manifest=manifest,
+                configuration=configuration,
                 nearest=nearest,
                 wait_seconds=wait_seconds,
                 horizon_seconds=horizon_seconds,
@@ -125,6 +136,8 @@ class Client:
         self,
         name: str,
         *,
+        manifest: ManifestLike | None = None,
+        configuration: ConfigurationLike | None = None,
         nearest: int = 0,
         wait_seconds: float | None = None,
         horizon_seconds: float | None = None,
@@ -135,6 +148,8 @@ class Client:
         return self._loop.run(
             self._client.explain_pod(
                 name,
+                manifest=manifest,
+                configuration=configuration,
                 nearest=nearest,
                 wait_seconds=wait_seconds,
                 horizon_seconds=horizon_seconds,
@@ -188,7 +203,7 @@ class Client:
         *,
         namespace: str = "",
         queue: str = "",
-        phases: Iterable[PodGroupPhase] = (),
+        phases: Iterable[PodGroupPhase | str] = (),
         cluster: str | None = None,
         timeout_seconds: float | None = None,
     ) -> list[Job]:
@@ -246,9 +261,9 @@ class Client:
         )
 
     def check_config(
-        self, configuration: str | Configuration, *, timeout_seconds: float | None = None
+        self, configuration: ConfigurationLike, *, timeout_seconds: float | None = None
     ) -> ConfigCheck:
-        """Whether a core of this version accepts a configuration; a string is the text of a file."""
+        """Whether a core of this version accepts a configuration: a text, a ``Path``, or a mapping."""
         return self._loop.run(
             self._client.check_config(configuration, timeout_seconds=timeout_seconds)
         )

@@ -755,7 +755,9 @@ class WatchSessionsRequest(_message.Message):
     DECIDED_ONLY_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     after_session: _builtins.int
-    """Begin after this session if it is still kept. 0: with the next one."""
+    """Begin after this session if it is still kept. 0: with the next one. Below 0: with the oldest that
+    is kept.
+    """
     decided_only: _builtins.bool
     """Leaves out sessions that decided nothing."""
     def __init__(

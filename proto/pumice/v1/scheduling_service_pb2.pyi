@@ -146,6 +146,36 @@ class ClusterSource(_message.Message):
 Global___ClusterSource: _TypeAlias = ClusterSource  # noqa: Y015
 
 @_typing.final
+class ExplainedObject(_message.Message):
+    """A job or pod to explain."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    POD_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> Global___ObjectName:
+        """A PodGroup, or the Volcano Job that one was made for."""
+
+    @_builtins.property
+    def pod(self) -> Global___ObjectName: ...
+    def __init__(
+        self,
+        *,
+        job: Global___ObjectName | None = ...,
+        pod: Global___ObjectName | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "pod", b"pod", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["job", "pod"]  # noqa: Y015
+    _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_subject) -> _WhichOneofReturnType_subject | None: ...
+
+Global___ExplainedObject: _TypeAlias = ExplainedObject  # noqa: Y015
+
+@_typing.final
 class ScheduleRequest(_message.Message):
     """What to decide on."""
 
@@ -161,6 +191,7 @@ class ScheduleRequest(_message.Message):
     DECISIONS_ONLY_FIELD_NUMBER: _builtins.int
     OWN_ONLY_FIELD_NUMBER: _builtins.int
     SKIP_INVALID_FIELD_NUMBER: _builtins.int
+    EXPLAINED_FIELD_NUMBER: _builtins.int
     START_HORIZON_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Made by the caller, unique; a retry uses the same."""
@@ -195,6 +226,10 @@ class ScheduleRequest(_message.Message):
         """The server's own limits are the upper bounds. Absent: those."""
 
     @_builtins.property
+    def explained(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExplainedObject]:
+        """Jobs and pods to explain after the last session, hypothetical or not; at most 20."""
+
+    @_builtins.property
     def start_horizon(self) -> _duration_pb2.Duration:
         """Estimates when jobs of the request start, and looks so far ahead: at most 7 days, zero is 24
         hours. The estimates are in `jobs`. Absent: no estimates.
@@ -213,11 +248,12 @@ class ScheduleRequest(_message.Message):
         decisions_only: _builtins.bool = ...,
         own_only: _builtins.bool = ...,
         skip_invalid: _builtins.bool = ...,
+        explained: _abc.Iterable[Global___ExplainedObject] | None = ...,
         start_horizon: _duration_pb2.Duration | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "inline", b"inline", "session_time", b"session_time", "source", b"source", "start_horizon", b"start_horizon", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "decisions_only", b"decisions_only", "inline", b"inline", "max_sessions", b"max_sessions", "own_only", b"own_only", "request_id", b"request_id", "session_time", b"session_time", "skip_invalid", b"skip_invalid", "source", b"source", "start_horizon", b"start_horizon", "timeout", b"timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "configuration", b"configuration", "decisions_only", b"decisions_only", "explained", b"explained", "inline", b"inline", "max_sessions", b"max_sessions", "own_only", b"own_only", "request_id", b"request_id", "session_time", b"session_time", "skip_invalid", b"skip_invalid", "source", b"source", "start_horizon", b"start_horizon", "timeout", b"timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["inline", "cluster"]  # noqa: Y015
     _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
@@ -244,6 +280,7 @@ class ScheduleResponse(_message.Message):
     FAULTS_FIELD_NUMBER: _builtins.int
     JOBS_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    EXPLANATIONS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     based_on_seq: _builtins.int
     """The op of the live cluster that the answer is based on; 0 for an inline source."""
@@ -283,6 +320,12 @@ class ScheduleResponse(_message.Message):
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[_job_result_pb2.RequestProblem]:
         """What is wrong with the request, errors first."""
 
+    @_builtins.property
+    def explanations(self) -> _containers.RepeatedCompositeFieldContainer[_explanation_pb2.Explanation]:
+        """Of the jobs and pods in `explained`, in their order. They have no history. One without a job:
+        there is no such job or pod, and `problems` names it.
+        """
+
     def __init__(
         self,
         *,
@@ -299,10 +342,11 @@ class ScheduleResponse(_message.Message):
         faults: _abc.Iterable[_reason_pb2.PluginFault] | None = ...,
         jobs: _abc.Iterable[_job_result_pb2.JobResult] | None = ...,
         problems: _abc.Iterable[_job_result_pb2.RequestProblem] | None = ...,
+        explanations: _abc.Iterable[_explanation_pb2.Explanation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "config_hash", b"config_hash", "decisions", b"decisions", "faults", b"faults", "gangs", b"gangs", "jobs", b"jobs", "problems", b"problems", "queues_after", b"queues_after", "queues_before", b"queues_before", "request_id", b"request_id", "sessions", b"sessions", "statuses", b"statuses", "waits", b"waits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["based_on_seq", b"based_on_seq", "config_hash", b"config_hash", "decisions", b"decisions", "explanations", b"explanations", "faults", b"faults", "gangs", b"gangs", "jobs", b"jobs", "problems", b"problems", "queues_after", b"queues_after", "queues_before", b"queues_before", "request_id", b"request_id", "sessions", b"sessions", "statuses", b"statuses", "waits", b"waits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

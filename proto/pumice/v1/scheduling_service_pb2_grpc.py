@@ -73,7 +73,7 @@ class SchedulingServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Explain(self, request, context):
-        """Explains why a job or pod has its current state. Errors:
+        """Explains why a job or pod has its current state. Schedule explains hypothetical ones. Errors:
         * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster named
         although there are several.
         * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.

@@ -46,7 +46,7 @@ class SchedulingServiceStub:
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_scheduling_service_pb2.ExplainRequest, _scheduling_service_pb2.ExplainResponse]
-    """Explains why a job or pod has its current state. Errors:
+    """Explains why a job or pod has its current state. Schedule explains hypothetical ones. Errors:
     * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster named
       although there are several.
     * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
@@ -83,7 +83,7 @@ class SchedulingServiceAsyncStub(SchedulingServiceStub):
     * UNAUTHENTICATED, PERMISSION_DENIED: no valid token, or not for this cluster.
     """
     Explain: _aio.UnaryUnaryMultiCallable[_scheduling_service_pb2.ExplainRequest, _scheduling_service_pb2.ExplainResponse]  # type: ignore[assignment]
-    """Explains why a job or pod has its current state. Errors:
+    """Explains why a job or pod has its current state. Schedule explains hypothetical ones. Errors:
     * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster named
       although there are several.
     * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.
@@ -129,7 +129,7 @@ class SchedulingServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _scheduling_service_pb2.ExplainRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_scheduling_service_pb2.ExplainResponse, _abc.Awaitable[_scheduling_service_pb2.ExplainResponse]]:
-        """Explains why a job or pod has its current state. Errors:
+        """Explains why a job or pod has its current state. Schedule explains hypothetical ones. Errors:
         * INVALID_ARGUMENT: neither job nor pod; a namespace or name is missing; no cluster named
           although there are several.
         * NOT_FOUND: no such cluster, job or pod; details carry the nearest names.

@@ -23,6 +23,8 @@ from pumice.v1 import scheduling_service_pb2_grpc
 
 _SECOND_NS = 1_000_000_000
 MAX_REQUEST_ID_LENGTH = 200
+# Jobs and pods that a request can have explained.
+MAX_EXPLAINED = 20
 
 
 class _NodeTable:
@@ -127,6 +129,17 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
                 f"{request.max_sessions} is not between 0 and {limits.trial_sessions}",
             )
         read_horizon("start_horizon", request.start_horizon)
+        if len(request.explained) > MAX_EXPLAINED:
+            given = len(request.explained)
+            raise errors.RequestFieldError("explained", f"{given} given, at most {MAX_EXPLAINED}")
+        for number, each in enumerate(request.explained):
+            which = each.WhichOneof("subject")
+            named = each.pod if which == "pod" else each.job
+            if which is None or not named.namespace or not named.name:
+                raise errors.RequestFieldError(
+                    f"explained[{number}]",
+                    "is missing: give the namespace and name of a job or pod",
+                )
 
     async def _digest(self, request: ScheduleBytes) -> bytes:
         limits = self._env.limits

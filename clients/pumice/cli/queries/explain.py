@@ -13,10 +13,19 @@ from pumice.cli.errors import InputProblem
 from pumice.cli.groups import SuggestingGroup
 from pumice.cli.queries.options import core, core_options, output_options, say
 from pumice.cli.queries.pauses import pause_markup
+from pumice.cli.queries.schedule import read_manifests
 from pumice.cli.queries.suggestions import job_names, suggest
 from pumice.cli.queries.tables import Column, FittedTable, number, print_table
+from pumice.cli.simulation.sources import read_text
 from pumice.cli.terminal import console
-from pumice.client import Client, ClientError, Explanation, NotFoundError, StageResult
+from pumice.client import (
+    Client,
+    ClientError,
+    Explanation,
+    Manifest,
+    NotFoundError,
+    StageResult,
+)
 from pumice.client.amounts import amount
 from pumice.client.reasons import why
 
@@ -34,6 +43,22 @@ _nearest_option = click.option(
     metavar="N",
     help="Number of nodes to show that almost fit.",
 )
+
+
+def _trial_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``-f`` and ``--conf``: the explanation is for a cluster with these."""
+    file = click.option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        metavar="FILE",
+        help='Manifest that the explanation supposes to be applied; "-" is standard input.',
+    )
+    conf = click.option(
+        "--conf", metavar="FILE", help="Scheduler configuration that the explanation supposes."
+    )
+    return file(conf(command))
 
 
 class _Explained(SuggestingGroup):
@@ -88,12 +113,27 @@ def explain_group() -> None:
 @click.argument("name", metavar="NAMESPACE/NAME", type=NAME, shell_complete=suggest(job_names))
 @_nearest_option
 @_eta_option
+@_trial_options
 @core_options
 @output_options
-def job_command(name: str, nearest: int, eta: bool, output: str, **connection: Any) -> int:
+def job_command(
+    name: str,
+    nearest: int,
+    eta: bool,
+    files: tuple[str, ...],
+    conf: str | None,
+    output: str,
+    **connection: Any,
+) -> int:
     """Explains a PodGroup, or the PodGroup of a Volcano Job."""
+    trial = _trial(files, conf, eta)
     with core(**connection) as client, with_other_kind(client.explain_pod, "pod", name):
-        _print(client.explain_job(name, nearest=nearest, **_asked(client, eta=eta)), output)
+        if trial:
+            explanation = client.explain_job(name, **trial)
+        else:
+            times = _asked(client, eta=eta)
+            explanation = client.explain_job(name, nearest=nearest, **times)
+        _print(explanation, output)
     return 0
 
 
@@ -101,13 +141,48 @@ def job_command(name: str, nearest: int, eta: bool, output: str, **connection: A
 @click.argument("name", metavar="NAMESPACE/NAME", type=NAME)
 @_nearest_option
 @_eta_option
+@_trial_options
 @core_options
 @output_options
-def pod_command(name: str, nearest: int, eta: bool, output: str, **connection: Any) -> int:
+def pod_command(
+    name: str,
+    nearest: int,
+    eta: bool,
+    files: tuple[str, ...],
+    conf: str | None,
+    output: str,
+    **connection: Any,
+) -> int:
     """Explains a pod: why it waits, why it is on its node, or which job it was evicted for."""
+    trial = _trial(files, conf, eta)
     with core(**connection) as client, with_other_kind(client.explain_job, "job", name):
-        _print(client.explain_pod(name, nearest=nearest, **_asked(client, eta=eta)), output)
+        if trial:
+            explanation = client.explain_pod(name, **trial)
+        else:
+            times = _asked(client, eta=eta)
+            explanation = client.explain_pod(name, nearest=nearest, **times)
+        _print(explanation, output)
     return 0
+
+
+class _Trial(TypedDict, total=False):
+    """What would be different."""
+
+    manifest: list[Manifest]
+    configuration: str
+
+
+def _trial(files: tuple[str, ...], conf: str | None, eta: bool) -> _Trial:
+    trial = _Trial()
+    if eta and (files or conf is not None):
+        raise click.UsageError(
+            "--eta is for jobs that are there; 'pumice schedule --eta' is for others"
+        )
+    if files:
+        trial["manifest"] = read_manifests(files)
+    if conf is not None:
+        trial["configuration"] = read_text(conf)
+    return trial
 
 
 def _asked(client: Client, *, eta: bool) -> _Times:
@@ -157,7 +232,8 @@ def _print(explanation: Explanation, output: str) -> None:
     _print_evictions(explanation)
     if explanation.without_nodes:
         out.print("[yellow]nodes were not examined because a long session is running; retry[/]")
-    out.print(f"[dim]session {explanation.session}, seq {explanation.based_on_seq}[/]")
+    session = f"session {explanation.session}" if explanation.session else "as it would be"
+    out.print(f"[dim]{session}, seq {explanation.based_on_seq}[/]")
 
 
 def _print_stages(explanation: Explanation) -> None:

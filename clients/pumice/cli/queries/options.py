@@ -14,6 +14,7 @@ from pumice.cli.errors import FAILED, InputProblem
 from pumice.cli.terminal import say_json
 from pumice.client import (
     AccessDeniedError,
+    ArgumentError,
     Client,
     ClientError,
     ClientSettings,
@@ -114,7 +115,7 @@ def core(**arguments: Unpack[SettingsArguments]) -> Iterator[Client]:
     try:
         with Client(ClientSettings.load(defaults=_DEFAULTS, **arguments)) as client:
             yield client
-    except SettingsError as error:
+    except (ArgumentError, SettingsError) as error:
         raise InputProblem(str(error)) from None
     except ClientError as error:
         raise _problem(error) from None

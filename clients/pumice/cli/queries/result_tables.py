@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Collection, Sequence
 
 from rich.markup import escape
 
-from pumice.cli.queries.manifest import Manifest, Pending
 from pumice.cli.queries.tables import (
     Column,
     FittedTable,
@@ -19,22 +17,20 @@ from pumice.cli.queries.tables import (
 )
 from pumice.cli.queries.watch import places
 from pumice.cli.terminal import console
-from pumice.client import Bind, Evict, ReasonCode, ScheduleResult
+from pumice.client import Bind, Evict, JobResult, JobVerdict, ScheduleResult
 from pumice.client.amounts import amount
 
 _MOST_ROWS = 40
 _MOST_NODES = 5
 
 
-def print_result(result: ScheduleResult, manifest: Manifest, pending: Sequence[Pending]) -> None:
+def print_result(result: ScheduleResult) -> None:
     _print_evictions(result.evictions)
-    _print_binds(result.binds, manifest)
-    # A manifest without jobs, such as one more node, is about the jobs of the cluster.
-    if not pending and not manifest.groups:
-        pending = [Pending(wait.job, wait.why) for wait in result.waits]
-    _print_pending(result, pending)
+    _print_binds(result.binds, {each.job for each in result.jobs})
+    waiting = [each for each in result.waiting if each.verdict is not JobVerdict.INVALID]
+    _print_waiting(waiting)
     _print_shares(result)
-    if not result.binds and not result.evictions and not pending:
+    if not result.binds and not result.evictions and not result.waiting:
         console().print("Nothing would be decided.")
     milliseconds = sum(session.duration_seconds for session in result.sessions) * 1000
     figures = f"{counted(len(result.sessions), 'session')}, {milliseconds:.1f} ms"
@@ -58,7 +54,7 @@ def _print_evictions(evictions: Sequence[Evict]) -> None:
     _print_rest(len(evictions), "eviction")
 
 
-def _print_binds(binds: Sequence[Bind], manifest: Manifest) -> None:
+def _print_binds(binds: Sequence[Bind], own: Collection[str]) -> None:
     if not binds:
         return
     nodes: dict[str, Counter[str]] = {}
@@ -66,45 +62,34 @@ def _print_binds(binds: Sequence[Bind], manifest: Manifest) -> None:
         nodes.setdefault(bind.job or bind.pod, Counter())[bind.node] += 1
     bound = FittedTable(Column("bind", shortens=True), number("pods"), Column("to", wraps=True))
     # Jobs of the manifest come first; the same session places jobs of the cluster, too.
-    for job in sorted(nodes, key=lambda each: each not in manifest.groups)[:_MOST_ROWS]:
+    for job in sorted(nodes, key=lambda each: each not in own)[:_MOST_ROWS]:
         name = f"[green]{escape(job)}[/]"
-        if manifest.groups and job not in manifest.groups:
+        if job not in own:
             name = f"{escape(job)} [dim](in the cluster)[/]"
         bound.add_row(name, str(nodes[job].total()), places(nodes[job], _MOST_NODES))
     print_table(bound)
     _print_rest(len(nodes), "job")
 
 
-def _print_pending(result: ScheduleResult, pending: Sequence[Pending]) -> None:
-    if not pending:
+def _print_waiting(waiting: Sequence[JobResult]) -> None:
+    if not waiting:
         return
-    shown = FittedTable(Column("would wait", shortens=True), Column("why", wraps=True))
-    for each in pending[:_MOST_ROWS]:
-        why = "; ".join((each.why, *_similar_queues(result, each.job)))
-        shown.add_row(f"[yellow]{escape(each.job)}[/]", escape(why))
+    shown = FittedTable(
+        Column("would wait", shortens=True), Column("verdict"), Column("why", wraps=True)
+    )
+    for each in waiting[:_MOST_ROWS]:
+        lacks = [str(short) for short in each.shortages]
+        start = () if each.start_estimate is None else (each.start_estimate.sentence,)
+        why = " ".join((each.sentence, *start, *(f"[{lack}]" for lack in lacks)))
+        shown.add_row(f"[yellow]{escape(each.job)}[/]", each.verdict, escape(why))
     print_table(shown)
-    _print_rest(len(pending), "job")
+    _print_rest(len(waiting), "job")
 
 
 def _print_rest(count: int, noun: str) -> None:
     if count > _MOST_ROWS:
         rest = counted(count - _MOST_ROWS, f"more {noun}")
         console().print(f"[dim]and {rest}; --json shows all[/]")
-
-
-def _similar_queues(result: ScheduleResult, job: str) -> list[str]:
-    """Suggestions for the missing queues of a job."""
-    existing = [share.name for share in result.queues_after]
-    missing = [
-        name
-        for wait in result.waits
-        if wait.job == job
-        for reason in wait.reasons
-        if reason.code is ReasonCode.QUEUE_MISSING
-        for name in reason.subjects
-    ]
-    similar = [name for each in missing for name in get_close_matches(each, existing, n=1)]
-    return [f"did you mean {name}?" for name in similar]
 
 
 def _print_shares(result: ScheduleResult) -> None:

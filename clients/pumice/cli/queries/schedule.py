@@ -1,21 +1,22 @@
-"""``pumice schedule``: the decisions for a manifest, without applying it."""
+"""``pumice schedule``: what would become of a manifest, without applying it."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
-from pumice.cli.errors import FAILED, InputProblem
-from pumice.cli.queries.manifest import Manifest, read
+from pumice.cli.errors import BAD_INPUT, FAILED, InputProblem
 from pumice.cli.queries.options import core, core_options, output_options, say
 from pumice.cli.queries.result_tables import print_result
-from pumice.cli.simulation.sources import furnished, read_text
-from pumice.cli.terminal import warn
-from pumice.client import ScheduleResult
-from pumice.v1.configuration_pb2 import Configuration
-from pumice.v1.scheduling_service_pb2 import InlineSource, ObjectSet, ScheduleRequest
+from pumice.cli.simulation.sources import read_manifest, read_text
+from pumice.cli.terminal import complain, warn
+from pumice.client import ArgumentError, Manifest, Problem, ScheduleResult, Severity
+from pumice.client.requests import inline_source, schedule_request
+
+_HORIZON_SECONDS = 24 * 3600.0
 
 
 @click.command("schedule")
@@ -37,12 +38,21 @@ from pumice.v1.scheduling_service_pb2 import InlineSource, ObjectSet, ScheduleRe
     "--conf", metavar="FILE", help="Scheduler configuration; default: that of the cluster."
 )
 @click.option(
+    "--remove",
+    "removed",
+    multiple=True,
+    metavar="KIND/NAME",
+    help="Object to remove first: node/NAME, pod/NAMESPACE/NAME …; not with --inline.",
+)
+@click.option(
     "--sessions",
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
     help="Maximum number of sessions; pods that one session binds run in the next.",
 )
+@click.option("--others", is_flag=True, help="Also what becomes of the other jobs of the cluster.")
+@click.option("--eta", is_flag=True, help="Estimate of the start of each job within a day.")
 @core_options
 @output_options
 def schedule_command(
@@ -50,57 +60,72 @@ def schedule_command(
     files: tuple[str, ...],
     inline: bool,
     conf: str | None,
+    removed: tuple[str, ...],
     sessions: int,
+    others: bool,
+    eta: bool,
     output: str,
     **connection: Any,
 ) -> int:
-    """Shows what a core would decide if a manifest were applied now. Changes nothing.
+    """Shows what would become of a manifest if it were applied now. Changes nothing.
 
     Volcano Jobs and workloads of Kubernetes get the pods that their controllers would create. The
-    exit code is 1 when a pod of the manifest would stay pending.
+    exit code is 1 when a pod of the manifest would stay pending, and 2 when something is wrong with
+    the manifest.
     """
-    if not (files or named):
+    if not (files or named or removed):
         raise click.UsageError("no manifest; name one with -f FILE")
-    manifest = read((*files, *named))
+    if inline and (removed or eta):
+        option = "--remove" if removed else "--eta"
+        raise click.UsageError(f"{option} needs a core; leave out --inline")
+    manifests = read_manifests((*files, *named))
     configuration = None if conf is None else read_text(conf)
     if inline:
-        result = _inline(manifest, configuration, sessions)
+        result = _inline(manifests, configuration, sessions)
     else:
         with core(**connection) as client:
             result = client.schedule(
-                manifest.objects, configuration=configuration, sessions=sessions
+                manifests,
+                removed=removed,
+                configuration=configuration,
+                sessions=sessions,
+                others=others,
+                horizon_seconds=_HORIZON_SECONDS if eta else None,
             )
-    pending = manifest.pending(result)
     if output == "table":
-        print_result(result, manifest, pending)
+        print_problems(result.problems)
+        print_result(result)
     else:
-        own = [{"job": each.job, "why": each.why} for each in pending]
-        say({**result.to_dict(), "pending": own}, output)
-    return FAILED if pending else 0
+        say(result.to_dict(), output)
+    if result.errors:
+        return BAD_INPUT
+    return FAILED if result.waiting else 0
 
 
-def _inline(manifest: Manifest, configuration: str | None, sessions: int) -> ScheduleResult:
+def read_manifests(files: Iterable[str]) -> list[Manifest]:
+    """The texts of files; ``-`` is standard input."""
+    return [Manifest(text, source) for source, text in map(read_manifest, files)]
+
+
+def print_problems(problems: Sequence[Problem]) -> None:
+    """On stderr, one line for each."""
+    for problem in problems:
+        if problem.severity is Severity.ERROR:
+            complain(str(problem))
+        else:
+            warn(str(problem))
+
+
+def _inline(
+    manifests: Sequence[Manifest], configuration: str | None, sessions: int
+) -> ScheduleResult:
     # Only this mode loads the engine, which takes time.
-    from pumice.server.local import (  # noqa: PLC0415
-        ConfigurationRefusedError,
-        ObjectsRejectedError,
-        schedule_inline,
-    )
+    from pumice.server.local import ConfigurationRefusedError, schedule_inline  # noqa: PLC0415
 
-    if not manifest.has_nodes:
-        warn(
-            "the files contain no Node, so nothing can be placed; without --inline the nodes are "
-            "those of a core"
-        )
-    objects = [*manifest.objects, *furnished(manifest.objects)]
-    request = ScheduleRequest(
-        request_id="inline",
-        inline=InlineSource(objects=ObjectSet(other_objects=objects)),
-        max_sessions=sessions,
-    )
-    if configuration is not None:
-        request.configuration.CopyFrom(Configuration(scheduler_conf=configuration))
     try:
+        request = schedule_request(
+            inline_source(manifests), configuration=configuration, sessions=sessions
+        )
         return ScheduleResult.from_proto(schedule_inline(request, time.time_ns()))
-    except (ConfigurationRefusedError, ObjectsRejectedError) as error:
+    except (ConfigurationRefusedError, ArgumentError) as error:
         raise InputProblem(str(error)) from None

@@ -94,9 +94,9 @@ class _Named(io.BytesIO):
         self.name = name
 
 
-def named_source(file: str) -> io.BytesIO:
-    """A file or standard input, to be translated."""
-    return _Named(_read(file), _shown(file))
+def read_manifest(file: str) -> tuple[str, str]:
+    """The name and the text of a file or of standard input."""
+    return _shown(file), read_text(file)
 
 
 def _shown(file: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pumice.core.model.reasons import Reason
 from pumice.server.explaining.completed_reasons import completed_reasons
-from pumice.server.explaining.facts import Facts, Subject, gather_facts
+from pumice.server.explaining.facts import Facts, Subject, find_job_id, gather_facts
 from pumice.server.explaining.sentences import sentence_of
 from pumice.server.explaining.stages import stages_of
 from pumice.server.state import ClusterState
@@ -14,14 +15,21 @@ from pumice.v1 import explanation_pb2 as pb
 
 
 def explain_in_trial(
-    state: ClusterState, subject: Subject, reasons: tuple[Reason, ...], now_ns: int
+    state: ClusterState,
+    subject: Subject,
+    waits: Mapping[str, tuple[Reason, ...]],
+    now_ns: int,
 ) -> tuple[pb.Explanation, Facts]:
-    """Also returns the facts. Their job is empty where there is no such job or pod."""
+    """Also returns the facts, which have neither job nor pod where there is no such one.
+
+    ``waits`` has the reasons of the last session by job.
+    """
     if not subject.is_pod:
+        reasons = waits.get(find_job_id(state.engine.cache.jobs, subject) or "", ())
         named = next((reason.task for reason in reasons if reason.task), "")
         subject = replace(subject, waits=bool(reasons), blocking=named)
     facts = gather_facts(state, subject, now_ns)
-    facts.reasons = completed_reasons(facts, reasons)
+    facts.reasons = completed_reasons(facts, waits.get(facts.job, ()))
     explanation = pb.Explanation(
         job=facts.job,
         pod=subject.name if subject.is_pod else "",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pumice.core.cache.jobs import Job
 from pumice.core.decisions import Bind, Evict, SessionResult
 from pumice.core.model.status import TaskStatus
 from pumice.server.explaining.facts import Facts, Subject
+from pumice.server.explaining.names import nearest_names
 from pumice.server.explaining.trial_explanation import explain_in_trial
 from pumice.server.state import ClusterState
 from pumice.server.whatif.empty_cluster import EmptyCluster
@@ -17,6 +18,8 @@ from pumice.server.whatif.shortages import shortages_of
 from pumice.server.whatif.verdicts import held_back, limited, verdict_of
 from pumice.server.wire import write_decision, write_reason
 from pumice.v1 import job_result_pb2 as pb
+from pumice.v1.explanation_pb2 import Explanation
+from pumice.v1.scheduling_service_pb2 import ExplainedObject
 
 _PLACED = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 # Waiting jobs that are explained, and compared with an empty cluster; others have their reasons.
@@ -77,6 +80,26 @@ class JobResults:
             found = self._loose(key, uid)
             if found is not None:
                 yield found
+
+    def explained(self, wanted: Iterable[ExplainedObject]) -> Iterator[Explanation]:
+        """Explanations of the jobs and pods that a request names."""
+        for each in wanted:
+            is_pod = each.WhichOneof("subject") == "pod"
+            named = each.pod if is_pod else each.job
+            subject = Subject(named.namespace, named.name, is_pod, _NEAREST_NODES)
+            subject = replace(subject, max_earlier=self._earlier)
+            explanation, facts = explain_in_trial(self._state, subject, self._waits, self._now_ns)
+            if not facts.job and not facts.pod:
+                near = ", ".join(nearest_names(subject.key, facts.names))
+                self._asked.problems.error(
+                    "is neither in the request nor in the cluster, so it was not explained",
+                    kind="pod" if is_pod else "job",
+                    key=subject.key,
+                    field="explained",
+                    allowed=near,
+                )
+                explanation = Explanation()
+            yield explanation
 
     def _result(self, name: str) -> pb.JobResult:
         job = self._state.engine.cache.jobs.get(name)
@@ -160,7 +183,7 @@ class JobResults:
             return
         namespace, _, name = job.id.partition("/")
         subject = Subject(namespace, name, False, _NEAREST_NODES, max_earlier=self._earlier)
-        explanation, facts = explain_in_trial(self._state, subject, reasons, self._now_ns)
+        explanation, facts = explain_in_trial(self._state, subject, self._waits, self._now_ns)
         result.explanation.CopyFrom(explanation)
         result.sentence = explanation.sentence
         result.reasons.extend(map(write_reason, facts.reasons))

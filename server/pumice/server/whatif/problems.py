@@ -54,9 +54,11 @@ class Problems:
             allowed=error.allowed,
         )
 
-    def add_rejected(self, rejected: RejectedObject, source: str) -> None:
+    def add_rejected(self, rejected: RejectedObject, source: str, count: int) -> None:
+        """Adds objects that were rejected for the same reason, of which one is given."""
+        more = f" (and {count - 1} more objects)" if count > 1 else ""
         self.error(
-            rejected.reason,
+            f"{rejected.reason}{more}",
             source=source,
             kind=kind_word(rejected.kind),
             key=rejected.key,

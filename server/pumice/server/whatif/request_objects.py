@@ -175,19 +175,28 @@ class RequestObjects:
 
     def _add_default_queue(self) -> None:
         name = self._state.engine.cache.settings.default_queue
-        if not self._is_live and name not in self._queues:
+        if self._is_live:
+            return
+        if name not in self._queues:
             self._add("queue", group_pb2.Queue(name=name, weight=1), "")
+        if self.jobs and not any(op.upsert.kind == object_pb2.KIND_NODE for op in self._ops):
+            self.problems.warn("the request contains no Node, so nothing can be placed")
 
     def _take_out(self, rejected: list[object_pb2.RejectedObject]) -> None:
         of_messages = [each for each in rejected if (each.kind, each.uid) not in self._sources]
         if of_messages and not self._request.skip_invalid:
             raise errors.ObjectsRejectedError(of_messages[:MAX_REJECTED], len(of_messages))
+        alike: dict[tuple[str, ...], list[object_pb2.RejectedObject]] = {}
         for each in rejected:
             where = (each.kind, each.uid)
-            self.problems.add_rejected(each, self._sources.get(where, ""))
+            source = self._sources.get(where, "")
+            like = (source, kind_word(each.kind), each.field, each.reason)
+            alike.setdefault(like, []).append(each)
             job = self._jobs_of.get(where)
             if job is not None:
                 self.invalid_jobs.add(job)
+        for (source, *_), found in alike.items():
+            self.problems.add_rejected(found[0], source, len(found))
 
 
 def objects_in(objects: ObjectSet) -> Iterator[tuple[str, Any]]:

@@ -81,7 +81,9 @@ def run_trial(
     waits = [wait for wait in state.engine.waits if own is None or wait.job in own]
     waits = list(with_limits(state.engine, waits[:MAX_WAITS], last_ns))
     response.waits.extend(map(write_wait, waits))
-    response.jobs.extend(JobResults(state, asked, decisions, last_ns).all())
+    results = JobResults(state, asked, decisions, last_ns)
+    response.jobs.extend(results.all())
+    response.explanations.extend(results.explained(request.explained))
     response.problems.extend(asked.problems.all())
     if own is not None:
         _keep_own(response, own)

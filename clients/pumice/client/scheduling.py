@@ -1,0 +1,230 @@
+"""Schedule and Explain: what would become of a manifest, and why something waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from pumice.client import arguments, requests
+from pumice.client.arguments import ConfigurationLike, RemovedLike
+from pumice.client.calls import Caller
+from pumice.client.estimates import StartEstimate
+from pumice.client.explanations import Explanation
+from pumice.client.manifests import ManifestLike
+from pumice.client.results import ScheduleResult, explanation_from_trial
+from pumice.v1.scheduling_service_pb2 import (
+    ExplainedObject,
+    ExplainRequest,
+    ScheduleRequest,
+    ScheduleResponse,
+)
+from pumice.v1.scheduling_service_pb2_grpc import SchedulingServiceStub
+
+# The core gets less time than the call, so that its own error arrives first.
+_GRACE_SECONDS = 1.0
+
+
+class SchedulingMethods:
+    """The methods of the asynchronous client that ask what would be decided, and why."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._scheduling = SchedulingServiceStub(caller.channel)
+
+    async def schedule(
+        self,
+        manifest: ManifestLike = (),
+        *,
+        removed: Iterable[RemovedLike] = (),
+        configuration: ConfigurationLike | None = None,
+        sessions: int = 1,
+        others: bool = False,
+        horizon_seconds: float | None = None,
+        request_id: str = "",
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> ScheduleResult:
+        """What would become of a manifest on the live cluster. Changes nothing.
+
+        Args:
+            manifest: A path, a text, a mapping, an object of a Kubernetes client library, a
+                ``Manifest``, a ``ClusterObject``, or a list of them. A string with a line break, or
+                in braces, is a text; any other string is a path.
+            removed: Objects to remove: ``node/NAME``, ``pod/NAMESPACE/NAME``, or an ``ObjectRef``.
+            configuration: Another scheduler configuration: the text of its file, a ``Path``, or a
+                mapping.
+            sessions: The most sessions to run. Pods that one binds are running in the next.
+            others: Also the binds, evictions and waits of the other jobs of the cluster.
+            horizon_seconds: Adds an estimate of the start of each job that looks so far ahead; None:
+                no estimates.
+            request_id: The same id with the same content gets the same answer for some minutes.
+            cluster: The cluster; None: that of the settings.
+            timeout_seconds: Longest time of the call; None: that of the settings.
+        """
+        name = self._cluster(cluster)
+
+        def request() -> ScheduleRequest:
+            return requests.schedule_request(
+                requests.cluster_source(name, manifest, removed),
+                configuration=configuration,
+                sessions=sessions,
+                others=others,
+                horizon_seconds=horizon_seconds,
+                request_id=request_id,
+                timeout_seconds=timeout_seconds,
+            )
+
+        return ScheduleResult.from_proto(await self._schedule(request, timeout_seconds))
+
+    async def schedule_inline(
+        self,
+        manifest: ManifestLike,
+        *,
+        configuration: ConfigurationLike | None = None,
+        sessions: int = 1,
+        horizon_seconds: float | None = None,
+        request_id: str = "",
+        timeout_seconds: float | None = None,
+    ) -> ScheduleResult:
+        """What would become of a manifest with its own nodes and queues, without a cluster."""
+
+        def request() -> ScheduleRequest:
+            return requests.schedule_request(
+                requests.inline_source(manifest),
+                configuration=configuration,
+                sessions=sessions,
+                horizon_seconds=horizon_seconds,
+                request_id=request_id,
+                timeout_seconds=timeout_seconds,
+            )
+
+        return ScheduleResult.from_proto(await self._schedule(request, timeout_seconds))
+
+    async def _schedule(
+        self, make: Callable[[], ScheduleRequest], timeout_seconds: float | None
+    ) -> ScheduleResponse:
+        deadline = self._caller.deadline(timeout_seconds, _GRACE_SECONDS)
+        # Reads files and writes objects in a thread, so that the event loop goes on.
+        request = await asyncio.to_thread(make)
+        return await self._caller.call(self._scheduling.Schedule, request, deadline)
+
+    async def explain_job(
+        self,
+        name: str,
+        *,
+        manifest: ManifestLike | None = None,
+        configuration: ConfigurationLike | None = None,
+        nearest: int = 0,
+        wait_seconds: float | None = None,
+        horizon_seconds: float | None = None,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Explanation:
+        """Why a PodGroup, or the PodGroup of a Volcano Job, waits or is where it is.
+
+        Args:
+            name: ``namespace/name``; a name without a namespace is in ``default``.
+            manifest: Explains the job as it would be with these objects, as in ``schedule``; such
+                an explanation has no history.
+            configuration: Explains the job as it would be with this configuration.
+            nearest: The number of nodes to report that almost fit; 0: five. Not with a manifest or
+                configuration.
+            wait_seconds: How long to wait for a running session to end, so that nodes can be
+                examined. Without it the answer may come ``without_nodes``. Not with a manifest or
+                configuration, which never wait for sessions.
+            horizon_seconds: Adds an estimate of the start that looks so far ahead; None: no
+                estimate. Not with a manifest or configuration: ``schedule`` estimates those.
+            cluster: The cluster; None: that of the settings.
+            timeout_seconds: Longest time of the call; None: that of the settings.
+        """
+        job = requests.object_name(name)
+        if manifest is None and configuration is None:
+            request = requests.explain_request(
+                self._cluster(cluster), nearest, wait_seconds, job=job
+            )
+            requests.add_horizon(request, horizon_seconds)
+            return await self._explain(request, timeout_seconds)
+        arguments.without_trial(
+            nearest=nearest, wait_seconds=wait_seconds, horizon_seconds=horizon_seconds
+        )
+        subject = ExplainedObject(job=job)
+        return await self._explain_trial(subject, manifest, configuration, cluster, timeout_seconds)
+
+    async def explain_pod(
+        self,
+        name: str,
+        *,
+        manifest: ManifestLike | None = None,
+        configuration: ConfigurationLike | None = None,
+        nearest: int = 0,
+        wait_seconds: float | None = None,
+        horizon_seconds: float | None = None,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Explanation:
+        """Why a pod waits or is on its node; the arguments are those of ``explain_job``."""
+        pod = requests.object_name(name)
+        if manifest is None and configuration is None:
+            request = requests.explain_request(
+                self._cluster(cluster), nearest, wait_seconds, pod=pod
+            )
+            requests.add_horizon(request, horizon_seconds)
+            return await self._explain(request, timeout_seconds)
+        arguments.without_trial(
+            nearest=nearest, wait_seconds=wait_seconds, horizon_seconds=horizon_seconds
+        )
+        subject = ExplainedObject(pod=pod)
+        return await self._explain_trial(subject, manifest, configuration, cluster, timeout_seconds)
+
+    async def _explain(self, request: ExplainRequest, timeout_seconds: float | None) -> Explanation:
+        deadline = self._caller.deadline(timeout_seconds)
+        response = await self._caller.call(self._scheduling.Explain, request, deadline)
+        return Explanation.from_proto(response)
+
+    async def estimate_start(
+        self,
+        name: str,
+        *,
+        pod: bool = False,
+        horizon_seconds: float | None = None,
+        cluster: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> StartEstimate:
+        """When a job starts, or a pod: the engine is run forward on a copy of the cluster.
+
+        Args:
+            name: ``namespace/name`` of a PodGroup, a Volcano Job or a pod.
+            pod: The name is that of a pod.
+            horizon_seconds: How far to look ahead; None: a day.
+            cluster: The cluster; None: that of the settings.
+            timeout_seconds: Longest time of the call; None: that of the settings.
+        """
+        request = requests.estimate_request(self._cluster(cluster), name, pod, horizon_seconds)
+        deadline = self._caller.deadline(timeout_seconds)
+        response = await self._caller.call(self._scheduling.EstimateStart, request, deadline)
+        return StartEstimate.from_response(response)
+
+    async def _explain_trial(
+        self,
+        subject: ExplainedObject,
+        manifest: ManifestLike | None,
+        configuration: ConfigurationLike | None,
+        cluster: str | None,
+        timeout_seconds: float | None,
+    ) -> Explanation:
+        name = self._cluster(cluster)
+
+        def request() -> ScheduleRequest:
+            made = requests.schedule_request(
+                requests.cluster_source(name, () if manifest is None else manifest, ()),
+                configuration=configuration,
+                timeout_seconds=timeout_seconds,
+            )
+            made.explained.append(subject)
+            return made
+
+        return explanation_from_trial(await self._schedule(request, timeout_seconds))
+
+    def _cluster(self, given: str | None) -> str:
+        own = self._caller.settings.cluster
+        return own if given is None else arguments.text("cluster", given)

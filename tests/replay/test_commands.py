@@ -203,5 +203,5 @@ def test_a_file_without_a_whole_session_says_so(
     torn = tmp_path / "torn.pumice"
     with Recording(walk_file) as held:
         torn.write_bytes(walk_file.read_bytes()[: held.frames()[1].offset_bytes])
-    assert run(["replay", str(torn)]) == 0
-    assert capsys.readouterr().out == "identical: no session is in it whole\n"
+    assert run(["replay", str(torn)]) == 2
+    assert capsys.readouterr().out == "nothing to compare: no session is in it whole\n"

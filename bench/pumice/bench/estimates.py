@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pumice.bench.results import Result
 from pumice.core.model.status import TaskStatus
+from pumice.evaluation.job_results import JobState, job_results
 from pumice.recordings import Recording
-from pumice.recordings.figures import figures
 from pumice.recordings.history import History
 from pumice.server.estimating.answers import range_of
 from pumice.server.estimating.forward_run import ForwardRun, RunLimits, Target
@@ -77,8 +77,8 @@ def samples_of(path: Path, moments: int = MOMENTS) -> Iterator[Sample]:
 def _starts(history: History) -> dict[str, int]:
     """When jobs got their minimum of pods placed, as recorded."""
     found = {}
-    for name, job in figures(history, history.pods, history.evictions).jobs.items():
-        if job.wait is not None:
+    for name, job in job_results(history, history.pods, history.evictions).items():
+        if job.state is JobState.STARTED and job.wait is not None:
             begin = min(p.created_ns for p in history.pods.values() if p.job == name)
             found[name] = begin + round(job.wait * _SECOND_NS)
     return found

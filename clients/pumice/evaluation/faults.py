@@ -19,15 +19,20 @@ class Fault:
     job: str
     error: str
     now_ns: int = 0
+    # In the plugin's own code; empty and 0: unknown.
+    file: str = ""
+    line: int = 0
 
     @classmethod
     def read(cls, message: PluginFault, now_ns: int) -> Fault:
-        return cls(message.author, message.where, message.job, message.error, now_ns)
+        place = (message.file, message.line)
+        return cls(message.author, message.where, message.job, message.error, now_ns, *place)
 
     def __str__(self) -> str:
         whom = f" for {self.job}" if self.job else ""
         time = datetime.fromtimestamp(self.now_ns / 1e9, UTC).strftime("%H:%M:%S")
-        return f"{self.author} raised in {self.where}{whom} at {time}: {self.error}"
+        place = f" ({self.file}:{self.line})" if self.file else ""
+        return f"{self.author} raised in {self.where}{whom} at {time}: {self.error}{place}"
 
 
 def fault_text(faults: tuple[Fault, ...]) -> str:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from pumice.client.reasons import Reason, merge_tasks
+from pumice.evaluation import Fault, fault_text
 from pumice.manifests import translate, translate_all
 from pumice.server.local import ConfigurationRefusedError, LocalCore
+from pumice.testing.errors import PluginFaultError
 from pumice.testing.world import World
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.decision_pb2 import Decision
@@ -44,16 +46,21 @@ class Cycle:
     phases: Mapping[str, str]
     # Reasons of waiting jobs, as text.
     waits: Mapping[str, tuple[str, ...]]
+    # Plugins and actions that raised; empty unless the cluster allows them.
+    faults: tuple[Fault, ...] = ()
     decisions: tuple[Decision, ...] = field(default=(), repr=False)
 
 
 class Cluster:
     """A cluster and its core. Methods that add objects return the cluster, for chaining."""
 
-    def __init__(self, conf: str | Path = "", *, now_ns: int = START_NS) -> None:
+    def __init__(
+        self, conf: str | Path = "", *, now_ns: int = START_NS, allow_faults: bool = False
+    ) -> None:
         text = conf.read_text(encoding="utf-8") if isinstance(conf, Path) else conf
         self._core = core_with(text)
         self.now_ns = now_ns
+        self._allow_faults = allow_faults
         self._world = World(())
         self._made = 0
         # Uids by kind and ``namespace/name``, or name where there is no namespace.
@@ -252,8 +259,14 @@ class Cluster:
         return metadata
 
     def cycle(self, seconds: float = 1.0) -> Cycle:
-        """Runs one session, then applies its decisions and advances the time."""
+        """Runs one session, then applies its decisions and advances the time.
+
+        Raises PluginFaultError when a plugin or action raises, unless the cluster allows faults.
+        """
         session = self._core.session(self.now_ns)
+        faults = tuple(Fault.read(fault, self.now_ns) for fault in session.faults)
+        if faults and not self._allow_faults:
+            raise PluginFaultError(fault_text(faults))
         self.now_ns += int(seconds * _SECOND_NS)
         changes = self._world.apply(session.decisions, session.statuses)
         self._core.upsert(*changes.objects)
@@ -263,6 +276,7 @@ class Cluster:
             frozenset(_pod(d.evict) for d in session.decisions if d.HasField("evict")),
             self._world.phases(),
             {wait.job: _sentences(wait) for wait in session.waits},
+            faults,
             tuple(session.decisions),
         )
 
@@ -270,12 +284,13 @@ class Cluster:
         return [self.cycle() for _ in range(count)]
 
 
-def cluster(conf: str | Path = "") -> Cluster:
+def cluster(conf: str | Path = "", *, allow_faults: bool = False) -> Cluster:
     """An empty cluster with a scheduler configuration (text, or a file), or the built-in one.
 
-    Raises ValueError for an invalid configuration.
+    A plugin that raises fails the test, unless ``allow_faults`` is given. Raises ValueError for an
+    invalid configuration.
     """
-    return Cluster(conf)
+    return Cluster(conf, allow_faults=allow_faults)
 
 
 def core_with(conf: str) -> LocalCore:

@@ -274,7 +274,7 @@ def _compare(paths: list[Path], asked: _Comparing) -> int:
             complain(str(error))
             codes.append(BAD_INPUT)
             continue
-        codes.append(0 if found.identical else FAILED)
+        codes.append(_code(found))
         if found.ending and asked.strict:
             complain(f"{held.path}: {found.ending}")
             codes.append(BAD_INPUT)
@@ -282,6 +282,12 @@ def _compare(paths: list[Path], asked: _Comparing) -> int:
     if len(paths) > 1 and not asked.session:
         codes += _tell_gaps(sections, asked)
     return max(codes)
+
+
+def _code(found: Comparison) -> int:
+    if not found.sessions:
+        return BAD_INPUT
+    return 0 if found.identical else FAILED
 
 
 def _tell_gaps(sections: Sections, asked: _Comparing) -> list[int]:

@@ -172,12 +172,12 @@ def test_what_cannot_be_done_is_said_in_a_line(
 
 
 def test_a_torn_file_is_replayed_and_its_end_is_told(
-    walk_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torn = tmp_path / "torn.pumice"
-    with Recording(walk_file) as held:
-        end = held.frames()[-1].offset_bytes
-    torn.write_bytes(walk_file.read_bytes()[: end + 9])
+    with Recording(GOLDEN[0]) as held:
+        end = held.frames()[4].offset_bytes
+    torn.write_bytes(GOLDEN[0].read_bytes()[: end + 9])
     code = run(["replay", str(torn)])
     text = capsys.readouterr().out
     assert f"the frame at byte {end} is cut off" in text

@@ -72,7 +72,7 @@ def test_expressions_that_hold(text: str) -> None:
         ('device.attributes["other"].model == "x"', "no such key: model"),
         ("device.driver", "type string, not bool"),
         ("node.name == 1", "node is not known here"),
-        ('device.driver.matches("g.*")', "is not supported"),
+        ('device.driver.format("g.*")', "is not supported"),
         ("device.driver > 1", "string > int is not supported"),
         ("1 / 0 == 1", "division by zero"),
         ("9223372036854775807 + 1 > 0", "integer overflow"),

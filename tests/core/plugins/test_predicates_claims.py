@@ -280,7 +280,8 @@ def test_devices_of_the_network_are_reached_from_several_nodes() -> None:
         ([claim("c", exactly(), terminating=True)], "is being deleted"),
         ([claim("c", DeviceRequest("r", DeviceSubRequest("", "none")))], "does not exist"),
         ([claim("c", exactly("r", 1, "device.x == "))], "cannot be evaluated"),
-        ([claim("c", exactly("r", 1, 'device.driver.matches("a")'))], "cannot be evaluated"),
+        ([claim("c", exactly("r", 1, 'device.driver.matches("(")'))], "cannot be evaluated"),
+        ([claim("c", exactly("r", 1, 'device.driver.find("a")'))], "cannot be evaluated"),
         (
             [claim("c", exactly("r", 1, f'device.attributes["{DRIVER}"].x == 1'))],
             "no such key: x",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pumice.core.cel.errors import CelError
+from pumice.core.cel.patterns import pattern
 from pumice.core.cel.values import MapValue, Quantity, Semver, kind_of
 
 _LARGEST_INT = 2**63
@@ -105,6 +106,7 @@ _FUNCTIONS: dict[tuple[str, tuple[str, ...]], Callable[..., object]] = {
     ("isQuantity", ("string",)): _is(Quantity.parse),
     ("semver", ("string",)): Semver.parse,
     ("isSemver", ("string",)): _is(Semver.parse),
+    ("matches", ("string", "string")): lambda text, wanted: pattern(wanted).is_in(text),
     ("int", ("int",)): lambda value: value,
     ("int", ("double",)): _to_int,
     ("int", ("string",)): _to_int,
@@ -125,6 +127,7 @@ _METHODS: dict[tuple[str, str, tuple[str, ...]], Callable[..., object]] = {
     (_TEXT, "startsWith", (_TEXT,)): str.startswith,
     (_TEXT, "endsWith", (_TEXT,)): str.endswith,
     (_TEXT, "contains", (_TEXT,)): lambda text, part: part in text,
+    (_TEXT, "matches", (_TEXT,)): lambda text, wanted: pattern(wanted).is_in(text),
     (_TEXT, "lowerAscii", ()): lambda text: "".join(c.lower() if c.isascii() else c for c in text),
     (_TEXT, "upperAscii", ()): lambda text: "".join(c.upper() if c.isascii() else c for c in text),
     (_TEXT, "trim", ()): str.strip,

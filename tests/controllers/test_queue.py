@@ -2,13 +2,22 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pumice.controllers.job.types import Command
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.queue.controller import QueueController
+from pumice.controllers.queue.hierarchy import Problem, problem_of
 from pumice.controllers.queue.reconcile import Seen, reconcile
-from pumice.controllers.queue.types import CLOSED_BY_PARENT, Queue, QueueSpec, QueueStatus
+from pumice.controllers.queue.types import (
+    CLOSED_BY_PARENT,
+    VALID,
+    Condition,
+    Queue,
+    QueueSpec,
+    QueueStatus,
+)
 from pumice.controllers.runtime.acts import NOTHING, Delete, Emit, Patch
 from pumice.controllers.runtime.objects import Metadata
 from tests.adapters.fake_clock import until
@@ -165,3 +174,97 @@ async def test_a_tree_is_closed_and_opened_again(fake_api: FakeApi, loops: Loops
     loops.start(QueueController(ControllerOptions()))
     await until(lambda: fake_api.open_watches >= 6)
     assert len(fake_api.made("PATCH", "queues")) == writes
+
+
+def tree(**specs: Any) -> dict[str, Queue]:
+    """Queues by name; a text is a parent."""
+    made = {
+        name: {"parent": spec} if isinstance(spec, str) else spec for name, spec in specs.items()
+    }
+    return {
+        name: Queue(Metadata(name=name), msgspec.convert(spec, QueueSpec))
+        for name, spec in {"root": {}, **made}.items()
+    }
+
+
+def reason(queues: dict[str, Queue], name: str, **counts: int) -> str:
+    below = [one for one in queues.values() if one.parent == name]
+    found = problem_of(queues[name], queues.get, below, counts)
+    return found.reason if found is not None else ""
+
+
+def test_the_place_of_a_queue() -> None:
+    assert reason(tree(a="root"), "a", running=1) == ""
+    assert reason(tree(a="gone"), "a") == "ParentMissing"
+    assert reason(tree(a="b", b="gone"), "a") == "ParentMissing"
+    assert reason(tree(a="b", b="a"), "a") == "ParentCycle"
+    assert reason(tree(a="b", b="c", c="b"), "a") == "ParentCycle"
+    chain = tree(a="root", b="a", c="b", d="c", e="d", f="e")
+    assert (reason(chain, "e"), reason(chain, "f")) == ("", "TooDeep")
+    assert reason(tree(a="root", b="a"), "a", running=1) == "JobsAboveQueues"
+    assert reason(tree(a="root", b="a"), "a", completed=1) == ""
+    assert reason(tree(a="root"), "root", running=1) == ""
+
+
+def test_shares_in_the_tree() -> None:
+    limits = tree(
+        a={"capability": {"cpu": "4"}},
+        b={"parent": "a", "capability": {"memory": "1Gi"}},
+        c={"parent": "b", "capability": {"cpu": "4001m"}},
+    )
+    assert reason(limits, "c") == "CapabilityTooLarge"
+    assert reason(limits, "b") == ""
+    shares = tree(
+        a={"deserved": {"cpu": 3, "memory": "1Gi"}},
+        b={"parent": "a", "deserved": {"cpu": "1500m"}},
+        c={"parent": "a", "deserved": {"cpu": "1500m"}, "guarantee": {"resource": {"cpu": 1}}},
+    )
+    assert reason(shares, "a") == "SumTooLarge"
+    shares["c"].spec.guarantee = None
+    assert reason(shares, "a") == ""
+    shares["b"].spec.deserved = {"cpu": "1501m"}
+    assert reason(shares, "a") == "SumTooLarge"
+    # Queues below the root may have what they like, and what cannot be read counts as none.
+    assert reason(tree(a={"deserved": {"cpu": "many"}}), "a") == ""
+
+
+def test_a_problem_is_a_condition_and_an_event_and_ends() -> None:
+    root, red = queue("root", "Open"), queue(state="Open")
+    wrong = Seen(red, root, problem=Problem("ParentMissing", "text"), now_ms=1000)
+    (condition,) = patches(wrong)["status"]["conditions"]
+    assert condition == {
+        "type": VALID, "status": "False", "reason": "ParentMissing", "message": "text",
+        "lastTransitionTime": "1970-01-01T00:00:01Z",
+    }  # fmt: skip
+    assert events(wrong) == [("ParentMissing", True)]
+    red.status.conditions = [msgspec.convert(condition, Condition)]
+    assert reconcile(wrong).stages == ()
+    right = Seen(red, root, now_ms=2000)
+    (condition,) = patches(right)["status"]["conditions"]
+    assert (condition["status"], events(right)) == ("True", [("Valid", False)])
+    red.status.conditions = [msgspec.convert(condition, Condition)]
+    assert reconcile(right).stages == ()
+
+
+async def test_the_tree_is_looked_at_again_when_it_changes(fake_api: FakeApi, loops: Loops) -> None:
+    fake_api.resources |= {QUEUES, GROUPS, COMMANDS}
+    fake_api.with_status |= {QUEUES}
+
+    def put(name: str, **spec: Any) -> None:
+        held = fake_api.objects.get((QUEUES, "", name), {"metadata": {"name": name}})
+        fake_api.put(QUEUES, {**held, "spec": spec})
+
+    def said(name: str) -> str:
+        status = fake_api.get(QUEUES, "", name).get("status", {})
+        return "".join(one["reason"] for one in status.get("conditions", ()))
+
+    put("root")
+    put("low", parent="mid")
+    loops.start(QueueController(ControllerOptions()))
+    await until(lambda: said("low") == "ParentMissing")
+    put("mid", parent="root")
+    await until(lambda: said("low") == "Valid")
+    put("high", parent="mid", deserved={"cpu": 1})
+    await until(lambda: said("mid") == "SumTooLarge")
+    put("mid", parent="root", deserved={"cpu": 1})
+    await until(lambda: said("mid") == "Valid")

@@ -53,6 +53,18 @@ async def test_queues_are_closed_and_opened(cluster: Cluster) -> None:
 
     await cluster.until("Commands are removed", commands_are_gone)
 
+    # What no policy can tell is a condition and an event.
+    await client.create(queue_body("lost", parent="nowhere"))
+
+    async def is_told() -> bool:
+        status = (await client.get(f"{GROUPS}/queues/lost")).get("status", {})
+        reasons = [one["reason"] for one in status.get("conditions", [])]
+        selector = "involvedObject.name=lost,reason=ParentMissing"
+        found = await client.list("/api/v1/namespaces/default/events", fieldSelector=selector)
+        return reasons == ["ParentMissing"] and len(found) == 1
+
+    await cluster.until("the missing parent is told", is_told)
+
 
 async def test_pods_of_a_replica_set_get_a_group(cluster: Cluster) -> None:
     client = cluster.client

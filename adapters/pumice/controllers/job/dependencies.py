@@ -25,3 +25,21 @@ def _is_ready(name: str, spec: JobSpec, pods: list[Pod]) -> bool:
         pod.task == name and pod.is_ready and not pod.metadata.is_terminating for pod in pods
     )
     return ready >= (task.min_available or 0)
+
+
+def never_released(spec: JobSpec) -> list[str]:
+    """Tasks that wait for themselves, directly or through others, or for tasks that do not exist."""
+    tasks = {task.name: task for task in spec.tasks or ()}
+    free: set[str] = set()
+    while True:
+        more = {name for name, task in tasks.items() if name not in free and _can(task, free)}
+        if not more:
+            return [name for name in tasks if name not in free]
+        free |= more
+
+
+def _can(task: Task, free: set[str]) -> bool:
+    names = (task.depends_on.name or []) if task.depends_on is not None else []
+    if task.depends_on is not None and len(names) > 1 and task.depends_on.iteration == "any":
+        return any(name in free for name in names)
+    return all(name in free for name in names)

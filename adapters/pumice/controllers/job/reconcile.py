@@ -11,7 +11,7 @@ from pumice.controllers.job.killing import doomed, is_stale_group
 from pumice.controllers.job.lifecycle import POD_EVICTED, Answer, Eviction, answers
 from pumice.controllers.job.states import Facts, Kill, rule_for
 from pumice.controllers.job.statuses import only_counters_differ, status_patch, with_phase
-from pumice.controllers.job.syncing import Work, cleanup_acts, job_patch, sync
+from pumice.controllers.job.syncing import Work, cleanup_acts, job_patch, sync, why_waiting
 from pumice.controllers.job.types import (
     FINISHED,
     OUT_OF_SYNC,
@@ -282,8 +282,17 @@ def _sync(seen: Seen) -> Plan:
         with_phase(job, status, next_phase, None, "", seen.now_ms)
     elif not job.status.state.phase:
         with_phase(job, status, Phase.PENDING, None, "", seen.now_ms)
+    if next_phase not in FINISHED:
+        _tell_wait(seen, status)
     plan = _plan(seen, work.stages, status)
     return Plan(plan.stages, plan.again_seconds, work.problem)
+
+
+def _tell_wait(seen: Seen, status: JobStatus) -> None:
+    """Puts into the status why a job waits. A phase that an action led to keeps its own message."""
+    state = status.state
+    if not state.reason and state.message != (wait := why_waiting(seen)):
+        status.state = msgspec.structs.replace(state, message=wait)
 
 
 def _fresh_status(seen: Seen) -> JobStatus:

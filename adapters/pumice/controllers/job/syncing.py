@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pumice.controllers.job.dependencies import is_released
+from pumice.controllers.job.dependencies import is_released, never_released
 from pumice.controllers.job.groups import group_body, group_patch
 from pumice.controllers.job.plugins import job_plugins
 from pumice.controllers.job.pods import pod_body, pod_name
@@ -31,9 +31,11 @@ class Work:
 def sync(seen: "Seen", status: JobStatus) -> Work:
     """What a job lacks. Marks what is made in the new status."""
     work = Work()
-    if wait := _why_not(seen):
-        # A watch tells when the wait is over.
-        work.stages.append((Emit(seen.about, "JobStatusError", wait, warning=True),))
+    wait = why_waiting(seen)
+    if wait:
+        # A watch tells when the wait is over. What the status says already was told.
+        if seen.job.status.state.message != wait:
+            work.stages.append((Emit(seen.about, "JobStatusError", wait, warning=True),))
         return work
     try:
         first = _plugin_acts(seen, status)
@@ -69,13 +71,16 @@ def job_patch(seen: "Seen") -> Patch | None:
     return Patch(JOBS, *metadata.key, metadata.uid, body, version=metadata.resource_version)
 
 
-def _why_not(seen: "Seen") -> str:
+def why_waiting(seen: "Seen") -> str:
+    """Why nothing is made of a job; "" when all is well."""
     if not seen.spec.tasks:
         return "spec.tasks is empty; a job needs at least one task"
     if seen.spec.total > MOST_PODS:
         return f"the tasks have {seen.spec.total} replicas; allowed: {MOST_PODS}"
     if seen.is_forwarded is None:
         return f"queue {seen.spec.queue!r} does not exist; the job waits for it"
+    if stuck := never_released(seen.spec):
+        return f"dependsOn of tasks {', '.join(stuck)}: each waits for itself or a missing task"
     return ""
 
 

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from pumice.controllers.job.types import Command, PodGroup
 from pumice.controllers.options import ControllerOptions
+from pumice.controllers.queue.hierarchy import problem_of
 from pumice.controllers.queue.reconcile import COUNTERS, Seen, reconcile
-from pumice.controllers.queue.types import API_VERSION, KIND, Queue
+from pumice.controllers.queue.types import API_VERSION, KIND, Queue, QueueSpec
 from pumice.controllers.resources import COMMANDS, POD_GROUP, QUEUE
 from pumice.controllers.runtime.acts import Plan
 from pumice.controllers.runtime.controller import Caches, Key
@@ -58,14 +59,23 @@ class QueueController:
                 return self._of_command(change.seen, caches)
 
     def _of_queue(self, change: Change[Queue], caches: Caches) -> Iterable[Key]:
-        """The queue; and the queues below it when its state changed."""
+        """The queue; those below it, and its parents, when its state or its place changed."""
         name = change.seen.metadata.name
         keys = [("", name)]
         if change.new is None:
             self._counted_ms.pop(name, None)
-        if change.old is None or change.new is None or _state(change.old) != _state(change.new):
-            keys += [one.metadata.key for one in caches[WATCHED_QUEUES].by("parent", name)]
+        if change.old is None or change.new is None or _place(change.old) != _place(change.new):
+            keys += [("", one) for one in self._below(name, caches)]
+            keys += [("", one.parent) for one in (change.old, change.new) if one is not None]
         return keys
+
+    def _below(self, name: str, caches: Caches) -> list[str]:
+        """All queues below a queue; one that is below itself is there once."""
+        found = [name]
+        for above in found:
+            names = (one.metadata.name for one in caches[WATCHED_QUEUES].by("parent", above))
+            found += [one for one in names if one not in found]
+        return found[1:]
 
     def _of_command(self, command: Command, caches: Caches) -> Iterable[Key]:
         """The target; and the queues below it, which may wait for it."""
@@ -91,6 +101,13 @@ class QueueController:
             tuple(sorted(own, key=_order)),
             counts,
             self._wait(queue, counts, now_ms),
+            problem_of(
+                queue,
+                lambda name: caches[WATCHED_QUEUES].get("", name),
+                caches[WATCHED_QUEUES].by("parent", name),
+                counts,
+            ),
+            now_ms,
         )
 
     def _wait(self, queue: Queue, counts: dict[str, int], now_ms: int) -> float:
@@ -108,8 +125,8 @@ class QueueController:
         return reconcile(seen)
 
 
-def _state(queue: Queue) -> tuple[bool, str]:
-    return queue.status.is_shut, queue.parent
+def _place(queue: Queue) -> tuple[bool, QueueSpec]:
+    return queue.status.is_shut, queue.spec
 
 
 def _order(command: Command) -> tuple[str, int, str]:

@@ -8,12 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
+from pumice.controllers.job.times import shown
 from pumice.controllers.job.types import Command
+from pumice.controllers.queue.hierarchy import Problem
 from pumice.controllers.queue.types import (
     CLOSE_QUEUE,
     CLOSED_BY_PARENT,
     OPEN_QUEUE,
     ROOT,
+    VALID,
+    Condition,
     Queue,
     State,
 )
@@ -37,6 +43,9 @@ class Seen:
     counts: Mapping[str, int] = field(default_factory=dict)
     # Seconds until counters may be written again.
     counters_seconds: float = 0.0
+    # What is wrong with the place of the queue in the tree.
+    problem: Problem | None = None
+    now_ms: int = 0
 
 
 def reconcile(seen: Seen) -> Plan:
@@ -53,6 +62,13 @@ def reconcile(seen: Seen) -> Plan:
     if patch:
         first.append(_patch(queue, patch))
     status = _status_patch(seen, state)
+    condition = _condition(seen)
+    if condition is not None:
+        others = [one for one in queue.status.conditions or () if one.type != VALID]
+        status["conditions"] = [msgspec.to_builtins(one) for one in (*others, condition)]
+        events.append(
+            _event(queue, condition.reason, condition.message, warning=bool(seen.problem))
+        )
     second: list[Act] = [_patch(queue, {"status": status}, "status")] if status else []
     last: list[Act] = [_removal(command) for command in seen.commands]
     stages = tuple(tuple(stage) for stage in (first, second, [*last, *events]) if stage)
@@ -133,6 +149,22 @@ def _status_patch(seen: Seen, state: State) -> Manifest:
     if status.state != state:
         return {"state": state.value, **changed}
     return {} if seen.counters_seconds > 0 else changed
+
+
+def _condition(seen: Seen) -> Condition | None:
+    """The condition, if it changes. A queue without problems has none before it had one."""
+    conditions = seen.queue.status.conditions or ()
+    held = next((one for one in conditions if one.type == VALID), None)
+    if seen.problem is None:
+        if held is None or held.status == "True":
+            return None
+        reason, text, status = "Valid", "the place of the queue is valid", "True"
+    else:
+        reason, text, status = seen.problem.reason, seen.problem.text, "False"
+        if held is not None and (held.reason, held.message) == (reason, text):
+            return None
+    at = held.last_transition_time if held is not None and held.status == status else None
+    return Condition(VALID, status, reason, text, at or shown(seen.now_ms))
 
 
 def _again(seen: Seen) -> float | None:

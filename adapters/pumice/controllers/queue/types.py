@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from pumice.controllers.runtime.objects import Watched
+from pumice.manifests.quantities import Quantity
 
 API_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 KIND: Final = "Queue"
@@ -13,6 +14,7 @@ ROOT: Final = "root"
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
 OPEN_QUEUE: Final = "OpenQueue"
 CLOSE_QUEUE: Final = "CloseQueue"
+VALID: Final = "ValidHierarchy"
 
 
 class State(StrEnum):
@@ -27,10 +29,27 @@ class State(StrEnum):
 SHUT: Final = frozenset({State.CLOSING, State.CLOSED})
 
 
+class _Guarantee(msgspec.Struct):
+    resource: dict[str, Quantity] | None = None
+
+
 class QueueSpec(msgspec.Struct):
     """The spec of a queue."""
 
     parent: str = ""
+    capability: dict[str, Quantity] | None = None
+    deserved: dict[str, Quantity] | None = None
+    guarantee: _Guarantee | None = None
+
+
+class Condition(msgspec.Struct, rename="camel", omit_defaults=True):
+    """One condition of a queue."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
 
 
 class QueueStatus(msgspec.Struct):
@@ -42,6 +61,7 @@ class QueueStatus(msgspec.Struct):
     unknown: int = 0
     inqueue: int = 0
     completed: int = 0
+    conditions: list[Condition] | None = None
 
     @property
     def is_shut(self) -> bool:
@@ -62,6 +82,10 @@ class Queue(Watched):
     def parent(self) -> str:
         """The parent; "" for the root."""
         return "" if self.is_root else self.spec.parent or ROOT
+
+    @property
+    def guarantee(self) -> dict[str, Quantity] | None:
+        return self.spec.guarantee.resource if self.spec.guarantee is not None else None
 
     @property
     def is_closed_by_parent(self) -> bool:

@@ -9,6 +9,7 @@ from pumice.bench.clusters import Size
 from pumice.bench.delay import delay
 from pumice.bench.ingest import ingest
 from pumice.bench.memory import memory
+from pumice.bench.portal import portal
 from pumice.bench.replaying import replay
 from pumice.bench.snapshot import client_view, snapshot
 
@@ -87,6 +88,14 @@ def test_a_core_is_asked_while_its_nodes_change() -> None:
     assert (explained.figures["job_count"], explained.figures["pod_count"]) == (3, 3)
     assert float(str(explained.figures["job_p99_ms"])) > 0
     assert scheduled.figures["bound"] == 6
+
+
+def test_a_portal_asks_one_after_the_other_and_all_at_once() -> None:
+    (found,) = portal(Size(4, 4, 2, classes=1), questions=2, callers=5)
+    assert found.bench == "portal"
+    assert (found.figures["placed_count"], found.figures["waiting_count"]) == (2, 2)
+    assert found.figures["at_once_count"] == 5
+    assert float(str(found.figures["cpu_ms"])) > 0
 
 
 def test_a_replayed_cluster_places_all_that_came_and_lets_it_go() -> None:

@@ -373,6 +373,13 @@ def test_explained_jobs_of_an_answer_are_limited(monkeypatch: pytest.MonkeyPatch
     assert response.jobs[3].reasons
 
 
+async def test_bytes_of_requests_at_once_are_limited(socket_folder: Path) -> None:
+    async with running_core(socket_folder, Limits(trial_request_bytes=100)) as core:
+        await schedule(core, inline("r1", queue()))
+        with pytest.raises(grpc.aio.AioRpcError, match="bytes of requests at once"):
+            await schedule(core, inline("r2", *gang("job", 5)))
+
+
 async def test_explained_objects_of_a_request_are_limited(core: RunningCore) -> None:
     subject = ExplainedObject(job=ObjectName(namespace="team", name="job"))
     request = inline("r1", queue())

@@ -263,6 +263,28 @@ ROWS: tuple[Row, ...] = (
         more={"best_s": "s at best"},
     ),
     Row(
+        "portal",
+        "100 nodes, 500 running pods, a manifest with a gang of 4, median",
+        {"nodes": 100, "running": 500},
+        "placed_median_ms",
+        "ms",
+        under=40,
+        more={
+            "waiting_median_ms": "ms for one that never fits",
+            "cpu_ms": "ms of processors a question",
+            "first_ms": "ms for the first of a new client",
+        },
+    ),
+    Row(
+        "portal",
+        "100 nodes, 500 running pods, 100 callers at once, until all are answered",
+        {"nodes": 100, "callers": 100},
+        "all_at_once_s",
+        "s",
+        under=2,
+        more={"at_once_median_ms": "ms median"},
+    ),
+    Row(
         "replay",
         "1,000 nodes, 20 pods a second, 3,600 periods",
         {"nodes": 1000, "periods": 3600},

@@ -105,6 +105,12 @@ def _delay(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield from delay(size)
 
 
+def _portal(size: Size, _run_options: RunOptions) -> Iterator[Result]:
+    from pumice.bench.portal import portal  # noqa: PLC0415
+
+    yield from portal(size)
+
+
 def _asking(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     from pumice.bench.asking import asking  # noqa: PLC0415
 
@@ -138,6 +144,7 @@ BENCHES: Mapping[str, Bench] = {
     "ingest": _ingest,
     "delay": _delay,
     "asking": _asking,
+    "portal": _portal,
     "replay": _replay,
     "memory": _memory,
 }
@@ -158,6 +165,7 @@ MEANINGS: Mapping[str, str] = {
     "ingest": "Changes per second, between processes.",
     "delay": "How long decoding delays sessions, and sessions delay decoding.",
     "asking": "Explain, and Schedule of a gang of 10,000, on a live cluster during sessions.",
+    "portal": "Schedule of a small manifest on a live cluster, one after the other and by 100 callers at once.",
     "replay": "An hour of a cluster, recorded and replayed: the ratio of recorded to replay time.",
     "memory": "Resident bytes of a core that records, in total, per node and per pod.",
 }
@@ -203,6 +211,7 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "ingest": (Size(5000, 5000, 10),),
     "delay": (Size(1000, 1000, 10),),
     "asking": (Size(5000, 5000, 10),),
+    "portal": (Size(100, 100, 5),),
     # Two jobs in each of 3,600 periods, whatever the number of jobs.
     "replay": (Size(1000, 7200, 10),),
     "memory": (Size(10_000, 10_000, 10, classes=200),),

@@ -51,14 +51,14 @@ class CoreProcess:
 
 
 @asynccontextmanager
-async def core_process(record: Path | None = None) -> AsyncIterator[CoreProcess]:
-    """A core on a socket, which is ended afterwards; optionally with a recording."""
+async def core_process(*options: str, record: Path | None = None) -> AsyncIterator[CoreProcess]:
+    """A core on a socket, which is ended afterwards; optionally with options and a recording."""
     with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
         address = f"unix:{Path(folder) / 'core.sock'}"
         recording = () if record is None else ("--record", str(record))
         process = await asyncio.create_subprocess_exec(
             *PROGRAM,
-            *("core", "--listen", address, "--log-level", "error", *recording),
+            *("core", "--listen", address, "--log-level", "error", *recording, *options),
             stdout=asyncio.subprocess.PIPE,
         )
         try:

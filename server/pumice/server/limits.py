@@ -53,7 +53,9 @@ class Limits:
     # Trials of what would be decided: at work and waiting for their turn, objects and sessions of
     # one, and its time.
     trials_at_once: int = 4
-    trials_waiting: int = 64
+    trials_waiting: int = 124
+    # Of all requests for trials that are being served.
+    trial_request_bytes: int = 256 * 1024 * 1024
     trial_objects: int = 50_000
     # Of one object, or of the configuration, of a request.
     trial_object_bytes: int = 2 * 1024 * 1024

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pumice.server import errors
@@ -79,6 +81,7 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         self._reading = asyncio.Lock()
         self._read = 0
         self._trials = 0
+        self._request_bytes = 0
 
     @answers
     async def Schedule(  # noqa: N802
@@ -92,13 +95,27 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
         if request.WhichOneof("source") == "cluster":
             cluster = self._clusters.find(request.cluster.cluster)
         seconds = self._seconds(request, context)
-        content = await self._digest(parts)
-        return await self._answers.get(
-            peer_of(context),
-            request.request_id,
-            content,
-            lambda: self._scheduled(request, parts.data, cluster, seconds),
-        )
+        with self._holding(len(parts.data)):
+            content = await self._digest(parts)
+            return await self._answers.get(
+                peer_of(context),
+                request.request_id,
+                content,
+                lambda: self._scheduled(request, parts.data, cluster, seconds),
+            )
+
+    @contextmanager
+    def _holding(self, size: int) -> Iterator[None]:
+        """Counts the bytes of requests that are being served."""
+        limit = self._env.limits.trial_request_bytes
+        if self._request_bytes + size > limit:
+            total = self._request_bytes + size
+            raise errors.BusyError("bytes of requests at once", limit, total)
+        self._request_bytes += size
+        try:
+            yield
+        finally:
+            self._request_bytes -= size
 
     async def _scheduled(
         self, request: pb.ScheduleRequest, data: bytes, cluster: Cluster | None, seconds: float

@@ -38,8 +38,6 @@ NOT_LISTED = {
     "session_timer._MOST_GANGS",
     # Delays between two writes of the count of an event.
     "pumice.adapters.kubernetes.events._LONGEST_GAP_SECONDS",
-    # What is not undone is tried again later, without an end.
-    "pumice.adapters.kubernetes.reserved_objects._CONFLICT_TRIES",
     # Connections of old credentials are closed when the longest watch has ended.
     "pumice.adapters.kubernetes.session._LONGEST_WATCH_SECONDS",
 }

@@ -27,6 +27,7 @@ Assertion = Callable[[str, int], bool]
 class _State:
     """A state: a test that a character must pass, an assertion, or only a way on."""
 
+    number: int
     test: Test | None = None
     assertion: Assertion | None = None
     after: list[_State] = field(default_factory=list)
@@ -53,7 +54,7 @@ class Pattern:
         for place in range(len(text) + 1):
             # A match may begin anywhere.
             self._add(current, self._part.first, text, place)
-            if id(self._part.last) in current:
+            if self._part.last.number in current:
                 return True
             if place == len(text):
                 break
@@ -72,11 +73,11 @@ class Pattern:
         waiting = [state]
         while waiting:
             state = waiting.pop()
-            if id(state) in states:
+            if state.number in states:
                 continue
             if state.assertion is not None and not state.assertion(text, place):
                 continue
-            states[id(state)] = state
+            states[state.number] = state
             if state.test is None:
                 waiting += state.after
 
@@ -162,7 +163,7 @@ class _Reader:
         self._states += 1
         if self._states > MAX_STATES:
             raise self._wrong(f"it has more than {MAX_STATES} states")
-        return _State(test, assertion)
+        return _State(self._states, test, assertion)
 
     def _empty(self) -> _Part:
         state = self._state()

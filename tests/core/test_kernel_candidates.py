@@ -157,7 +157,7 @@ def test_terms_that_do_not_belong_to_the_rows_are_refused(term: object) -> None:
 def test_a_place_out_of_range_is_refused(code: int, place: int, size: int) -> None:
     assert kernel.rows is not None
     codes, places = (np.full(4, value, dtype=np.int32) for value in (code, place))
-    flags, pods = np.ones(4, dtype=np.bool_), np.zeros(4, dtype=np.int64)
+    flags, pods = np.ones(4, dtype=np.bool_), np.zeros(4, dtype=np.int32)
     constraint = (False, True, 0.0, size, codes, places, flags, pods)
     with pytest.raises(ValueError, match="out of range"):
         kernel.rows.choose(opened(parts()), None, 1, ((2, 1.0, flags, np.zeros(6), (constraint,)),))

@@ -13,9 +13,9 @@ from pumice.bench.clusters import Size
 from pumice.bench.processes import core_process, resident_bytes
 from pumice.bench.results import Result
 from pumice.bench.wire_adapter import BenchAdapter, batches_of, connected, snapshot_of
-from pumice.bench.wire_clusters import labelled, pending_cluster, single_pod, upsert
+from pumice.bench.wire_clusters import labelled, pending_cluster, upsert
 from pumice.core.deltas import ClusterObject
-from pumice.core.model.pod import Pod, PodPhase
+from pumice.core.model.pod import Pod, PodPhase, PodSpec
 from pumice.v1 import decision_pb2, delta_pb2, object_pb2
 
 _APPLIED = decision_pb2.OUTCOME_CODE_APPLIED
@@ -75,6 +75,8 @@ def memory(size: Size, minutes: int = 60) -> Result:
 async def _measure(size: Size, minutes: int) -> _Held:
     held = snapshot_of(pending_cluster(size))
     pods = {item.uid: item for item in pending_cluster(size) if isinstance(item, Pod)}
+    gangs = (pod for pod in pods.values() if pod.group_name.startswith("job-"))
+    specs = [*dict.fromkeys(pod.spec for pod in gangs)]
     with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
         async with (
             core_process(record=Path(folder)) as core,
@@ -87,31 +89,40 @@ async def _measure(size: Size, minutes: int) -> _Held:
             await _carry_out(adapter, pods)
             after = [resident_bytes(core.pid)]
             while len(after) < _SESSIONS:
-                await _arrive(adapter, size, size.jobs + len(after) * size.classes, pods)
+                await _arrive(adapter, size.jobs + len(after) * len(specs), specs, pods)
                 after.append(resident_bytes(core.pid))
-            first = size.jobs + _SESSIONS * size.classes
+            first = size.jobs + _SESSIONS * len(specs)
             for minute in range(minutes):
-                await _turn_over(adapter, size, minute, first, pods)
+                await _turn_over(adapter, size, minute, first, specs, pods)
                 after.append(resident_bytes(core.pid))
             most = resident_bytes(core.pid, "VmHWM")
             recorded = sum(file.stat().st_size for file in Path(folder).rglob("*.pumice"))
     return _Held(empty, after, most, recorded, adapter.decided, adapter.session)
 
 
-async def _arrive(adapter: BenchAdapter, size: Size, first: int, pods: dict[str, Pod]) -> None:
+async def _arrive(
+    adapter: BenchAdapter, first: int, specs: list[PodSpec], pods: dict[str, Pod]
+) -> None:
     """Adds a pod of each class and waits until it runs."""
     arriving = [
-        item for number in range(size.classes) for item in single_pod(first + number, number)
+        item
+        for number, spec in enumerate(specs)
+        for item in clusters.pending_job(first + number, 1, spec, "queue-0")
     ]
     pods.update((item.uid, item) for item in arriving if isinstance(item, Pod))
-    expected = adapter.decided + size.classes
+    expected = adapter.decided + len(specs)
     await adapter.send_objects(labelled(arriving))
     await adapter.until_decided(expected)
     await _carry_out(adapter, pods)
 
 
 async def _turn_over(
-    adapter: BenchAdapter, size: Size, minute: int, first: int, pods: dict[str, Pod]
+    adapter: BenchAdapter,
+    size: Size,
+    minute: int,
+    first: int,
+    specs: list[PodSpec],
+    pods: dict[str, Pod],
 ) -> None:
     """A minute of the cluster: gangs end and are deleted, and as many arrive and run."""
     count = gangs_a_minute(size)
@@ -125,7 +136,7 @@ async def _turn_over(
         await adapter.send_ops([*ops, _gone(object_pb2.KIND_POD_GROUP, f"uid-{name}")])
         for uid in gone:
             del pods[uid]
-        spec = clusters.plain_spec(number % size.classes)
+        spec = specs[number % len(specs)]
         arriving += clusters.pending_job(first + number, size.size, spec, "queue-0")
     pods.update((item.uid, item) for item in arriving if isinstance(item, Pod))
     expected = adapter.decided + count * size.size

@@ -85,12 +85,15 @@ class TaskIndex:
 
     def move_many(self, tasks: list[Task], old: TaskStatus, new: TaskStatus) -> None:
         """Like ``move`` for tasks of one class; pending ones must not be best-effort."""
-        leave = self.by_status[old]
-        enter = self.by_status.setdefault(new, {})
-        for task in tasks:
-            del leave[task.uid]
-            enter[task.uid] = task
-        count = len(tasks)
+        by_status, count = self.by_status, len(tasks)
+        leave, enter = by_status[old], by_status.get(new)
+        if len(leave) == count and not enter:
+            by_status[new] = by_status.pop(old)
+        else:
+            enter = by_status.setdefault(new, {})
+            for task in tasks:
+                del leave[task.uid]
+                enter[task.uid] = task
         self.ready_count += count * ((new in _READY) - (old in _READY))
         held, holds = old in HOLDS_RESOURCES, new in HOLDS_RESOURCES
         if holds != held:
@@ -107,7 +110,11 @@ class TaskIndex:
             self.pending_best_effort += 1
 
     def _leave(self, task: Task, status: TaskStatus) -> None:
-        del self.by_status[status][task.uid]
+        group = self.by_status[status]
+        del group[task.uid]
+        if not group:
+            # An empty dictionary keeps the room of all that was in it.
+            del self.by_status[status]
         if status in _READY:
             self.ready_count -= 1
         elif task.best_effort and status is _PENDING:

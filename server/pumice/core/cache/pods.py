@@ -20,6 +20,8 @@ from pumice.core.model.pod import HostPort, PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import LabelSelector
 
 Counts = NDArray[np.int64]
+# There may be thousands of tallies with a number for each node.
+SmallCounts = NDArray[np.int32]
 ANY_ADDRESS = "0.0.0.0"
 
 # A tally that no session asked for is kept for so many sessions.
@@ -50,7 +52,7 @@ class PodTally:
 
     def __init__(self, question: PodQuestion, rows: int) -> None:
         self.question = question
-        self.counts: Counts = np.zeros(rows, dtype=np.int64)
+        self.counts: SmallCounts = np.zeros(rows, dtype=np.int32)
         self.total = 0
         self.age = 0
         self._by_value: dict[str, tuple[LabelColumn, Counts]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 
 # What the source says too.
-VERSION = 4
+VERSION = 5
 
 rows: ModuleType | None
 try:

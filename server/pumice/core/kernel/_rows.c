@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Grows with every change of what the functions take or give: an old build is not used. */
-#define VERSION 4
+#define VERSION 5
 #define BLOCK 64
 
 /* Positions in the plan, which program.py writes. */
@@ -644,6 +644,14 @@ FOR_WIDE_VECTORS static int judge_lanes(const Program *p, Py_ssize_t row, Lanes 
     }
     if (p->numbers[PACK_FACTOR] != 0.0)
         fullness_lanes(p, row, v->order);
+    for (int i = 0; p->limits && i < LANES; i++) {
+        if (!(p->limits[row + i] > 0.0)) {
+            v->open[i] = 0.0;
+        } else if (p->places) {
+            int64_t at = p->places[row + i];
+            v->order[i] = v->order[i] + (at >= 0 && at < p->step_count ? p->steps[at] : 0.0);
+        }
+    }
     if (plan[SCORES] && !score_lanes(p, row, v->batch))
         return 0;
     for (int i = 0; i < LANES; i++) {
@@ -796,7 +804,8 @@ typedef struct {
     const int32_t *codes, *places;
     const uint8_t *counting;
     /* Own copies, which placements change: matching pods by row, or else by place. */
-    int64_t *pods, *sums;
+    int32_t *pods;
+    int64_t *sums;
 } Constraint;
 
 typedef struct {
@@ -860,21 +869,21 @@ static int places_in_range(const Constraint *c, Py_ssize_t rows)
 static int open_constraint(Terms *t, PyObject *parts, Constraint *c)
 {
     PyObject *codes, *places, *counting, *pods;
-    const int64_t *counts;
+    const int32_t *counts;
     memset(c, 0, sizeof *c);
     if (!PyTuple_Check(parts)
         || !PyArg_ParseTuple(parts, "ppdnOOOO", &c->by_row, &c->counts_itself, &c->more, &c->size,
                              &codes, &places, &counting, &pods))
         return -1;
     if (!(c->codes = array_of(t, codes, 4, -1)) || !(c->places = array_of(t, places, 4, -1))
-        || !(c->counting = array_of(t, counting, 1, -1)) || !(counts = array_of(t, pods, 8, -1)))
+        || !(c->counting = array_of(t, counting, 1, -1)) || !(counts = array_of(t, pods, 4, -1)))
         return -1;
     if (c->size < 0 || c->size > t->rows || !places_in_range(c, t->rows)) {
         PyErr_SetString(PyExc_ValueError, "a place of a term is out of range");
         return -1;
     }
     if (c->by_row)
-        c->pods = malloc(sizeof(int64_t) * (size_t)t->rows);
+        c->pods = malloc(sizeof(int32_t) * (size_t)t->rows);
     else
         c->sums = calloc((size_t)c->size + 1, sizeof(int64_t));
     if (!c->pods && !c->sums) {
@@ -882,7 +891,7 @@ static int open_constraint(Terms *t, PyObject *parts, Constraint *c)
         return -1;
     }
     if (c->by_row)
-        memcpy(c->pods, counts, sizeof(int64_t) * (size_t)t->rows);
+        memcpy(c->pods, counts, sizeof(int32_t) * (size_t)t->rows);
     for (Py_ssize_t i = 0; !c->by_row && i < t->rows; i++)
         if (counts[i] && c->counting[i])
             c->sums[c->places[i]] += counts[i];

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from sys import intern
 from typing import TypeVar
 
 # Amounts of pods and nodes stand in float64 arrays, where integers are exact only below this.
@@ -97,3 +98,8 @@ def texts(held: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def plain(held: Mapping[str, str]) -> dict[str, str]:
     return {key: held[key] for key in held} if held else {}
+
+
+def interned(held: Mapping[str, str]) -> dict[str, str]:
+    """For maps whose keys and values many objects share."""
+    return {intern(key): intern(held[key]) for key in held} if held else {}

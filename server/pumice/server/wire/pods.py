@@ -17,7 +17,7 @@ from pumice.server.wire.fields import (
     check_named,
     check_namespaced,
     chosen,
-    plain,
+    interned,
 )
 from pumice.server.wire.selectors import read_taint, write_taint
 from pumice.server.wire.specs import read_spec, write_spec
@@ -33,6 +33,8 @@ _PHASES = {
     pod_pb2.POD_PHASE_UNKNOWN: PodPhase.UNKNOWN,
 }
 _SHARED_IMAGES = 4096
+# So many lists of images, and amounts that nodes offer, are kept to be shared.
+_SHARED_IMAGE_LISTS = _SHARED_OFFERS = 1024
 _PHASE_NUMBERS = {phase: number for number, phase in _PHASES.items()}
 
 
@@ -135,6 +137,32 @@ def _image(names: tuple[str, ...], size_bytes: int) -> NodeImage:
     return NodeImage(names, size_bytes)
 
 
+@lru_cache(maxsize=_SHARED_OFFERS)
+def _offer(amounts: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """One object for all nodes that offer the same: most nodes offer what others do."""
+    return tuple([(intern(name), amount) for name, amount in amounts])
+
+
+class _ImageLists:
+    """One list of images for all nodes that have the same images, in the same order."""
+
+    def __init__(self) -> None:
+        # By the ids of the images, which the lists keep alive.
+        self._lists: dict[tuple[int, ...], tuple[NodeImage, ...]] = {}
+
+    def share(self, images: tuple[NodeImage, ...]) -> tuple[NodeImage, ...]:
+        known = self._lists.get(key := tuple(map(id, images)))
+        if known is not None:
+            return known
+        if len(self._lists) >= _SHARED_IMAGE_LISTS:
+            self._lists.clear()
+        self._lists[key] = images
+        return images
+
+
+_image_lists = _ImageLists()
+
+
 def read_node(message: node_pb2.Node) -> Node:
     uid, name, taints, images = message.uid, message.name, message.taints, message.images
     check_named(uid, name)
@@ -142,21 +170,23 @@ def read_node(message: node_pb2.Node) -> Node:
         uid=uid,
         name=intern(name),
         creation_time_ns=read_time("creation_time", message.creation_time),
-        labels=plain(message.labels),
-        annotations=plain(message.annotations),
+        labels=interned(message.labels),
+        annotations=interned(message.annotations),
         taints=tuple(read_taint(f"taints[{i}]", m) for i, m in enumerate(taints)) if taints else (),
         unschedulable=message.unschedulable,
-        allocatable=amounts("allocatable", message.allocatable, EXACT_LIMIT),
-        capacity=amounts("capacity", message.capacity, EXACT_LIMIT),
+        allocatable=_offer(amounts("allocatable", message.allocatable, EXACT_LIMIT)),
+        capacity=_offer(amounts("capacity", message.capacity, EXACT_LIMIT)),
         oversubscription_milli_cpu=amount(
             "oversubscription_milli_cpu", message.oversubscription_milli_cpu, EXACT_LIMIT
         ),
         oversubscription_memory_bytes=amount(
             "oversubscription_memory_bytes", message.oversubscription_memory_bytes, EXACT_LIMIT
         ),
-        images=tuple(
-            _image(tuple(m.names), amount(f"images[{i}].size_bytes", m.size_bytes))
-            for i, m in enumerate(images)
+        images=_image_lists.share(
+            tuple(
+                _image(tuple(m.names), amount(f"images[{i}].size_bytes", m.size_bytes))
+                for i, m in enumerate(images)
+            )
         )
         if images
         else (),

@@ -76,7 +76,7 @@ def preferred_weights(session: Session, task: Task, rows: Rows) -> Counts | None
             pods = session.pods.matching_all(task.pod.namespace, (weighted.term,))
             if pods is not None and pods.total:
                 found = True
-                counts = pods.counts[rows]
+                counts = pods.counts[rows].astype(np.int64)
                 weights += _spread(session, weighted.term, rows, sign * weighted.weight * counts)
     for existing in session.pods.preferring(task):
         found = True

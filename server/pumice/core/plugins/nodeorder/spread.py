@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pumice.core.cache.pods import Counts
+from pumice.core.cache.pods import SmallCounts
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.model.pod import SpreadConstraint
@@ -90,11 +90,11 @@ class SpreadPreferences:
         )
         return EvenSpread(self._weight, keyed, parts)
 
-    def _pods(self, task: Task, constraint: SpreadConstraint) -> Counts:
+    def _pods(self, task: Task, constraint: SpreadConstraint) -> SmallCounts:
         """Matching pods by row; a selector without requirements counts nobody."""
         selector = constraint.selector
         if selector is None or not selector.requirements:
-            return np.zeros(len(self._session.table), dtype=np.int64)
+            return np.zeros(len(self._session.table), dtype=np.int32)
         namespaces = frozenset((task.pod.namespace,))
         return self._session.pods.tally(namespaces, selector, alive=True).counts
 

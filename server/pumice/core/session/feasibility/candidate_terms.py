@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pumice.core.cache.labels import LabelColumn
 from pumice.core.cache.nodes import Floats
-from pumice.core.cache.pods import Counts
+from pumice.core.cache.pods import Counts, SmallCounts
 from pumice.core.model.fit import Mask
 from pumice.core.model.logarithm import natural_log
 
@@ -76,7 +76,7 @@ class SpreadPart:
     by_row: bool
     max_skew: int
     # Matching pods by row, kept up with placements.
-    pods: Counts
+    pods: SmallCounts
     # Nodes whose pods count.
     counting: Mask
     # Whether the task that is placed is one of these pods.

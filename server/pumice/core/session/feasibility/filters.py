@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pumice.core.cache.nodes import PODS_COLUMN
+from pumice.core.cache.nodes import PODS_COLUMN, NodeTable
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import FitErrors, Mask, Refusal, node_refusal
 from pumice.core.model.pod import PodSpec
@@ -249,7 +250,7 @@ class Feasibility:
         table = self._session.table
         counts: dict[str, int] = {}
         asked = np.ones(len(table), dtype=np.bool_) if within is None else within
-        short = view.first_short()
+        short = _first_short(table, view)
         outside = self._session.shard.refused
         if outside is not None:
             # Volcano asks whether a node is in the shard before it looks at resources.
@@ -291,3 +292,12 @@ class Feasibility:
                     hopeless |= rows
                     asking &= ~rows
         return hopeless if hopeless.any() else None
+
+
+def _first_short(table: NodeTable, view: ClassView) -> NDArray[np.intp]:
+    """By row, which need comes first that even the future does not meet; -1: none."""
+    result = np.full(len(table), -1, dtype=np.intp)
+    for position, (column, need) in enumerate(view.needs):
+        short = (table.future[column] < need) & (result < 0)
+        result[short] = position
+    return result

@@ -19,7 +19,7 @@ from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.resources import CPU, MEMORY, PODS
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.class_answers import ClassAnswers, Facets
-from pumice.core.session.feasibility.program import RowProgram, terms_of
+from pumice.core.session.feasibility.program import RowProgram, is_about, terms_of
 from pumice.core.session.feasibility.row_limits import RowLimits
 from pumice.core.session.feasibility.rows import NEVER, NodeRows, RowState
 from pumice.core.session.feasibility.terms import KernelTerm
@@ -167,7 +167,8 @@ class ClassView:
         self.fits_future: Mask = np.zeros(count, dtype=np.bool_)
         self.fits_idle: Mask = np.zeros(count, dtype=np.bool_)
         self.open: Mask = np.zeros(count, dtype=np.bool_)
-        self.order: Floats = np.zeros(count)
+        # Without scores of rows the order is that of the class, in the same array.
+        self.order: Floats = np.zeros(count) if self._scores_rows() else self.static_order
         self.batch: Floats = np.zeros(count)
         self.total: Floats = np.zeros(count)
         self._limits = None
@@ -193,11 +194,7 @@ class ClassView:
             self._count("classes_by_numpy")
         before = self.answers.asked
         self.static, passes, scores = self.answers.combined(self._chains)
-        if kernel.rows is not None and (
-            terms_of(self.class_, self._chains, self.answers) != self._terms
-            or (self._limits is not None and not self._limits.holds)
-        ):
-            # A node has changed so that other terms compute the scores.
+        if (self.order is self.static_order and self._scores_rows()) or self._has_other_terms():
             self._start()
             return
         if self.answers.asked == before:
@@ -209,6 +206,16 @@ class ClassView:
         self._invalidate_findings()
         if len(changed):
             self._refresh(changed)
+
+    def _has_other_terms(self) -> bool:
+        """Whether a node has changed so that the kernel computes the scores by other terms."""
+        if kernel.rows is None:
+            return False
+        terms = terms_of(self.class_, self._chains, self.answers)
+        return terms != self._terms or (self._limits is not None and not self._limits.holds)
+
+    def _scores_rows(self) -> bool:
+        return any(is_about(rule, self.class_) for _, rule in self._chains.named("row_score"))
 
     def class_refusals(self) -> dict[str, list[Refusal]]:
         """What plugins have against nodes, whatever their state, by plugin."""
@@ -388,12 +395,3 @@ class ClassView:
             errors = known[1]
         self._errors = (self._table.changes, errors)
         return errors
-
-    def first_short(self) -> NDArray[np.intp]:
-        """By row, which need comes first that even the future does not meet; -1: none."""
-        table = self._table
-        result = np.full(len(table), -1, dtype=np.intp)
-        for position, (column, need) in enumerate(self.needs):
-            short = (table.future[column] < need) & (result < 0)
-            result[short] = position
-        return result

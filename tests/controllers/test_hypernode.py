@@ -14,7 +14,8 @@ from pumice.controllers.hypernode.controller import (
 from pumice.controllers.hypernode.counting import nodes_of
 from pumice.controllers.hypernode.types import HyperNode, HyperNodeSpec, HyperNodeStatus, Member
 from pumice.controllers.options import ControllerOptions
-from pumice.controllers.runtime.acts import NOTHING, Create
+from pumice.controllers.resources import CONFIG_MAPS
+from pumice.controllers.runtime.acts import NOTHING, Create, Emit, Reference
 from pumice.controllers.runtime.objects import Metadata
 from pumice.controllers.selectors import matches
 from tests.adapters.fake_clock import until
@@ -108,6 +109,18 @@ def test_discovery_that_is_off_or_wrong() -> None:
     assert discover(Discovery(CONF.replace("true", "false"), NODES, {})) == NOTHING
     for text in ("[", "networkTopologyDiscovery: [{source: label, enabled: true}]", "- 1"):
         assert "cannot be read" in discover(Discovery(text, NODES, {})).problem
+
+
+def test_a_source_that_has_no_effect_is_named_once() -> None:
+    text = CONF + "- {source: ufm, enabled: true}\n- {source: other, enabled: false}\n"
+    about = Reference(CONFIG_MAPS, "volcano-system", "conf", "uid")
+    ((event,),) = discover(Discovery(text, {}, {}, about)).stages
+    assert isinstance(event, Emit)
+    assert (event.warning, event.message) == (
+        True,
+        "networkTopologyDiscovery: source 'ufm' is not supported; allowed: label",
+    )
+    assert discover(Discovery(text, {}, {})) == NOTHING
 
 
 async def test_discovery_follows_the_nodes(fake_api: FakeApi, loops: Loops) -> None:

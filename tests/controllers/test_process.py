@@ -9,13 +9,19 @@ import pytest
 from pumice.adapters.kubernetes.options import LeaseOptions
 from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.runtime.clock import end_tasks
+from pumice.controllers.gc.controller import GarbageCollector
+from pumice.controllers.job.controller import JobController
+from pumice.controllers.jobflow.controller import JobFlowController
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.process import run_controllers
+from pumice.controllers.queue.controller import QueueController
 from pumice.controllers.runtime.loop import LoopOptions
 from pumice.controllers.settings import ControllersSettings
+from pumice.controllers.volcano_figures import VolcanoFigures
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
 from tests.controllers.jobs import JOBS, FakeCluster, job
+from tests.controllers.running import Loops
 
 LEASE = ("leases.coordination.k8s.io", "volcano-system", "vc-controller-manager")
 Start = Callable[..., "asyncio.Task[None]"]
@@ -102,3 +108,31 @@ async def test_pages_are_served(fake_api: FakeApi, start: Start, unused_tcp_port
             assert "[+]lease ok" in text
         async with client.get(f"http://{address}/metrics") as page:
             assert "pumice_controllers_leads 1.0" in await page.text()
+
+
+async def test_figures_have_volcanos_names(fake_api: FakeApi, loops: Loops) -> None:
+    cluster, options = FakeCluster(fake_api), ControllerOptions()
+    fake_api.resources |= {"commands.bus.volcano.sh", "jobflows.flow.volcano.sh"}
+    group = {"metadata": {"name": "g", "namespace": "ns"}, "spec": {"queue": "default"}}
+    fake_api.put("podgroups.scheduling.volcano.sh", {**group, "status": {"phase": "Running"}})
+    for name, phase in (("one", "Completed"), ("two", "Failed"), ("three", "Failed")):
+        fake_api.put(JOBS, {**job(name), "status": {"state": {"phase": phase}}})
+    flow = {"metadata": {"name": "f", "namespace": "ns"}, "spec": {}}
+    fake_api.put("jobflows.flow.volcano.sh", {**flow, "status": {"state": {"phase": "Succeed"}}})
+    controllers = (QueueController(options), JobController(options), JobFlowController(options))
+    loop = loops.start(*controllers)
+    await until(lambda: cluster.phase("two") == "Failed" and not loop.why_stale())
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in VolcanoFigures(loop).collect()
+        for sample in family.samples
+    }
+    assert found[("volcano_queue_pod_group_running_count", "default")] == 1
+    assert found[("volcano_queue_pod_group_pending_count", "default")] == 0
+    assert found[("volcano_job_completed_phase_count", "ns/one", "default")] == 1
+    assert found[("volcano_job_failed_phase_count", "ns/three", "default")] == 1
+    assert found[("volcano_jobflow_succeed_phase_count", "ns")] == 1
+    # Without the controllers there are no such figures.
+    few = loops.start(GarbageCollector(options))
+    assert not [one for family in VolcanoFigures(few).collect() for one in family.samples
+                if "queue" in one.name]  # fmt: skip

@@ -20,6 +20,7 @@ from pumice.controllers.metric_definitions import CONTROLLER_SERIES
 from pumice.controllers.registry import CONTROLLERS
 from pumice.controllers.runtime.loop import ControllerLoop
 from pumice.controllers.settings import ControllersSettings
+from pumice.controllers.volcano_figures import VolcanoFigures
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ async def _serve(
         may_act=lease.may_act if lease is not None else lambda: True,
     )
     health.add("watches", loop.why_stale)
+    metrics.registry.register(VolcanoFigures(loop))
     work = [loop.watch(), _lead(loop, lease, settings, shutdown, metrics)]
     if lease is not None and settings.lease is not None:
         work += [lease.run(), watch_lease(api, lease, settings.lease, clock, metrics)]

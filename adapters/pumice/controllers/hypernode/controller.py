@@ -9,7 +9,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from pumice.controllers.hypernode.counting import nodes_of
-from pumice.controllers.hypernode.discovery import DiscoveryError, topologies, wanted
+from pumice.controllers.hypernode.discovery import (
+    DiscoveryError,
+    topologies,
+    unsupported,
+    wanted,
+)
 from pumice.controllers.hypernode.types import (
     LABEL_SOURCE,
     SOURCE,
@@ -18,7 +23,16 @@ from pumice.controllers.hypernode.types import (
 )
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import CONFIG_MAPS, HYPER_NODES, NODES
-from pumice.controllers.runtime.acts import NOTHING, Act, Create, Delete, Patch, Plan
+from pumice.controllers.runtime.acts import (
+    NOTHING,
+    Act,
+    Create,
+    Delete,
+    Emit,
+    Patch,
+    Plan,
+    Reference,
+)
 from pumice.controllers.runtime.controller import Caches, Key
 from pumice.controllers.runtime.objects import Manifest, Watched
 from pumice.controllers.runtime.watches import Change, Watch
@@ -54,6 +68,8 @@ class Discovery:
     text: str
     nodes: Mapping[str, Mapping[str, str]]
     made: Mapping[str, HyperNode]
+    # The ConfigMap, if its text is new.
+    about: Reference | None = None
 
 
 Seen: TypeAlias = Counted | Discovery
@@ -67,6 +83,8 @@ class HyperNodeController:
 
     def __init__(self, options: ControllerOptions) -> None:
         self._options = options
+        # The text that was read last.
+        self._text = ""
 
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         if change.watch == WATCHED_CONFIGURATION:
@@ -96,7 +114,10 @@ class HyperNodeController:
                 for one in caches[WATCHED_HYPER_NODES]
                 if one.metadata.label(SOURCE) == LABEL_SOURCE
             }
-            return Discovery((held.data or {}).get(_FILE, ""), nodes, made)
+            text = (held.data or {}).get(_FILE, "")
+            is_new, self._text = text != self._text, text
+            about = Reference.of(CONFIG_MAPS, held.metadata) if is_new else None
+            return Discovery(text, nodes, made, about)
         hyper_node = caches[WATCHED_HYPER_NODES].get(*key)
         if hyper_node is None:
             return None
@@ -124,10 +145,10 @@ def discover(seen: Discovery) -> Plan:
         types = topologies(seen.text)
     except DiscoveryError as error:
         return Plan(problem=str(error))
+    acts = _refusals(seen)
     if types is None:
-        return NOTHING
+        return Plan((tuple(acts),)) if acts else NOTHING
     found = wanted(types, seen.nodes)
-    acts: list[Act] = []
     for name, body in sorted(found.items()):
         held = seen.made.get(name)
         if held is None:
@@ -139,6 +160,17 @@ def discover(seen: Discovery) -> Plan:
         if name not in found and not held.metadata.is_terminating:
             acts.append(Delete(HYPER_NODES, "", name, held.metadata.uid))
     return Plan((tuple(acts),)) if acts else NOTHING
+
+
+def _refusals(seen: Discovery) -> list[Act]:
+    """A Warning for each source that has no effect, when the configuration is new."""
+    if seen.about is None:
+        return []
+    text = "networkTopologyDiscovery: source {!r} is not supported; allowed: {}"
+    return [
+        Emit(seen.about, "UnsupportedSource", text.format(name, LABEL_SOURCE), warning=True)
+        for name in unsupported(seen.text)
+    ]
 
 
 def _differs(held: HyperNode, body: Manifest) -> bool:

@@ -38,6 +38,18 @@ def topologies(text: str) -> dict[str, list[str]] | None:
         raise DiscoveryError(f"networkTopologyDiscovery cannot be read: {error!r}") from None
 
 
+def unsupported(text: str) -> list[str]:
+    """Sources that are enabled and have no effect."""
+    try:
+        found: Any = yaml.safe_load(text) or {}
+        sources = found.get("networkTopologyDiscovery") or []
+        names = {str(one.get("source")) for one in sources if one.get("enabled")}
+    except (yaml.YAMLError, AttributeError, TypeError):
+        # `topologies` says what is wrong.
+        return []
+    return sorted(names - {LABEL_SOURCE})
+
+
 def wanted(
     types: Mapping[str, Sequence[str]], nodes: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Manifest]:

@@ -145,6 +145,10 @@ class ControllerLoop:
         problems = ((r.resource.full_name, r.why_stale()) for r in self._reflectors)
         return "; ".join(f"{name}: {problem}" for name, problem in problems if problem)
 
+    def watches(self, watch: Watch[Any]) -> bool:
+        """Whether a controller declares this watch."""
+        return watch in self._by_watch
+
     # Working, while this process leads.
 
     async def work(self) -> None:

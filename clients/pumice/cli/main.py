@@ -61,6 +61,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "replay": LazyCommand(
         "pumice.cli.replay:replay_command", "Replay of recordings, and comparison of decisions."
     ),
+    "recording": LazyCommand(
+        "pumice.cli.recording:recording_group",
+        "Facts about recordings, and copies: parts, joined, with other names.",
+    ),
     "simulate": LazyCommand(
         "pumice.cli.simulate:simulate_command", "Decisions for clusters in files, without a core."
     ),

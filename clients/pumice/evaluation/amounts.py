@@ -23,5 +23,5 @@ def is_bytes(name: str) -> bool:
 def unit_of(name: str) -> str:
     """The unit of an amount that ``in_units`` returns."""
     if name == "cpu":
-        return "cores"
-    return "GiB" if is_bytes(name) else name
+        return "core"
+    return "GiB" if is_bytes(name) else "unit"

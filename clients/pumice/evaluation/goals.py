@@ -151,7 +151,7 @@ def _resources(old: Figures, new: Figures) -> Iterator[GoalResult]:
         "evictions", "pods evicted", "", True, float(old.evictions), float(new.evictions)
     )
     for name in _named(old.lost, new.lost) or ["cpu"]:
-        unit = "core-seconds" if name == "cpu" else f"{unit_of(name)}-seconds"
+        unit = f"{unit_of(name)}-seconds"
         one, two = (run.lost.get(name, 0.0) for run in (old, new))
         yield GoalResult(f"lost.{name}", f"work lost to evictions, {name}", unit, True, one, two)
     fair = (old.fairness, new.fairness)

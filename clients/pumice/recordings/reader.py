@@ -124,6 +124,11 @@ class Recording:
             yield offset, held
             offset = found[1]
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was closed properly, so that it ends with an index."""
+        return bool(self._indexed())
+
     def frames(self) -> list[RecordingFrame]:
         """The frames without that of the index; from the index, or else from the whole file."""
         return self._indexed() or self._walked()

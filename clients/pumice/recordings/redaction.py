@@ -7,6 +7,7 @@ other free text are left out. Names of Kubernetes, Volcano and pumice are kept.
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
@@ -115,6 +116,7 @@ _KEPT_NAMES = {
 }
 _KEPT_NAMESPACES = {"", "default", "kube-system", "kube-public", "kube-node-lease"}
 _INDEXED_NAME_PARTS = 3
+_HASH_DIGITS = 12
 
 
 class Renamer(Protocol):
@@ -151,8 +153,9 @@ class Collector:
 class Pseudonyms:
     """New names in the same order."""
 
-    def __init__(self, collector: Collector, source: str) -> None:
-        self._source = source
+    def __init__(self, collector: Collector, source: str, key: bytes = b"") -> None:
+        """With a key, each new name ends with a hash of the old one."""
+        self._source, self._key = source, key
         self._names = self._made(collector.names, _is_kept_name, "-n", str)
         # Keys sort as ``namespace/name``.
         self._namespaces = self._made(
@@ -179,13 +182,20 @@ class Pseudonyms:
             if is_kept(text):
                 last = found[text] = text
             else:
-                found[text] = f"{last}{mark}{number:0{width}d}{_ending(text)}"
+                found[text] = f"{last}{mark}{number:0{width}d}{self._hash(text)}{_ending(text)}"
             if text and order(found[text]) < previous:
                 raise RecordingError(
                     self._source, f"cannot be redacted: {text!r} would change its place"
                 )
             previous = order(found[text])
         return found
+
+    def _hash(self, text: str) -> str:
+        """Names are in different places of other recordings; the hash is the same there."""
+        if not self._key:
+            return ""
+        made = hmac.new(self._key, text.encode("utf-8", "surrogatepass"), "sha256")
+        return f"-h{made.hexdigest()[:_HASH_DIGITS]}"
 
 
 def _ending(name: str) -> str:
@@ -211,12 +221,20 @@ def _without_comments(configuration: str) -> str:
     return "".join(line for line in lines if not line.lstrip().startswith("#"))
 
 
-def redact(recording: Recording) -> Iterator[RecordingEntry]:
-    """The entries with new names. Reads the recording twice."""
+def pseudonyms(recordings: Iterable[Recording], key: bytes = b"") -> Pseudonyms:
+    """New names for all names in the recordings, which are the same in all of them."""
     seen = Collector()
-    for entry in recording.entries():
-        _rewrite(entry, seen)
-    names = Pseudonyms(seen, str(recording.path))
+    source = ""
+    for recording in recordings:
+        source = source or str(recording.path)
+        for entry in recording.entries():
+            _rewrite(entry, seen)
+    return Pseudonyms(seen, source, key)
+
+
+def redact(recording: Recording, names: Pseudonyms | None = None) -> Iterator[RecordingEntry]:
+    """The entries with new names. Reads the recording twice, or with given names once."""
+    names = names or pseudonyms([recording])
     for entry in recording.entries():
         _rewrite(entry, names)
         if entry.HasField("header"):

@@ -61,13 +61,20 @@ class Sections:
 
     def check_order(self) -> None:
         """Raises RecordingError for recordings that hold the same sessions."""
-        for before, after in self._pairs():
-            if after.first_session <= before.last_session:
-                raise RecordingError(
-                    str(after.path),
-                    f"begins with session {after.first_session}, and {before.path} already holds "
-                    f"the sessions up to {before.last_session}; give each recording once",
-                )
+        for error in self.overlaps():
+            raise error
+
+    def overlaps(self) -> list[RecordingError]:
+        """Errors about recordings that hold the same sessions."""
+        return [
+            RecordingError(
+                str(after.path),
+                f"begins with session {after.first_session}, and {before.path} already holds "
+                f"the sessions up to {before.last_session}; give each recording once",
+            )
+            for before, after in self._pairs()
+            if after.first_session <= before.last_session
+        ]
 
     def _pairs(self) -> Iterator[tuple[Section, Section]]:
         held = [section for section in self.found if section.last_session]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -15,6 +15,7 @@ from pumice.server.errors import ObjectsRejectedError
 from pumice.server.explaining.reached_limits import with_limits
 from pumice.server.ops import OpReader
 from pumice.server.plugins import installed_registry
+from pumice.server.replaying import cutting
 from pumice.server.replaying.comparison import Comparison, compare
 from pumice.server.replaying.departure import depart
 from pumice.server.replaying.differences import Difference
@@ -54,6 +55,7 @@ __all__ = [
     "ObjectsRejectedError",
     "check_configuration",
     "compare_recording",
+    "cut_before",
     "excerpt",
     "leave_recording",
     "schedule_inline",
@@ -101,6 +103,16 @@ def compare_recording(
 def excerpt(recording: Recording, session: int) -> Excerpt:
     """The cluster as a recorded session saw it. Raises RecordingError if it is not there."""
     return cut_session(recording, installed_registry(), session)
+
+
+def cut_before(
+    entries: Iterable[recording_pb2.RecordingEntry], from_ns: int, source: str
+) -> Iterator[recording_pb2.RecordingEntry]:
+    """The entries from the first session at or after a time on, with a checkpoint before them.
+
+    Raises RecordingError when there is no such session.
+    """
+    return cutting.cut_before(entries, installed_registry(), from_ns, source)
 
 
 def check_configuration(

@@ -6,20 +6,21 @@ from pathlib import Path
 
 from pumice.cli.errors import InputProblem
 from pumice.recordings import Recording, RecordingError, RecordingWriter
-from pumice.recordings.redaction import redact
+from pumice.recordings.redaction import Pseudonyms, redact
 from pumice.server.local import compare_recording
 
 
-def write_redacted(source: Path, target: Path) -> None:
+def write_redacted(source: Path, target: Path, names: Pseudonyms | None = None) -> None:
     """Writes a redacted copy, and removes it if its decisions are not those of the original."""
     if target.exists():
         raise InputProblem(f"{target}: is there already; choose another name")
     try:
         with Recording(source) as held, RecordingWriter(target) as out:
-            for entry in redact(held):
+            for entry in redact(held, names):
                 out.write(entry)
         with Recording(target) as made, Recording(source) as held:
-            found, before = compare_recording(made), compare_recording(held, statuses=False)
+            found = compare_recording(made, allow_refused=True)
+            before = compare_recording(held, statuses=False, allow_refused=True)
     except RecordingError as error:
         target.unlink(missing_ok=True)
         raise InputProblem(str(error)) from None

@@ -86,9 +86,10 @@ def difference_text(goal: GoalResult) -> str:
     difference = goal.difference
     if difference is None:
         return "-"
-    if not difference:
+    text = amount(abs(difference), goal.unit)
+    if text == amount(0.0, goal.unit):
         return "0"
-    return f"{'+' if difference > 0 else '-'}{amount(abs(difference), goal.unit)}"
+    return f"{'+' if difference > 0 else '-'}{text}"
 
 
 def amount(value: float | None, unit: str) -> str:

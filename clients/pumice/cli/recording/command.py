@@ -1,0 +1,157 @@
+"""``pumice recording info|cut|join|anonymise``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pumice.cli.errors import BAD_INPUT, InputProblem
+from pumice.cli.groups import SuggestingGroup
+from pumice.cli.recording.copies import CutOptions, anonymise, cut, join
+from pumice.cli.recording.facts import info_json, print_info
+from pumice.cli.replay.files import opened_files, recording_files
+from pumice.cli.simulate import Moment
+from pumice.cli.terminal import complain, json_option, say_json, warn
+from pumice.recordings.info import RecordingInfo
+from pumice.recordings.sections import Sections
+from pumice.recordings.selection import Selection
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_FILE_OR_FOLDER = click.Path(path_type=Path)
+_LEAST_KEY_BYTES = 16
+
+_recordings = click.argument(
+    "recordings", metavar="REC...", type=_FILE_OR_FOLDER, nargs=-1, required=True
+)
+_output = click.option(
+    "--output", "-o", type=_FILE, required=True, metavar="FILE", help="File for the copy."
+)
+_strict = click.option(
+    "--strict", is_flag=True, help="Damage and gaps as errors, with exit code 2."
+)
+
+
+@click.group("recording", cls=SuggestingGroup)
+def recording_group() -> None:
+    """Shows what recordings hold, and copies parts of them.
+
+    The exit code is 2 when a file cannot be read, or with --strict is damaged.
+    """
+
+
+@recording_group.command("info")
+@_recordings
+@_strict
+@json_option
+def info_command(recordings: tuple[Path, ...], strict: bool, as_json: bool) -> int:
+    """Shows times, sessions, decisions, objects, damage and gaps of recordings."""
+    paths, codes, sections = recording_files(recordings), [0], Sections()
+    found = [RecordingInfo.read(held, sections) for held in opened_files(paths, codes)]
+    found.sort(key=lambda info: (info.cluster, info.start_ns))
+    sections.found.sort(key=lambda section: section.start_ns)
+    inside = {problem for info in found for problem in info.problems}
+    gaps = [gap for gap in sections.gaps() if gap not in inside]
+    gaps += map(str, sections.overlaps())
+    if as_json:
+        say_json({"recordings": [info_json(info) for info in found], "gaps": gaps})
+    else:
+        print_info(found, gaps)
+    if strict and (gaps or inside):
+        complain(f"{len(gaps) + len(inside)} problems: damage or gaps")
+        codes.append(BAD_INPUT)
+    return max(codes)
+
+
+@recording_group.command("cut")
+@_recordings
+@_output
+@click.option("--from", "from_ns", type=Moment(), metavar="TIME", help="Begin of the copy.")
+@click.option("--until", "until_ns", type=Moment(), metavar="TIME", help="End of the copy.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Queue that is kept.")
+@click.option(
+    "--without-queue", multiple=True, metavar="NAME", help="Queue whose jobs are left out."
+)
+@click.option("--job", "jobs", multiple=True, metavar="NAMESPACE/NAME", help="Job that is kept.")
+@click.option(
+    "--without-job", multiple=True, metavar="NAMESPACE/NAME", help="Job that is left out."
+)
+@_strict
+@json_option
+def cut_command(
+    recordings: tuple[Path, ...],
+    output: Path,
+    from_ns: int | None,
+    until_ns: int | None,
+    queues: tuple[str, ...],
+    without_queue: tuple[str, ...],
+    jobs: tuple[str, ...],
+    without_job: tuple[str, ...],
+    strict: bool,
+    as_json: bool,
+) -> int:
+    """Copies a part of recordings: a time range, or the jobs of some queues or names.
+
+    Names may have *. A time range replays like the original. Without some jobs, other jobs may be
+    decided otherwise than recorded, because the jobs influenced each other; the output says in how
+    many sessions.
+    """
+    selection = Selection(queues, without_queue, jobs, without_job)
+    if from_ns is None and until_ns is None and not selection:
+        raise click.UsageError("say what to cut: --from, --until, --queue, --job, --without-…")
+    told = cut(
+        recording_files(recordings), output, CutOptions(from_ns, until_ns, selection, strict)
+    )
+    return _tell(told, as_json)
+
+
+@recording_group.command("join")
+@_recordings
+@_output
+@_strict
+@json_option
+def join_command(recordings: tuple[Path, ...], output: Path, strict: bool, as_json: bool) -> int:
+    """Joins consecutive recordings of one cluster into one file, in the order of time."""
+    return _tell(join(recording_files(recordings), output, strict=strict), as_json)
+
+
+@recording_group.command("anonymise")
+@_recordings
+@click.option(
+    "--output",
+    "-o",
+    type=_FILE_OR_FOLDER,
+    required=True,
+    metavar="FILE|FOLDER",
+    help="File for the copy, or folder for copies of several recordings.",
+)
+@click.option(
+    "--key-file",
+    type=_FILE,
+    metavar="FILE",
+    help="Key of hashes in the new names, which are equal for equal names under one key.",
+)
+@json_option
+def anonymise_command(
+    recordings: tuple[Path, ...], output: Path, key_file: Path | None, as_json: bool
+) -> int:
+    """Copies recordings with other names, labels, annotations and images.
+
+    Equal names stay equal over all recordings of the call, and names keep their order, so that the
+    copies replay to the same decisions; a copy that would not is not written. Texts of messages and
+    events are left out. Amounts, times and the configuration stay.
+    """
+    key = b"" if key_file is None else key_file.read_bytes().strip()
+    if key_file is not None and len(key) < _LEAST_KEY_BYTES:
+        raise InputProblem(f"{key_file}: a key has at least {_LEAST_KEY_BYTES} bytes")
+    return _tell(anonymise(recording_files(recordings), output, key), as_json)
+
+
+def _tell(told: dict[str, object], as_json: bool) -> int:
+    if as_json:
+        say_json(told)
+        return 0
+    for note in told.get("notes", ()):  # type: ignore[attr-defined]
+        warn(str(note))
+    click.echo(str(told["text"]))
+    return 0

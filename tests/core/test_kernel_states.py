@@ -67,6 +67,8 @@ def decided(engine: Engine, jobs: list[list[Any]], *, compiled: bool) -> tuple[l
     policy=st.sampled_from(["", "binpack", "spread"]),
     weight=st.sampled_from([0, 7]),
     names=st.sampled_from([["gang", "binpack"], ["nodeorder"], ["binpack", "nodeorder"]]),
+    # The kernel judges sixteen neighbours together.
+    times=st.sampled_from([1, 7]),
 )  # fmt: skip
 def test_shared_cards(
     nodes: list[list[str]],
@@ -74,13 +76,14 @@ def test_shared_cards(
     policy: str,
     weight: int,
     names: list[str],
+    times: int,
 ) -> None:
     arguments = {
         "deviceshare.VGPUEnable": True,
         "deviceshare.SchedulePolicy": policy,
         "deviceshare.ScheduleWeight": weight,
     }
-    made = [vgpu_node(f"n{i}", *cards) for i, cards in enumerate(nodes)]
+    made = [vgpu_node(f"n{i:02}", *cards) for i, cards in enumerate(nodes * times)]
     gangs = [
         [
             pod_group(f"j{j}", 1),
@@ -101,12 +104,13 @@ def test_shared_cards(
 @given(
     free=st.lists(st.sampled_from(["0-7", "0-3", "0,2,4,6", "5"]), min_size=1, max_size=4),
     jobs=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 6)), min_size=1, max_size=5),
+    times=st.sampled_from([1, 7]),
 )
-def test_cpus_of_numa_nodes(free: list[str], jobs: list[tuple[int, int]]) -> None:
+def test_cpus_of_numa_nodes(free: list[str], jobs: list[tuple[int, int]], times: int) -> None:
     made = [
         item
-        for i, cpus in enumerate(free)
-        for item in (node(f"n{i}", 16), topology(f"n{i}", free=cpus))
+        for i, cpus in enumerate(free * times)
+        for item in (node(f"n{i:02}", 16), topology(f"n{i:02}", free=cpus))
     ]
     gangs = []
     for j, (cpus, size) in enumerate(jobs):

@@ -8,7 +8,7 @@ import pytest
 
 from pumice.bench.bars import ROWS
 from pumice.bench.chart import Chart
-from pumice.bench.report import found, read_lines, write_report
+from pumice.bench.report import found, read_lines, summary, write_report
 from pumice.bench.results import Result
 from tests.cli.commands import pumice as run_pumice
 
@@ -103,6 +103,15 @@ def test_the_result_that_a_client_saw_is_the_one_shown() -> None:
     assert shown["pods_per_s"] == 63_000
 
 
+def test_the_summary_says_which_bars_are_reached() -> None:
+    *rows, count = summary(LINES).splitlines()
+    assert count.startswith("1 of ")
+    assert [" ".join(line.split()) for line in rows if line.startswith("idle")] == [
+        "idle 5,000 nodes, 50,000 running pods, no change < 5 ms 7.5 ms no "
+        f"{json.loads(LINES[3])['machine_speed']:g}"
+    ]
+
+
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = tmp_path / "lines.jsonl"
     lines.write_text("\n".join(LINES), encoding="utf-8")
@@ -111,4 +120,5 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
         capsys, "bench", "report", str(lines), "--date", "2026-01-02", "--into", str(into)
     )
     assert done.code == 0
+    assert "bars reached" in done.out
     assert (into / "speed.md").read_text(encoding="utf-8").startswith("# Speed\n")

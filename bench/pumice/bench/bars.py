@@ -338,4 +338,12 @@ ROWS: tuple[Row, ...] = (
         )
         for rate in (10, 100, 500)
     ),
+    Row(
+        "endtoend arrivals",
+        "the same at 100 pods a second, median",
+        {"nodes": 1000, "pods_per_second": 100},
+        "p50_ms",
+        "ms (median)",
+        under=80,
+    ),
 )

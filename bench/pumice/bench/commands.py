@@ -245,11 +245,12 @@ def _suggest(case: Case, counts: Mapping[str, int]) -> None:
     help="The folder of the page; its plots are put into a folder speed/ beside it.",
 )
 def report_command(lines: Path, date: str, into: Path) -> None:
-    """Page about speed, from the output of a run."""
-    from pumice.bench.report import write_report  # noqa: PLC0415
+    """Page about speed, from the output of a run; prints a table of the bars."""
+    from pumice.bench.report import summary, write_report  # noqa: PLC0415
 
-    page = write_report(lines.read_text(encoding="utf-8").splitlines(), date, into)
-    click.echo(f"wrote {page}")
+    printed = lines.read_text(encoding="utf-8").splitlines()
+    click.echo(summary(printed))
+    click.echo(f"wrote {write_report(printed, date, into)}")
 
 
 def _say(results: Iterable[Result]) -> None:

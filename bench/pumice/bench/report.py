@@ -88,6 +88,23 @@ def _table(lines: Sequence[Line]) -> str:
     return "\n".join([*rows, ""])
 
 
+def summary(printed: Iterable[str]) -> str:
+    """The rows with a bar as a table for terminals, and how many bars were reached."""
+    lines = read_lines(printed)
+    rows = [("bench", "size", "bar", "figure", "reached", "machine_speed")]
+    for row in ROWS:
+        bench, size, figure, _, bar, reached, _, _, speed = _cells(row, lines)
+        if bar:
+            rows.append((bench, size, bar, figure, reached, speed))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shown = [
+        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+        for cells in rows
+    ]
+    reached_count = sum(cells[4] == "yes" for cells in rows)
+    return "\n".join([*shown, f"{reached_count} of {len(rows) - 1} bars reached"])
+
+
 def _cells(row: Row, lines: Sequence[Line]) -> list[str]:
     start, line = [row.bench, row.size], found(row, lines)
     if line is None:

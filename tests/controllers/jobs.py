@@ -1,5 +1,6 @@
 """Jobs, and a cluster in the fake API server: admits PodGroups, runs, finishes and deletes pods."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from tests.adapters.kubernetes.fake_api import FakeApi, Object
@@ -32,6 +33,30 @@ def job(name: str = "job", *tasks: Object, **spec: Any) -> Object:
 
 def policy(action: str, event: str = "", **more: Any) -> Object:
     return {"action": action, **({"event": event} if event else {}), **more}
+
+
+def pass_through(statuses: Iterable[Object], *phases: str) -> bool:
+    """Whether statuses show these phases in this order, with the counters that clients wait for.
+
+    Volcano's own end-to-end tests wait for them in this way.
+    """
+    wanted = list(phases)
+    for status in statuses:
+        if not wanted or status.get("state", {}).get("phase") != wanted[0]:
+            continue
+        alive = status.get("pending", 0) + status.get("running", 0)
+        match wanted[0]:
+            case "Terminating" | "Aborting" | "Completing" | "Restarting":
+                is_seen = status.get("terminating", 0) > 0
+            case "Terminated" | "Aborted" | "Completed":
+                is_seen = not alive and not status.get("terminating")
+            case "Running":
+                is_seen = status.get("running", 0) >= status["minAvailable"]
+            case _:
+                is_seen = True
+        if is_seen:
+            wanted.pop(0)
+    return not wanted
 
 
 class FakeCluster:

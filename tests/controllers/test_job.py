@@ -10,7 +10,15 @@ from pumice.controllers.job.controller import JobController
 from pumice.controllers.options import ControllerOptions
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
-from tests.controllers.jobs import JOBS, NAMESPACE, FakeCluster, job, policy, task
+from tests.controllers.jobs import (
+    JOBS,
+    NAMESPACE,
+    FakeCluster,
+    job,
+    pass_through,
+    policy,
+    task,
+)
 from tests.controllers.running import Loops
 
 
@@ -339,29 +347,9 @@ async def test_lost_answers_and_errors_change_nothing_in_the_end(
 
 
 def has_passed(cluster: FakeCluster, *phases: str) -> bool:
-    """Whether a watcher of the job sees these phases in this order, with the counters they promise."""
-    states = [
-        body["status"]
-        for _, _, resource, body in cluster.api.changes
-        if resource == JOBS and body.get("status", {}).get("state")
-    ]
-    wanted = list(phases)
-    for status in states:
-        if not wanted or status["state"]["phase"] != wanted[0]:
-            continue
-        alive = status.get("pending", 0) + status.get("running", 0)
-        match wanted[0]:
-            case "Terminating" | "Aborting" | "Completing" | "Restarting":
-                is_seen = status.get("terminating", 0) > 0
-            case "Terminated" | "Aborted" | "Completed":
-                is_seen = not alive and not status.get("terminating")
-            case "Running":
-                is_seen = status.get("running", 0) >= status["minAvailable"]
-            case _:
-                is_seen = True
-        if is_seen:
-            wanted.pop(0)
-    return not wanted
+    changes = cluster.api.changes
+    states = [body.get("status", {}) for _, _, resource, body in changes if resource == JOBS]
+    return pass_through(states, *phases)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ _SHARED: Final = (
     "expired_lists",
     "lease_failures",
     "lists",
-    "nonsense_objects",
+    "malformed_objects",
     "relists",
     "repeated_events",
     "terminating_namespaces",

@@ -187,12 +187,14 @@ def _no_domain_fits(reason: Reason) -> str:
 
 
 _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
-    ReasonCode.NOT_ENQUEUED: lambda r: f"not let in yet{_about(r)}",
+    ReasonCode.NOT_ENQUEUED: lambda r: f"not admitted yet{_about(r)}",
     ReasonCode.QUEUE_MISSING: lambda r: f"{_queue(r)} does not exist",
     ReasonCode.QUEUE_NOT_OPEN: lambda r: f"{_queue(r)} is not open",
     ReasonCode.QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",
     ReasonCode.QUEUE_QUOTA: _queue_quota,
-    ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: f"more is let in than the cluster holds{_about(r)}",
+    ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: (
+        f"more is admitted than the cluster holds{_about(r)}"
+    ),
     ReasonCode.NAMESPACE_QUOTA: lambda r: f"above the namespace's quota{_about(r)}",
     ReasonCode.GANG_INVALID: _gang_invalid,
     ReasonCode.GANG_SHORT: _gang_short,

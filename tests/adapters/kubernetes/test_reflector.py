@@ -207,7 +207,7 @@ async def test_an_object_that_cannot_be_read_leaves_the_rest_of_the_list(case: C
     case.start()
     await case.reflector.listed.wait()
     assert case.store.names == {"n1"}
-    assert case.metrics.counted("nonsense_objects") == 1
+    assert case.metrics.counted("malformed_objects") == 1
     await case.stop()
 
 

@@ -250,7 +250,7 @@ class Reflector:
         try:
             head = HEAD.decode(raw)
         except UNREADABLE as error:
-            self._metrics.count("nonsense_objects")
+            self._metrics.count("malformed_objects")
             log.error("an object of %s was left out: %s", self._source.shown, error)
             return None
         self._store.upsert(head, raw)

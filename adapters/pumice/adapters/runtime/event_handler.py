@@ -90,7 +90,7 @@ class WorldEventHandler:
             held = self._buffer.keep(cluster_object, afresh=afresh)
         except ValueError as error:
             # One invalid object must not stop the others.
-            self._metrics.count("nonsense_objects")
+            self._metrics.count("malformed_objects")
             log.error("an object was left out: %s", error)
             return
         if held is None:

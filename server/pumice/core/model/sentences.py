@@ -27,7 +27,7 @@ JOB_SENTENCES: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.NAMESPACE_QUOTA: lambda r: f"it is above its namespace's quota{about(r)}",
     ReasonCode.QUEUE_QUOTA: lambda r: f"it is above what its queue may have{about(r)}",
     ReasonCode.CLUSTER_OVERCOMMITTED: lambda r: (
-        f"with it more would be let in than the cluster can hold{about(r)}"
+        f"with it more would be admitted than the cluster can hold{about(r)}"
     ),
     ReasonCode.EXTENDER_WAITS: lambda _: "the extender has not answered yet",
     ReasonCode.TOPOLOGY_NOT_READY: lambda r: f"the HyperNodes do not form a tree{about(r)}",
@@ -54,7 +54,7 @@ _WITHOUT_VOLCANO_WORDS = (
 
 
 def job_text(reasons: Iterable[Reason]) -> str:
-    """Why a job without pods is not let in; empty: no reason is known."""
+    """Why a job without pods is not admitted; empty: no reason is known."""
     return _text(reasons, JOB_SENTENCES)
 
 

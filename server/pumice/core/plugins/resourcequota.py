@@ -18,7 +18,7 @@ _UNIT = 1000
 class ResourceQuotaPlugin:
     """Compares the minima of jobs with the quotas' own numbers; scopes are not looked at.
 
-    Only jobs let in by this session are remembered. Those of earlier sessions whose pods do not
+    Only jobs admitted by this session are remembered. Those of earlier sessions whose pods do not
     exist yet are invisible, as they are to Volcano.
     """
 
@@ -28,7 +28,7 @@ class ResourceQuotaPlugin:
 
     def __init__(self, options: PluginOptions) -> None:
         self._quotas: dict[str, list[ResourceQuota]] = {}
-        # By namespace: what was let in by this session.
+        # By namespace: what was admitted by this session.
         self._let_in: dict[str, dict[str, int]] = {}
 
     def open(self, session: Session) -> None:
@@ -63,7 +63,7 @@ class ResourceQuotaPlugin:
         used: dict[str, int],
         hard: dict[str, int],
     ) -> None:
-        # As in Volcano, what this session let in is compared but not shown.
+        # As in Volcano, what this session admitted is compared but not shown.
         message = (
             f"resource quota insufficient, requested: {_text(exceeded, asked)}, "
             f"used: {_text(exceeded, used)}, limited: {_text(exceeded, hard)}"

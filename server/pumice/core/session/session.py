@@ -234,7 +234,7 @@ class Session:
     def schedulable_jobs(self) -> list[Job]:
         """Admitted jobs in the order of their ids.
 
-        A pending one is let in where no enqueue action would ever do it.
+        A pending one is admitted where no enqueue action would ever do it.
         """
         admits = not self.runs_action("enqueue")
         jobs = []

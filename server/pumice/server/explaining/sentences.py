@@ -275,7 +275,7 @@ def _no_domain(reason: Reason) -> str:
     return f"{text}: {counted(reason.nodes)}" if reason.nodes else text
 
 
-_NOT_IN = "it has not been let in"
+_NOT_IN = "it has not been admitted"
 _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     **JOB_SENTENCES,
     ReasonCode.QUEUE_OVERUSED: lambda r: f"{_queue(r)} has its share",

@@ -21,7 +21,7 @@ from pumice.core.plugins.capacity.accounts import CapacityAccount
 from pumice.core.session.queues import Held, QueueSimulation
 from pumice.core.session.session import Session
 
-# What Volcano names in the event of a job that is not let in.
+# What Volcano names in the event of a job that is not admitted.
 EXCEEDED = "dra-resource-exceeded"
 
 # What queues would hold, by name.

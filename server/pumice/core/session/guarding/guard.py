@@ -70,7 +70,7 @@ Check = Callable[[tuple[Any, ...], Any], Any]
 
 
 class PluginFailedError(Exception):
-    """A plugin raised or answered nonsense; the session is undone and run again without it."""
+    """A plugin raised, or gave an invalid answer; the session is undone and run again without it."""
 
     def __init__(
         self, plugin: str, where: str, error: Exception, function: Callable[..., Any] | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pumice.v1.decision_pb2 import DecisionBatch
+from pumice.v1.cluster_service_pb2 import DecisionBatch
 from pumice.v1.delta_pb2 import Op
 from pumice.v1.object_pb2 import KIND_POD, ClusterObject
 from pumice.v1.recording_pb2 import RecordingCheckpoint, RecordingEntry

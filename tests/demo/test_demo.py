@@ -46,6 +46,9 @@ def test_it_ends_by_itself_with_every_gang_whole(folder: Path) -> None:
     names = [line[:10].strip() for line in lines[-5:]]
     assert names == ["pods", "gangs", "sessions", "API calls", "time"]
     assert lines[-4].startswith("gangs     25 of 25 whole, 0 in part")
+    # The last line of the live view has the counts of the summary.
+    assert re.search(r"(\d+ bound, \d+ evicted)", lines[-6]), lines
+    assert lines[-6].partition("session")[2].split(None, 1)[1].startswith(lines[-5][10:])
 
 
 @pytest.mark.parametrize("victim", ["core", "adapter"])

@@ -1,8 +1,10 @@
 """``pumice core`` as a process: how it starts, ends and comes back."""
 
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -50,6 +52,18 @@ async def connected(folder: Path, **hello: object) -> tuple[ScriptedAdapter, grp
         f"unix:{folder}/core.sock", options=(("grpc.use_local_subchannel_pool", 1),)
     )
     return ScriptedAdapter(channel, **hello), channel  # type: ignore[arg-type]
+
+
+def test_a_free_port_of_the_pages_is_printed(start: Start, socket_folder: Path) -> None:
+    listen = ("--listen", f"unix:{socket_folder}/core.sock")
+    process = start(*listen, "--metrics-address", "127.0.0.1:0")
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = re.fullmatch(r"metrics and probes on (http://127\.0\.0\.1:([0-9]+))\n", line)
+    assert found is not None, line
+    assert found[2] != "0"
+    with urllib.request.urlopen(f"{found[1]}/livez", timeout=30) as page:
+        assert page.status == 200
 
 
 async def test_a_core_decides_and_ends_when_it_is_told_to(

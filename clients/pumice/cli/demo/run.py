@@ -77,11 +77,11 @@ class DemoRun:
     def _show(self, *, quiet: bool) -> None:
         screen = console()
         if quiet:
-            self._watch(lambda: None)
+            self._watch(lambda _is_last: None)
         elif screen.is_terminal:
             with Live(console=screen, screen=True, auto_refresh=False) as live:
                 self._watch(
-                    lambda: live.update(
+                    lambda _is_last: live.update(
                         render(self.state, self.elapsed, self._seconds, self.address, screen.size),
                         refresh=True,
                     )
@@ -91,27 +91,30 @@ class DemoRun:
                 click.echo(line)
             self._watch(self._plain_lines())
 
-    def _plain_lines(self) -> Callable[[], None]:
+    def _plain_lines(self) -> Callable[[bool], None]:
         next_line_time = 0.0
         note_count = 0
 
-        def show() -> None:
+        def show(is_last: bool) -> None:
             nonlocal next_line_time, note_count
             for note in self.state.notes[note_count:]:
                 click.echo(f"{self.elapsed:5.1f} s  {note}")
             note_count = len(self.state.notes)
-            if self.elapsed >= next_line_time:
+            if is_last or self.elapsed >= next_line_time:
                 click.echo(plain_line(self.state, self.elapsed))
                 next_line_time = self.elapsed + _LINE_SECONDS
 
         return show
 
-    def _watch(self, show: Callable[[], None]) -> None:
+    def _watch(self, show: Callable[[bool], None]) -> None:
+        """``show`` is called with false, and at the end with true: then it has the last counts."""
         while not self._is_over():
             self._restart_dead()
             self._poll()
-            show()
+            show(False)
             time.sleep(_POLL_SECONDS)
+        self._poll()
+        show(True)
 
     def _poll(self) -> None:
         self._poller.poll()

@@ -57,7 +57,7 @@ class Level:
 
 
 LEVELS: Final = (
-    Level("optimistic", 0.1, 0.8, 0.1, 10 * _MINUTE_NS, _SECOND_NS, 0.0),
+    Level("optimistic", 0.0, 0.8, 0.0, 10 * _MINUTE_NS, _SECOND_NS, 0.0),
     Level("expected", 0.5, 1.0, 0.25, 60 * _MINUTE_NS, 5 * _SECOND_NS, 1.0),
     Level("pessimistic", 0.9, 1.25, 1.0, 240 * _MINUTE_NS, 30 * _SECOND_NS, 3.0),
 )

@@ -1,8 +1,25 @@
 """Every plugin and action has a page; what follows from the code is as the code has it."""
 
+from typing import ClassVar
+
 import pytest
 
+from pumice.core.configuration import PluginOptions
+from pumice.core.session.session import Session
+from pumice.testing import cluster
+from tests import plugin_reference
 from tests.pages import FOLDER, ROOT, generated, index_of, page_of, schemas
+
+
+class ReaderPlugin:
+    """Reads in a session, and registers nothing."""
+
+    name: ClassVar[str] = "reader"
+    api: ClassVar[int] = 1
+
+    def __init__(self, options: PluginOptions) -> None:
+        pass
+
 
 PAGES = [(kind, name) for kind in ("plugins", "actions") for name in schemas(kind)]
 
@@ -33,3 +50,24 @@ def test_the_lists_are_complete_and_every_page_is_in_the_navigation(kind: str) -
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for name in ("index", *schemas(kind)):
         assert f"reference/{kind}/{name}.md" in navigation
+
+
+def test_the_reference_of_plugins_is_that_of_the_code() -> None:
+    text = plugin_reference.PAGE.read_text(encoding="utf-8")
+    assert text == plugin_reference.page(), "run python -m tests.plugin_reference"
+
+
+def test_gpu_requests_are_as_the_reference_says() -> None:
+    asked: list[tuple[float, tuple[tuple[str, int], ...]]] = []
+
+    class Reader(ReaderPlugin):
+        def open(self, session: Session) -> None:
+            for task in session.jobs["default/train"].index:
+                asked.append((task.request.get("nvidia.com/gpu"), task.class_.amounts))
+
+    conf = "actions: allocate\ntiers:\n- plugins:\n  - name: reader\n"
+    gpus = cluster(conf, plugins=[Reader]).node("n1", nvidia_com__gpu="4")
+    assert gpus.job("train", 1, nvidia_com__gpu="2").cycle().binds
+    ((amount, amounts),) = asked
+    assert amount == 2000
+    assert ("nvidia.com/gpu", 2000) in amounts

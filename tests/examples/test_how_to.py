@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,10 @@ from pumice.core.registry import Registry
 from tests.core.builders import NOW_NS, fill, job, node, pod, pod_group, queue
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "write-a-plugin.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+TEXT = PAGE.read_text(encoding="utf-8")
+# Of the tutorial: files with their names.
+FILES = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', TEXT, re.S | re.M))
+BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.S | re.M)
 
 
 def plugins_of(source: str) -> list[type]:
@@ -30,6 +37,13 @@ PLUGINS: dict[str, Any] = {
     for source in BLOCKS
     for plugin in plugins_of(source)
 }
+QUIET = (
+    "--quiet",
+    "--no-deps",
+    "--no-index",
+    "--no-build-isolation",
+    "--disable-pip-version-check",
+)
 
 
 def engine_with(name: str, arguments: dict[str, object], *objects: ClusterObject) -> Engine:
@@ -50,6 +64,45 @@ def nodes_of(engine: Engine) -> dict[str, str]:
     result = engine.schedule(NOW_NS)
     assert result.faults == ()
     return {decision.name: decision.node for decision in result.decisions}
+
+
+def test_the_tutorial_makes_a_package_whose_tests_pass_and_which_is_found(tmp_path: Path) -> None:
+    for name, content in FILES.items():
+        path = tmp_path / "package" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    package, site = tmp_path / "package", tmp_path / "site"
+
+    def run(*command: str | Path, **more: str) -> str:
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **more}
+        done = subprocess.run(
+            [sys.executable, *command],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=package,
+            env=environment,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    # As in the folder of the package: pytest does not need it installed.
+    told = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", PYTHONPATH=str(package))
+    assert "3 passed" in told
+    run("-m", "pip", "install", *QUIET, "--root-user-action=ignore", "--target", site, package)
+    shutil.rmtree(package / "pumice_gpu_keeper")
+    program = "from pumice.cli.main import main; main()"
+    told = run("-c", program, "conf", "check", "conf.yaml", PYTHONPATH=str(site))
+    assert "gpu-keeper" in told
+    with pytest.raises(AssertionError, match="gpu-keeper"):
+        run("-c", program, "conf", "check", "conf.yaml")
+
+
+def test_the_last_block_is_a_cluster_with_a_plugin() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(BLOCKS[-1], str(PAGE), "exec"), names)
+    made = names["cluster_with"](PLUGINS["small-first"]).job("a", 2)
+    assert len(made.cycle().binds) == 2
 
 
 def test_the_page_shows_a_plugin_for_every_kind_of_hook() -> None:

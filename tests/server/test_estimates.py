@@ -72,7 +72,7 @@ async def test_a_waiting_gang_is_told_when_it_starts(core: RunningCore) -> None:
     assert (found.job, found.outcome) == ("team/next", pb.START_OUTCOME_EXPECTED)
     assert minutes(found.earliest_time) == pytest.approx(8, abs=0.2)
     assert minutes(found.expected_time) == pytest.approx(10, abs=0.2)
-    assert minutes(found.latest_time) == pytest.approx(12.5, abs=0.3)
+    assert minutes(found.latest_time) == pytest.approx(18.75, abs=0.3)
     assert found.basis.annotation_count == 1
     assert found.sentence.startswith("team/next is expected to start in 10 min (between 8 min")
     assert "1 from annotations" in found.sentence

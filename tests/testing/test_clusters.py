@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from pumice.core.configuration import PluginOptions
+from pumice.core.session.session import Session
 from pumice.testing import (
     Cluster,
+    PluginFaultError,
     assert_replay_identical,
     assert_scenario,
     cluster,
@@ -136,3 +140,41 @@ def test_a_scenario_that_comes_out_otherwise_says_what_did(tmp_path: Path) -> No
     assert load_scenario(path).cycles == 1
     with pytest.raises(AssertionError, match=r"expected to bind .*a-0"):
         assert_scenario(path)
+
+
+class BrokenPlugin:
+    """Raises whenever a node is scored."""
+
+    name: ClassVar[str] = "broken"
+    api: ClassVar[int] = 1
+
+    def __init__(self, options: PluginOptions) -> None:
+        pass
+
+    def open(self, session: Session) -> None:
+        session.hooks.node_score[self.name] = self._score
+
+    def _score(self, task: object, node: str) -> float:
+        raise ValueError("out of cheese")
+
+
+BROKEN = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: broken\n"
+
+
+def test_a_plugin_that_fails_fails_the_test_with_its_line() -> None:
+    made = cluster(BROKEN, plugins=[BrokenPlugin]).nodes(2).job("a")
+    with pytest.raises(PluginFaultError, match=r"broken .*cheese \(.*test_clusters\.py:\d+\)"):
+        made.cycle()
+
+
+def test_faults_can_be_allowed() -> None:
+    made = cluster(BROKEN, plugins=[BrokenPlugin], allow_faults=True).nodes(2).job("a")
+    cycle = made.cycle()
+    assert cycle.binds == {"default/a-0": "n1"}
+    assert cycle.faults[0].where == "node_score"
+
+
+def test_a_plugin_that_cannot_be_used_is_an_error_of_the_test() -> None:
+    other = type("Other", (BrokenPlugin,), {"api": 9})
+    with pytest.raises(ValueError, match="api = 9"):
+        cluster(BROKEN, plugins=[other])

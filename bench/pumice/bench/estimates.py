@@ -105,7 +105,7 @@ def _estimated(
     for target in waiting:
         earliest, expected, latest = (
             None if at_ns is None else (at_ns - now_ns) / _SECOND_NS
-            for at_ns in range_of(forecasts, target)
+            for at_ns in range_of(forecasts, target, now_ns)
         )
         actual = (starts[target.job] - now_ns) / _SECOND_NS
         yield Sample(target.job, earliest, expected, latest, actual, forecasts[1].sources)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -12,7 +12,12 @@ from typing import IO, Any
 from pumice.client.reasons import Reason, merge_tasks
 from pumice.evaluation import Fault, fault_text
 from pumice.manifests import translate, translate_all
-from pumice.server.local import ConfigurationRefusedError, LocalCore
+from pumice.server.local import (
+    ConfigurationRefusedError,
+    LocalCore,
+    PluginRefusedError,
+    registry_with,
+)
 from pumice.testing.errors import PluginFaultError
 from pumice.testing.world import World
 from pumice.v1.configuration_pb2 import Configuration
@@ -55,10 +60,15 @@ class Cluster:
     """A cluster and its core. Methods that add objects return the cluster, for chaining."""
 
     def __init__(
-        self, conf: str | Path = "", *, now_ns: int = START_NS, allow_faults: bool = False
+        self,
+        conf: str | Path = "",
+        *,
+        plugins: Sequence[type] = (),
+        now_ns: int = START_NS,
+        allow_faults: bool = False,
     ) -> None:
         text = conf.read_text(encoding="utf-8") if isinstance(conf, Path) else conf
-        self._core = core_with(text)
+        self._core = core_with(text, plugins)
         self.now_ns = now_ns
         self._allow_faults = allow_faults
         self._world = World(())
@@ -284,19 +294,25 @@ class Cluster:
         return [self.cycle() for _ in range(count)]
 
 
-def cluster(conf: str | Path = "", *, allow_faults: bool = False) -> Cluster:
+def cluster(
+    conf: str | Path = "", *, plugins: Sequence[type] = (), allow_faults: bool = False
+) -> Cluster:
     """An empty cluster with a scheduler configuration (text, or a file), or the built-in one.
 
-    A plugin that raises fails the test, unless ``allow_faults`` is given. Raises ValueError for an
-    invalid configuration.
+    ``plugins`` are classes of plugins that need not be installed. A plugin that raises fails the
+    test, unless ``allow_faults`` is given. Raises ValueError for an invalid configuration or plugin.
     """
-    return Cluster(conf, allow_faults=allow_faults)
+    return Cluster(conf, plugins=plugins, allow_faults=allow_faults)
 
 
-def core_with(conf: str) -> LocalCore:
-    """Raises ValueError for an invalid configuration."""
+def core_with(conf: str, plugins: Sequence[type] = ()) -> LocalCore:
+    """Raises ValueError for an invalid configuration or plugin."""
     try:
-        return LocalCore(Configuration(scheduler_conf=conf))
+        return LocalCore(
+            Configuration(scheduler_conf=conf), registry_with(plugins) if plugins else None
+        )
+    except PluginRefusedError as error:
+        raise ValueError(str(error)) from None
     except ConfigurationRefusedError as error:
         problems = (f"{each.path or 'the file'}: {each.problem}" for each in error.told)
         raise ValueError(f"configuration: {'; '.join(problems)}") from None

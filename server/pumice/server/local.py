@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from pumice.core.decisions import SessionResult
-from pumice.core.registry import Registry
+from pumice.core.registry import PluginRefusedError, Registry
 from pumice.recordings import Recording
 from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError
 from pumice.server.errors import ObjectsRejectedError
 from pumice.server.explaining.reached_limits import with_limits
 from pumice.server.ops import OpReader
-from pumice.server.plugins import installed_registry
+from pumice.server.plugins import installed_registry, registry_with
 from pumice.server.replaying import cutting
 from pumice.server.replaying.comparison import Comparison, compare
 from pumice.server.replaying.departure import depart
@@ -53,11 +53,13 @@ __all__ = [
     "LocalCore",
     "LocalSession",
     "ObjectsRejectedError",
+    "PluginRefusedError",
     "check_configuration",
     "compare_recording",
     "cut_before",
     "excerpt",
     "leave_recording",
+    "registry_with",
     "schedule_inline",
 ]
 

@@ -60,6 +60,20 @@ def installed_registry() -> Registry:
     return found.registry()
 
 
+def registry_with(plugins: Iterable[type[Plugin]]) -> Registry:
+    """What is built in and installed, and these, which replace installed ones of their names.
+
+    Raises PluginRefusedError.
+    """
+    given = tuple(plugins)
+    if not given:
+        return installed_registry()
+    names = {getattr(plugin, "name", "") for plugin in given}
+    found = discover()
+    others = tuple(plugin for plugin in found.plugins if plugin.name not in names)
+    return Registry((*others, *given), {bad.name: bad.problem for bad in found.refused})
+
+
 def discover(found: Iterable[EntryPoint] | None = None) -> Discovered:
     """Loads every plugin that installed packages offer. An invalid one is refused with a reason.
 

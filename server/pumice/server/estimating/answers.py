@@ -21,6 +21,8 @@ _OUTCOMES = {
     Verdict.NEVER: pb.START_OUTCOME_NEVER,
     Verdict.UNDECIDED: pb.START_OUTCOME_UNDECIDED,
 }
+# By so much of the wait the latest time is extended: jobs that arrive later may come first.
+_FOR_ARRIVALS = 0.5
 # Units of durations in sentences, the largest first.
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 # Below so many of a unit, the next smaller one is shown, too.
@@ -35,13 +37,15 @@ def estimates_of(
     return {target: _estimate(levels, target, horizon_ns) for target in targets}
 
 
-def range_of(forecasts: Sequence[Forecast], target: Target) -> list[int | None]:
+def range_of(forecasts: Sequence[Forecast], target: Target, now_ns: int) -> list[int | None]:
     """Earliest, expected and latest time; None: not within the horizon.
 
     Sorted, because a longer run of one pod may let another job start sooner.
     """
     starts = [forecast.starts[target] for forecast in forecasts]
     times = sorted(start.at_ns for start in starts if start.verdict is Verdict.STARTS)
+    if len(times) == len(starts):
+        times[-1] += int((times[-1] - now_ns) * _FOR_ARRIVALS)
     return [*times, *[None] * (len(starts) - len(times))]
 
 
@@ -65,7 +69,9 @@ def _estimate(levels: Sequence[LevelForecast], target: Target, horizon_ns: int) 
 def _add_times(
     made: pb.StartEstimate, levels: Sequence[LevelForecast], target: Target, start: Start
 ) -> None:
-    earliest, expected, latest = range_of([level.forecast for level in levels], target)
+    earliest, expected, latest = range_of(
+        [level.forecast for level in levels], target, levels[_EXPECTED].now_ns
+    )
     if expected is not None:
         made.outcome = pb.START_OUTCOME_EXPECTED
     elif start.verdict is Verdict.STARTS:

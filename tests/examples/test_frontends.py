@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -15,7 +16,6 @@ __all__ = ["core", "socket_folder"]
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-EXPECTED = ["bind team/job-0 to n1", "bind team/job-1 to n1"]
 _MINUTES = 5
 # What tools say when they cannot fetch what they need.
 _OFFLINE = ("dial tcp", "no such host", "i/o timeout", "ENOTFOUND", "ECONNREFUSED", "EAI_AGAIN")
@@ -44,35 +44,35 @@ async def run(folder: Path, *command: str, **environment: str) -> str:
     return text
 
 
-def copied(name: str, target: Path) -> Path:
-    ignored = shutil.ignore_patterns("node_modules", "generated", "dist", "pumicev1", "bin")
-    shutil.copytree(EXAMPLES / name, target / name, ignore=ignored)
-    return target / name
+def blocks(name: str) -> list[list[str]]:
+    """The console blocks of an example's README, as lines."""
+    text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
+    return [each.splitlines() for each in re.findall(r"```console\n(.*?)```", text, re.DOTALL)]
 
 
-async def test_a_frontend_in_go_gets_its_pods_placed(core: RunningCore, tmp_path: Path) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("the go command is not installed")
-    folder = copied("frontend-go", tmp_path)
-    protoc = f"{sys.executable} -m grpc_tools.protoc"
-    await run(folder, "./generate.sh", str(ROOT / "proto"), str(folder), PROTOC=protoc)
-    await run(folder, "go", "mod", "tidy")
-    await run(folder, "go", "vet", "./...")
-    said = await run(folder, "go", "run", ".", PUMICE_ADDRESS=core.server.address)
-    assert said.splitlines() == EXPECTED
+def test_the_examples_ask_about_the_same_manifest() -> None:
+    go, typescript = (EXAMPLES / f"frontend-{each}/manifest.yaml" for each in ("go", "typescript"))
+    assert go.read_text(encoding="utf-8") == typescript.read_text(encoding="utf-8")
 
 
-async def test_a_frontend_in_typescript_gets_its_pods_placed(
-    core: RunningCore, tmp_path: Path
+@pytest.mark.parametrize(("name", "tool"), [("frontend-go", "go"), ("frontend-typescript", "npm")])
+async def test_an_example_runs_as_its_readme_says(
+    core: RunningCore, tmp_path: Path, name: str, tool: str
 ) -> None:
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        pytest.skip("node and npm are not installed")
-    folder = copied("frontend-typescript", tmp_path)
-    proto = str(ROOT / "proto")
-    await run(folder, "npm", "install", "--no-audit", "--no-fund", "--silent")
-    await run(folder, "npm", "run", "--silent", "generate", PROTO=proto)
-    await run(folder, "npm", "run", "--silent", "build")
-    said = await run(
-        folder, "node", "dist/main.js", PUMICE_ADDRESS=core.server.address, PROTO=proto
-    )
-    assert said.splitlines() == EXPECTED
+    """In a copy of the folders that it uses, with the commands of the README and nothing else."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    ignored = shutil.ignore_patterns("node_modules", "generated", "dist", "pumicev1", "bin")
+    folder = tmp_path / "docs" / "examples" / name
+    shutil.copytree(EXAMPLES / name, folder, ignore=ignored)
+    (tmp_path / "proto").symlink_to(ROOT / "proto")
+    # The environment of `make env`, which the first block makes.
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    start, commands = blocks(name)
+    assert start == ["$ make env && .venv/bin/pumice core"]
+    said = ""
+    for line in commands:
+        if line.startswith("$ "):
+            said = await run(folder, "sh", "-c", line[2:], PUMICE_ADDRESS=core.server.address)
+    assert said.splitlines() == commands[-len(said.splitlines()) :]
+    assert len(said.splitlines()) == 5

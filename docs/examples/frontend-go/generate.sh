@@ -1,10 +1,26 @@
 #!/bin/sh
-# Generates the Go stubs from the protocol files into ./pumicev1. Needs protoc (or, as PROTOC,
-# "python -m grpc_tools.protoc") and the go command.
+# Generates the Go stubs from the protocol files into ./pumicev1. Needs the go command, and one of: the
+# command in PROTOC, protoc, or Python with grpcio-tools.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 protos=${1:-$here/../../../proto}
 out=${2:-$here}
+if [ -z "${PROTOC:-}" ]; then
+  if command -v protoc >/dev/null; then
+    PROTOC=protoc
+  else
+    for python in "$here/../../../.venv/bin/python" python3 python; do
+      if "$python" -c "import grpc_tools" 2>/dev/null; then
+        PROTOC="$python -m grpc_tools.protoc"
+        break
+      fi
+    done
+  fi
+fi
+if [ -z "${PROTOC:-}" ]; then
+  echo "no compiler of protocol files: install protoc, or run 'pip install grpcio-tools'" >&2
+  exit 1
+fi
 export GOBIN="$out/bin"
 go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.11
 go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
@@ -14,7 +30,7 @@ for file in "$protos"/pumice/v1/*.proto; do
   options="$options --go_opt=$name --go-grpc_opt=$name"
 done
 # shellcheck disable=SC2086
-PATH="$GOBIN:$PATH" ${PROTOC:-protoc} -I "$protos" \
+PATH="$GOBIN:$PATH" $PROTOC -I "$protos" \
   --go_out="$out" --go_opt=module=example.com/frontend \
   --go-grpc_out="$out" --go-grpc_opt=module=example.com/frontend \
   $options "$protos"/pumice/v1/*.proto

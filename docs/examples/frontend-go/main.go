@@ -1,6 +1,6 @@
-// A frontend in Go: asks a core where two pods that must start together would go.
+// A frontend in Go: asks a core what would become of a manifest.
 //
-// It brings its own nodes and queues along, so it works with any core and any platform.
+// The core does the work: it reads the YAML, creates the pods of workloads, and answers for each job.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,41 +19,58 @@ import (
 	pumice "example.com/frontend/pumicev1"
 )
 
-// Units are those of the wire: thousandths of a CPU, bytes, pods.
-func amounts(milliCPU, memoryBytes, pods int64) map[string]int64 {
-	return map[string]int64{"cpu": milliCPU, "memory": memoryBytes, "pods": pods}
-}
-
-func request(pods int) *pumice.ScheduleRequest {
-	const gib = 1 << 30
-	whole := amounts(4000, 16*gib, 110)
-	objects := &pumice.ObjectSet{
-		Nodes:     []*pumice.Node{{Name: "n1", Allocatable: whole, Capacity: whole}},
-		Queues:    []*pumice.Queue{{Name: "default", State: pumice.QueueState_QUEUE_STATE_OPEN}},
-		PodGroups: []*pumice.PodGroup{{Namespace: "team", Name: "job", MinMember: int32(pods)}},
+// Without a cluster the manifest has its own nodes and queues. With one, it is tried on its live state.
+func request(file, cluster string) (*pumice.ScheduleRequest, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
 	}
-	for number := range pods {
-		objects.Pods = append(objects.Pods, &pumice.Pod{
-			Namespace: "team",
-			Name:      fmt.Sprintf("job-%d", number),
-			GroupName: "job",
-			Phase:     pumice.PodPhase_POD_PHASE_PENDING,
-			Spec:      &pumice.PodSpec{SchedulerName: "volcano", Requests: amounts(1000, gib, 1)},
-		})
-	}
+	objects := &pumice.ObjectSet{Manifests: []*pumice.Manifest{{Source: file, Text: string(text)}}}
 	// A retry uses the same id and gets the same answer.
 	id := make([]byte, 16)
 	rand.Read(id)
-	return &pumice.ScheduleRequest{
-		RequestId: hex.EncodeToString(id),
-		Source:    &pumice.ScheduleRequest_Inline{Inline: &pumice.InlineSource{Objects: objects}},
+	asked := &pumice.ScheduleRequest{RequestId: hex.EncodeToString(id), OwnOnly: true}
+	if cluster == "" {
+		asked.Source = &pumice.ScheduleRequest_Inline{Inline: &pumice.InlineSource{Objects: objects}}
+	} else {
+		live := &pumice.ClusterSource{Cluster: cluster, Hypothetical: objects}
+		asked.Source = &pumice.ScheduleRequest_Cluster{Cluster: live}
+	}
+	return asked, nil
+}
+
+func show(answer *pumice.ScheduleResponse) {
+	for _, problem := range answer.Problems {
+		fmt.Printf("%s: %s %s: %s: %s\n", problem.Source, problem.Kind, problem.Key, problem.Field, problem.Problem)
+	}
+	for _, job := range answer.Jobs {
+		fmt.Printf("%s: %s\n", strings.TrimPrefix(job.Verdict.String(), "JOB_VERDICT_"), job.Sentence)
+		for _, pod := range job.Placed {
+			fmt.Printf("  %s on %s\n", pod.Pod, pod.Node)
+		}
+		for _, evicted := range job.Evictions {
+			fmt.Printf("  evicts %s/%s from %s\n", evicted.Namespace, evicted.Name, evicted.Node)
+		}
+		// Amounts of the protocol are in thousandths: one GPU is 1000.
+		for _, lack := range job.Shortages {
+			if lack.GetQueue() == "" {
+				fmt.Printf("  %s: %d wanted, %d free\n", lack.Resource, lack.Wanted/1000, lack.Free/1000)
+			}
+		}
 	}
 }
 
 func main() {
-	address := os.Getenv("PUMICE_ADDRESS")
+	address, file := os.Getenv("PUMICE_ADDRESS"), "manifest.yaml"
 	if address == "" {
 		address = "127.0.0.1:7461"
+	}
+	if len(os.Args) > 1 {
+		file = os.Args[1]
+	}
+	asked, err := request(file, os.Getenv("PUMICE_CLUSTER"))
+	if err != nil {
+		log.Fatal(err)
 	}
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -61,16 +79,9 @@ func main() {
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	answer, err := pumice.NewSchedulingServiceClient(connection).Schedule(ctx, request(2))
+	answer, err := pumice.NewSchedulingServiceClient(connection).Schedule(ctx, asked)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, decision := range answer.Decisions {
-		if bind := decision.GetBind(); bind != nil {
-			fmt.Printf("bind %s/%s to %s\n", bind.Namespace, bind.Name, bind.Node)
-		}
-	}
-	for _, wait := range answer.Waits {
-		fmt.Printf("wait %s: %v\n", wait.Job, wait.Reasons)
-	}
+	show(answer)
 }

@@ -1,16 +1,18 @@
-// A frontend in TypeScript: asks a core where two pods that must start together would go.
+// A frontend in TypeScript: asks a core what would become of a manifest.
 //
-// It brings its own nodes and queues along, so it works with any core and any platform.
+// The core does the work: it reads the YAML, creates the pods of workloads, and answers for each job.
 import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import * as grpc from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import type { ProtoGrpcType } from "./generated/scheduling_service.js";
 import type { ScheduleRequest } from "./generated/pumice/v1/ScheduleRequest.js";
 import type { ScheduleResponse__Output } from "./generated/pumice/v1/ScheduleResponse.js";
 
-const GIB = 2 ** 30;
 const address = process.env.PUMICE_ADDRESS ?? "127.0.0.1:7461";
 const protos = process.env.PROTO ?? "../../../proto";
+const cluster = process.env.PUMICE_CLUSTER;
+const file = process.argv[2] ?? "manifest.yaml";
 
 const loaded = loadSync("pumice/v1/scheduling_service.proto", {
   includeDirs: [protos],
@@ -24,27 +26,12 @@ const loaded = loadSync("pumice/v1/scheduling_service.proto", {
 const { pumice } = grpc.loadPackageDefinition(loaded) as unknown as ProtoGrpcType;
 const client = new pumice.v1.SchedulingService(address, grpc.credentials.createInsecure());
 
-// Units are those of the wire: thousandths of a CPU, bytes, pods.
-function request(pods: number): ScheduleRequest {
-  const whole = { cpu: 4000, memory: 16 * GIB, pods: 110 };
-  return {
-    // A retry uses the same id and gets the same answer.
-    request_id: randomUUID(),
-    inline: {
-      objects: {
-        nodes: [{ name: "n1", allocatable: whole, capacity: whole }],
-        queues: [{ name: "default", weight: 1, state: "QUEUE_STATE_OPEN" }],
-        pod_groups: [{ namespace: "team", name: "job", min_member: pods }],
-        pods: Array.from({ length: pods }, (_, number) => ({
-          namespace: "team",
-          name: `job-${number}`,
-          group_name: "job",
-          phase: "POD_PHASE_PENDING" as const,
-          spec: { scheduler_name: "volcano", requests: { cpu: 1000, memory: GIB, pods: 1 } },
-        })),
-      },
-    },
-  };
+// Without a cluster the manifest has its own nodes and queues. With one, it is tried on its live state.
+function request(): ScheduleRequest {
+  const objects = { manifests: [{ source: file, text: readFileSync(file, "utf-8") }] };
+  const source = cluster ? { cluster: { cluster, hypothetical: objects } } : { inline: { objects } };
+  // A retry uses the same id and gets the same answer.
+  return { request_id: randomUUID(), own_only: true, ...source };
 }
 
 function schedule(asked: ScheduleRequest): Promise<ScheduleResponse__Output> {
@@ -56,9 +43,17 @@ function schedule(asked: ScheduleRequest): Promise<ScheduleResponse__Output> {
   });
 }
 
-const answer = await schedule(request(2));
-for (const { bind } of answer.decisions) {
-  if (bind) console.log(`bind ${bind.namespace}/${bind.name} to ${bind.node}`);
+const answer = await schedule(request());
+for (const each of answer.problems) {
+  console.log(`${each.source}: ${each.kind} ${each.key}: ${each.field}: ${each.problem}`);
 }
-for (const wait of answer.waits) console.log(`wait ${wait.job}: ${JSON.stringify(wait.reasons)}`);
+for (const job of answer.jobs) {
+  console.log(`${String(job.verdict).replace("JOB_VERDICT_", "")}: ${job.sentence}`);
+  for (const pod of job.placed) console.log(`  ${pod.pod} on ${pod.node}`);
+  for (const pod of job.evictions) console.log(`  evicts ${pod.namespace}/${pod.name} from ${pod.node}`);
+  // Amounts of the protocol are in thousandths: one GPU is 1000.
+  for (const lack of job.shortages.filter((each) => each.place !== "queue")) {
+    console.log(`  ${lack.resource}: ${Number(lack.wanted) / 1000} wanted, ${Number(lack.free) / 1000} free`);
+  }
+}
 client.close();

@@ -44,6 +44,12 @@ async def run(folder: Path, *command: str, **environment: str) -> str:
     return text
 
 
+def copied(name: str, target: Path) -> Path:
+    ignored = shutil.ignore_patterns("node_modules", "generated", "dist", "pumicev1", "bin")
+    shutil.copytree(EXAMPLES / name, target / name, ignore=ignored)
+    return target / name
+
+
 def blocks(name: str) -> list[list[str]]:
     """The console blocks of an example's README, as lines."""
     text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
@@ -62,9 +68,7 @@ async def test_an_example_runs_as_its_readme_says(
     """In a copy of the folders that it uses, with the commands of the README and nothing else."""
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not installed")
-    ignored = shutil.ignore_patterns("node_modules", "generated", "dist", "pumicev1", "bin")
-    folder = tmp_path / "docs" / "examples" / name
-    shutil.copytree(EXAMPLES / name, folder, ignore=ignored)
+    folder = copied(name, tmp_path / "docs" / "examples")
     (tmp_path / "proto").symlink_to(ROOT / "proto")
     # The environment of `make env`, which the first block makes.
     (tmp_path / ".venv").symlink_to(sys.prefix)

@@ -82,6 +82,10 @@ class Cluster:
             f"{DEVICES}/resourceslices",
         ):
             await self.client.call("DELETE", path, now)
+        for job in await self.client.list(JOBS):
+            # In a cluster, the garbage collector ends a deletion in the foreground.
+            path = f"{JOBS}/{job['metadata']['name']}"
+            await self.client.merge(path, {"metadata": {"finalizers": None}})
         for claim in await self.client.list(f"{DEVICES}/namespaces/{NAMESPACE}/resourceclaims"):
             # In a cluster, a controller releases a claim whose pods are gone.
             path = f"{DEVICES}/namespaces/{NAMESPACE}/resourceclaims/{claim['metadata']['name']}"

@@ -64,7 +64,7 @@ async def test_watchers_see_every_phase(cluster: Cluster) -> None:
         "RestartPod": AGAIN,
     }
     # Name of the job: policies of the job, the pod that fails or goes, and the phases that follow.
-    cases = {
+    cases: dict[str, tuple[list[Object], str, tuple[str, ...]]] = {
         f"{event.lower()}-{action.lower()}": ([{"event": event, "action": action}], event, phases)
         for event in (FAILED, EVICTED)
         for action, phases in ends.items()

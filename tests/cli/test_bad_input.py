@@ -24,7 +24,7 @@ BAD_SCENARIOS: dict[str, tuple[dict[str, Any], str]] = {
     "true cycles": ({"cycles": True}, "cycles: True cannot be used"),
     "objects": ({"objects": {}}, "objects: {} cannot be used; allowed: a list of Kubernetes"),
     "unknown key": ({"expcet": []}, "unknown key 'expcet'; did you mean 'expect'?"),
-    "short expect": ({"expect": []}, "expect: has 0 entries; allowed: 1, one a cycle"),
+    "short expect": ({"expect": []}, "expect: has 0 entries; allowed: 1, one per cycle"),
     "odd expect": ({"expect": [{"binds": []}]}, "expect[0].binds: [] cannot be used; allowed"),
     "expect key": ({"expect": [{"bind": {}}]}, "expect[0]: key 'bind'; did you mean 'binds'?"),
     "both": ({"expect": [], "expect_any": []}, "has both expect and expect_any"),

@@ -90,8 +90,8 @@ def test_controllers_get_what_concerns_them(monkeypatch: pytest.MonkeyPatch) -> 
     [
         (["--node-selector", "x"], "key:value"),
         (["--record-mib", "0"], "--record-mib"),
-        (["--listen", "0.0.0.0:7461"], "is no address of this machine; allowed: unix:/path"),
-        (["--listen", "127.0.0.1:0"], "is no address of this machine"),
+        (["--listen", "0.0.0.0:7461"], "is not an address of this machine; allowed: unix:/path"),
+        (["--listen", "127.0.0.1:0"], "is not an address of this machine"),
         (["--recordings", "x"], "--recordings"),
     ],
 )

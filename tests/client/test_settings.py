@@ -92,7 +92,9 @@ def test_a_file_without_a_token_is_named(tmp_path: Path, held: bytes, problem: s
 
 def test_a_token_does_not_travel_to_another_machine_in_the_clear() -> None:
     far = "core.example:7461"
-    with pytest.raises(SettingsError, match="can be read on its way; set tls_ca, or insecure"):
+    with pytest.raises(
+        SettingsError, match="would be sent without encryption; set tls_ca, or insecure"
+    ):
         Client(ClientSettings(address=far, token="t"))
     Client(ClientSettings(address=far, token="t", insecure=True)).close()
     for near in ("localhost:7461", "127.0.0.1:7461", "[::1]:7461", "unix:/run/core.sock"):

@@ -118,7 +118,7 @@ async def test_a_file_without_a_token_is_waited_for_once_it_had_one(guarded: Gua
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "localhost:1", "core.example:1"])
 def test_a_token_never_goes_over_tcp_without_tls(address: str) -> None:
-    with pytest.raises(ValueError, match="could be read on its way: give --tls-ca"):
+    with pytest.raises(ValueError, match="would be sent without encryption: give --tls-ca"):
         channel_factory(address, bearer=lambda: "token", insecure=True)
 
 
@@ -132,7 +132,7 @@ def test_a_token_never_goes_over_tcp_without_tls(address: str) -> None:
             "unix:/nowhere",
             "token_file {file}: contains spaces, line breaks or other characters",
         ),
-        ("token", "127.0.0.1:1", "a token for 127.0.0.1:1 could be read on its way"),
+        ("token", "127.0.0.1:1", "a token for 127.0.0.1:1 would be sent without encryption"),
         (None, "unix:/nowhere", "File '{file}' does not exist"),
     ],
 )
@@ -157,7 +157,7 @@ def test_every_adapter_takes_a_token_from_the_environment(word: str) -> None:
     given = [*arguments, "--core", "127.0.0.1:1"]
     result = CliRunner().invoke(command, given, env={"PUMICE_TOKEN": "token"})
     assert result.exit_code == 2
-    assert "a token for 127.0.0.1:1 could be read on its way" in result.output
+    assert "a token for 127.0.0.1:1 would be sent without encryption" in result.output
 
 
 @pytest.mark.parametrize("word", COMMANDS)

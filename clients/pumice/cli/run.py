@@ -21,8 +21,8 @@ _GIVEN = "pumice.given"
 def _check_listen(_context: click.Context, _parameter: click.Parameter, address: str) -> str:
     if address and not _OF_THIS_MACHINE.fullmatch(address):
         raise click.BadParameter(
-            f"{address!r} is no address of this machine; allowed: unix:/path/to/socket, or"
-            " 127.0.0.1:PORT. For others run 'pumice core' and 'pumice adapter kubernetes' apart"
+            f"{address!r} is not an address of this machine; allowed: unix:/path/to/socket, or"
+            " 127.0.0.1:PORT. For other machines run 'pumice core' and 'pumice adapter kubernetes' separately"
         )
     return address
 

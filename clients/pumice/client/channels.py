@@ -42,8 +42,8 @@ def read_credentials(settings: ClientSettings) -> grpc.ChannelCredentials | None
     if not settings.is_secure:
         if (settings.token or settings.token_file) and not (settings.is_local or settings.insecure):
             raise SettingsError(
-                f"{settings.address} is another machine, and a token sent there without TLS can be "
-                "read on its way; set tls_ca, or insecure to send the token nevertheless"
+                f"{settings.address} is another machine, and the token would be sent without encryption; "
+                "set tls_ca, or insecure to send it anyway"
             )
         return None
     if bool(settings.tls_cert) != bool(settings.tls_key):

@@ -159,7 +159,7 @@ class AccessFile:
         try:
             self._read()
         except AccessFileError as error:
-            log.error("access file not read again, roles are unchanged: %s", error)
+            log.error("the access file cannot be read; roles stay unchanged: %s", error)
 
     def _read(self) -> None:
         try:

@@ -133,7 +133,7 @@ class Clusters:
     def _abandoned(self, cluster: Cluster) -> None:
         """No adapter has come back for long enough: the cluster is forgotten."""
         if cluster.stream is None and self._by_name.get(cluster.name) is cluster:
-            log.info("%s: is forgotten, no adapter came back", cluster.name)
+            log.info("%s: forgotten, because no adapter connected again", cluster.name)
             task = asyncio.get_running_loop().create_task(self._drop(cluster))
             self._dropping.add(task)
             task.add_done_callback(self._dropping.discard)

@@ -94,7 +94,7 @@ class Owner:
         for question in list(self._questions):
             _fail(question, NotReadyError(self._served.name))
         if self._thread.is_alive():
-            log.warning("%s: its session did not end in time and is given up", self._served.name)
+            log.warning("%s: a session did not end in time and is abandoned", self._served.name)
 
     # On the owner's thread.
 

@@ -157,7 +157,9 @@ class CoreServer:
             else:
                 port = server.add_secure_port(address, tls.credentials())
         except RuntimeError as error:
-            raise AddressError(address, "cannot be listened on; is another core there?") from error
+            raise AddressError(
+                address, "cannot be listened on; does another core use it?"
+            ) from error
         if address.startswith("unix:"):
             return address
         return f"{address.rpartition(':')[0]}:{port}"

@@ -74,5 +74,7 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise CertificateFileError(path, error.strerror or str(error)) from error
     if b"-----BEGIN" not in content:
-        raise CertificateFileError(path, "holds no PEM; give a certificate or key in PEM form")
+        raise CertificateFileError(
+            path, "contains no PEM data; give a certificate or key in PEM form"
+        )
     return content

@@ -81,7 +81,7 @@ class ConfigurationFile:
                 text = self._path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 if self._mark is not None:
-                    log.error("%s: %s; the last configuration stays", self._path, error)
+                    log.error("%s: %s; the last configuration stays in use", self._path, error)
                 self._mark = None
                 continue
             self._mark = mark

@@ -357,7 +357,7 @@ class Reflector:
             head = self._apply(event)
         except UNREADABLE as error:
             # The next watch would begin with the same line.
-            raise _RelistNeeded(f"an event that cannot be read: {error}") from error
+            raise _RelistNeeded(f"a watch event cannot be read: {error}") from error
         self._fruitless = 0
         if head is not None and head.metadata.resource_version:
             self._version = head.metadata.resource_version

@@ -78,7 +78,7 @@ class RetryPolicy:
             is_power_of_two = attempt & (attempt - 1) == 0
             log.log(
                 logging.ERROR if is_loud and is_power_of_two else logging.INFO,
-                "%s: %s; again in %.1f s",
+                "%s: %s; retry in %.1f s",
                 what,
                 one_line(error) if error is not None else "failed",
                 wait,

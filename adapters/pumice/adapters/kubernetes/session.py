@@ -87,7 +87,7 @@ async def _read_error(answer: aiohttp.ClientResponse) -> bytes:
             if len(body) > _LONGEST_ERROR_BODY:
                 break
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        log.debug("a refusal broke off: %s", one_line(error))
+        log.debug("an error response is incomplete: %s", one_line(error))
     return body
 
 
@@ -246,7 +246,7 @@ class ApiSession:
             try:
                 return await _read_all(content)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise LostAnswerError(f"the answer broke off: {one_line(error)}") from error
+                raise LostAnswerError(f"the response is incomplete: {one_line(error)}") from error
 
     @asynccontextmanager
     async def stream(
@@ -328,7 +328,7 @@ class ApiSession:
         log.info("the API server does not accept the credentials; loading them again")
         renewal = self._renewal or self._start_renewal(self._credentials.load)
         await asyncio.shield(renewal)
-        log.debug("the API server had said: %r", reply.body[:200])
+        log.debug("the API server said: %r", reply.body[:200])
 
     def _start_renewal(self, load: Callable[[], Access]) -> "asyncio.Task[None]":
         async def renew() -> None:

@@ -296,7 +296,7 @@ class KubernetesWorld:
                 failures += 1
                 # A definition that comes or goes is no problem.
                 if error.status not in (NOT_FOUND, CONFLICT) and failures & (failures - 1) == 0:
-                    log.error("the default queue cannot be made: %s", one_line(error))
+                    log.error("the default queue cannot be created: %s", one_line(error))
                 await self._clock.sleep(_QUEUE_BACKOFF.delay(failures, self._rng))
 
     def _why_stale(self) -> str:

@@ -133,7 +133,10 @@ class ApplyPool:
             await within(self._clock, limit, self._idle.wait())
         except TimeoutError:
             self._metrics.count("drain_timeouts")
-            log.warning("%d decisions are still being applied; going on", self._pending_count)
+            log.warning(
+                "%d decisions are still being applied; the drain does not wait for them any longer",
+                self._pending_count,
+            )
             self.drop_queued(tell=tell)
             return False
         return True

@@ -195,7 +195,7 @@ class ConfigurationKeeper:
         if is_another_in_use:
             log.warning("the core keeps the configuration that is in use")
         else:
-            log.warning("instead of it the core is given: %s", fallback.shown())
+            log.warning("the core gets this one instead: %s", fallback.shown())
         self._offer(fallback, send=not is_another_in_use)
 
     async def _fallback(self, base: Configuration) -> _Offer | None:

@@ -42,11 +42,11 @@ def channel_factory(
     """
     if tls is None and not insecure and not is_local(address):
         raise ValueError(
-            f"{address} is another machine: give TLS certificates, or say insecure to do without"
+            f"{address} is another machine: give TLS certificates, or --insecure to connect without TLS"
         )
     if bearer is not None and tls is None and not is_socket(address):
         raise ValueError(
-            f"a token for {address} could be read on its way: "
+            f"a token for {address} would be sent without encryption: "
             "give --tls-ca, or reach the core over a Unix socket"
         )
 

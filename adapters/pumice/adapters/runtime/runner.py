@@ -262,7 +262,11 @@ class AdapterRuntime:
             delay = policy.delay_after(end, self._clock.now() - began)
             self.metrics.count("stream_ends", next=end.next.value)
             if end.is_refusal:
-                log.warning("the core ended the stream (%s); the next in %.1f s", end.reason, delay)
+                log.warning(
+                    "the core ended the stream (%s); the next one begins in %.1f s",
+                    end.reason,
+                    delay,
+                )
             elif policy.failures & (policy.failures - 1) == 0:
                 # A core that is away for long is not worth a line for each attempt.
                 log.info("the stream ended (%s), attempt %d", end.reason, policy.failures)

@@ -216,7 +216,7 @@ class ControllerLoop:
         if problem:
             delay = queue.retry(key)
             log.warning(
-                "%s: %s: %s; again in %.1f s", controller.name, shown_key(key), problem, delay
+                "%s: %s: %s; retry in %.1f s", controller.name, shown_key(key), problem, delay
             )
             return "failed"
         queue.forget(key)

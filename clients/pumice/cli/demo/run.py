@@ -130,7 +130,7 @@ class DemoRun:
         for process in (self.core, self.adapter):
             if process.is_beyond_restarts():
                 error = process.last_error()
-                raise click.ClickException(f"{process.name} died too often: {error}")
+                raise click.ClickException(f"{process.name} ended too often: {error}")
             # An adapter ends with 0 when its cluster ends.
             if process is self.adapter and process.exit_code == 0:
                 continue

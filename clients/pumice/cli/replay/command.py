@@ -250,7 +250,7 @@ def _check_options(*, several: bool, compares: bool, simulates: bool, **given: o
             "--closed, --candidate, --set, --remove-node, --add-nodes, --schedule-period or --eager"
         )
     if "--export-scenario" in set_ and "--session" not in set_:
-        raise click.UsageError("--export-scenario needs --session: which one?")
+        raise click.UsageError("--export-scenario needs --session N")
     if not compares and "--session" in set_:
         raise click.UsageError("--session goes with --diff or --export-scenario")
     for name in ("--plot", "--page", "--goal"):

@@ -28,5 +28,5 @@ def write_redacted(source: Path, target: Path, names: Pseudonyms | None = None) 
         target.unlink()
         first = found.differences[0] if found.differences else "nothing differs any more"
         raise InputProblem(
-            f"{source}: cannot be redacted: with other names it decides otherwise: {first}"
+            f"{source}: cannot be redacted: with other names the decisions differ: {first}"
         )

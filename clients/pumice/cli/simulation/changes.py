@@ -33,7 +33,7 @@ class Change:
 def read_changes(value: Any, cycles: int, source: str) -> tuple[tuple[Change, ...], ...]:
     """One list for each gap between cycles. Raises InputProblem."""
     if not isinstance(value, list) or len(value) >= max(cycles, 1) + 1:
-        raise wrong(source, "changes", value, f"a list of at most {cycles} lists, one a gap")
+        raise wrong(source, "changes", value, f"a list of at most {cycles} lists, one per gap")
     return tuple(
         tuple(
             _read(entry, source, f"changes[{gap}][{number}]")

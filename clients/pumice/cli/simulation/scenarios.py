@@ -175,10 +175,10 @@ def _expectations(
 
 def _outcomes(value: Any, cycles: int, source: str, where: str) -> tuple[Outcome, ...]:
     if not isinstance(value, list):
-        raise wrong(source, where, value, "a list with one entry a cycle")
+        raise wrong(source, where, value, "a list with one entry per cycle")
     if len(value) != cycles:
         raise InputProblem(
-            f"{source}: {where}: has {len(value)} entries; allowed: {cycles}, one a cycle"
+            f"{source}: {where}: has {len(value)} entries; allowed: {cycles}, one per cycle"
         )
     return tuple(_outcome(entry, source, f"{where}[{i}]") for i, entry in enumerate(value))
 

@@ -90,7 +90,7 @@ class RecordingFiles:
         self._writer = RecordingWriter(self._path(first_session, now_ns))
         if self._writer.cut_bytes:
             path, cut = self._writer.path, self._writer.cut_bytes
-            log.warning("%s: the last %d bytes were not whole, and are cut off", path, cut)
+            log.warning("%s: the last %d bytes were incomplete, and are cut off", path, cut)
         self._prune()
 
     def _path(self, first_session: int, now_ns: int) -> Path:

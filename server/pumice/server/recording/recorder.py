@@ -107,7 +107,7 @@ class Recorder:
             return
         if self._queue.qsize() > MAX_QUEUED_ENTRIES:
             self._behind = True
-            log.warning("%s: the recording cannot keep up; a part is left out", self._name)
+            log.warning("%s: recording is too slow; a part is left out", self._name)
             self._queue.put(self._lose)
             return
         self._queue.put(lambda: self._write(make_entries()))

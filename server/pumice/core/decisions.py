@@ -35,6 +35,14 @@ class VolumeChoice:
     volume_name: str
 
 
+@dataclass(frozen=True, slots=True)
+class SharedDevice:
+    """A device that the pod shares, and the annotation by which its node is locked for the bind."""
+
+    type: str
+    node_lock: str
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class Bind:
     """Bind this pod to this node."""
@@ -48,6 +56,7 @@ class Bind:
     annotations: tuple[tuple[str, str], ...] = ()
     volumes: tuple[VolumeChoice, ...] = ()
     claims: tuple[ClaimChoice, ...] = ()
+    device: SharedDevice | None = None
 
     def __str__(self) -> str:
         return f"bind {self.name} {self.node}"

@@ -1,4 +1,4 @@
-"""Binds pods: claims for devices and volumes first, then the pod."""
+"""Binds pods: volumes, claims for devices and locks of nodes first, then the pod."""
 
 from typing import Final
 
@@ -12,6 +12,7 @@ from pumice.adapters.kubernetes.errors import (
     NamespaceTerminatingError,
     one_line,
 )
+from pumice.adapters.kubernetes.node_locks import NodeLockBinder, lock_of
 from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.reading import ObjectReader
 from pumice.adapters.kubernetes.resources import PODS
@@ -36,18 +37,18 @@ class KubernetesBinder:
         reader: ObjectReader,
         volumes: VolumeBinder,
         claims: DeviceClaimBinder,
+        locks: NodeLockBinder,
         index: ObjectIndex,
         metrics: Metrics,
         fence: Fence,
         seconds: float,
     ) -> None:
         self._api, self._reader, self._volumes, self._claims = api, reader, volumes, claims
+        self._locks = locks
         self._index, self._metrics = index, metrics
         self._fence, self._seconds = fence, seconds
 
     async def bind(self, order: Bind) -> ApplyResult:
-        if any(device.node_lock for device in order.devices):
-            return ApplyResult(ApplyCode.INVALID, "an order that this adapter cannot carry out")
         result = await self._prepared(order)
         if result.code is ApplyCode.DONE:
             result = await self._post(order)
@@ -57,6 +58,8 @@ class KubernetesBinder:
             await self._volumes.settle(order, result)
         if order.resource_claims:
             await self._claims.settle(order, result)
+        if lock_of(order):
+            await self._locks.settle(order, result)
         return result
 
     async def _prepared(self, order: Bind) -> ApplyResult:
@@ -65,7 +68,12 @@ class KubernetesBinder:
             result = await self._volumes.prepare(order)
             if result.code is not ApplyCode.DONE:
                 return result
-        return await self._claims.prepare(order) if order.resource_claims else DONE
+        if order.resource_claims:
+            result = await self._claims.prepare(order)
+            if result.code is not ApplyCode.DONE:
+                return result
+        # Last: nobody else can use the node meanwhile.
+        return await self._locks.prepare(order) if lock_of(order) else DONE
 
     async def _post(self, order: Bind) -> ApplyResult:
         path = PODS.path(order.namespace, order.name, "binding")

@@ -26,6 +26,7 @@ from pumice.adapters.kubernetes.errors import (
 from pumice.adapters.kubernetes.events import EventRecorder
 from pumice.adapters.kubernetes.evictor import KubernetesEvictor
 from pumice.adapters.kubernetes.group_precedence import GroupPrecedence
+from pumice.adapters.kubernetes.node_locks import NodeLockBinder
 from pumice.adapters.kubernetes.object_head import Head, HeadMetadata
 from pumice.adapters.kubernetes.object_index import ObjectIndex
 from pumice.adapters.kubernetes.object_store import (
@@ -38,6 +39,7 @@ from pumice.adapters.kubernetes.queues import QueueMaker
 from pumice.adapters.kubernetes.reading import ObjectReader
 from pumice.adapters.kubernetes.reflector import Reflector, Store
 from pumice.adapters.kubernetes.reservations import ReservationWriter
+from pumice.adapters.kubernetes.reserved_objects import ReservedObjects
 from pumice.adapters.kubernetes.resources import QUEUES, Resource
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.selection import Source
@@ -54,6 +56,7 @@ from pumice.v1.cluster_service_pb2 import (
     CAPABILITY_EVICT,
     CAPABILITY_QUESTIONS,
     CAPABILITY_RESOURCE_CLAIMS,
+    CAPABILITY_SHARED_DEVICES,
     CAPABILITY_VOLUMES,
     Capability,
 )
@@ -132,7 +135,10 @@ class KubernetesWorld:
         self._claims = DeviceClaimBinder(
             ClaimWriter(api, fence, seconds), self._reader.read_pod, clock, self._metrics
         )
-        reserved = (self._volumes, self._claims)
+        self._locks = NodeLockBinder(
+            ReservedObjects(api, fence, seconds), self._reader.read_pod, clock, self._metrics
+        )
+        reserved = (self._volumes, self._claims, self._locks)
         self._binder = KubernetesBinder(
             api, self._reader, *reserved, self._index, self._metrics, fence, seconds
         )
@@ -148,7 +154,12 @@ class KubernetesWorld:
 
     @property
     def capabilities(self) -> Sequence[Capability.ValueType]:
-        always = (CAPABILITY_EVICT, CAPABILITY_VOLUMES, CAPABILITY_RESOURCE_CLAIMS)
+        always = (
+            CAPABILITY_EVICT,
+            CAPABILITY_VOLUMES,
+            CAPABILITY_RESOURCE_CLAIMS,
+            CAPABILITY_SHARED_DEVICES,
+        )
         # A shadow tells nobody what it would do.
         return always if self._options.read_only else (*always, CAPABILITY_QUESTIONS)
 
@@ -183,6 +194,7 @@ class KubernetesWorld:
             await self._events.stop()
             await self._volumes.close()
             await self._claims.close()
+            await self._locks.close()
             self._failed.cancel()
 
     # Watching.
@@ -195,6 +207,7 @@ class KubernetesWorld:
         ]
         self._start(self._volumes.run())
         self._start(self._claims.run())
+        self._start(self._locks.run())
         self._start(self._usage.run())
         told = self._start_configuration()
         for reflector in reflectors:

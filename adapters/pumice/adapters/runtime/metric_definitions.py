@@ -72,6 +72,7 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "usage_polls": ("Polls of the usage of nodes, by result.", ("result",)),
     "volume_timeouts": ("Volume reservations given up after the time limit.", ()),
     "claim_undos": ("Resource claims given back, by result.", ("result",)),
+    "lock_undos": ("Locks of nodes given back, by result.", ("result",)),
     "volume_undos": ("Volume reservations undone, by result.", ("result",)),
     "watch_failures": ("Watches that ended with an error, by code.", ("resource", "code")),
     "watches": ("Watches opened.", ("resource",)),
@@ -88,6 +89,7 @@ GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "leads": ("1: this process is the leader.", ()),
     "resync_queue_length": ("Objects that wait for a fresh reading.", ()),
     "claim_reservations": ("Pods with resource claims that are not finished.", ()),
+    "lock_reservations": ("Pods with locks of nodes that are not finished.", ()),
     "volume_reservations": ("Pods with volume reservations that are not finished.", ()),
     "watch_queue_length": ("Changes received by watches that the runtime has not taken.", ()),
 }

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from pumice.core.decisions import Bind, Decision, Evict, Gang, SessionResult, VolumeChoice
+from pumice.core.decisions import (
+    Bind,
+    Decision,
+    Evict,
+    Gang,
+    SessionResult,
+    SharedDevice,
+    VolumeChoice,
+)
 from pumice.server.wire.devices import read_choice, write_choice
 from pumice.v1 import cluster_service_pb2, decision_pb2
 
@@ -38,6 +46,9 @@ def _write_bind(bind: Bind) -> decision_pb2.Bind:
             for v in bind.volumes
         ],
         resource_claims=map(write_choice, bind.claims),
+        devices=[]
+        if bind.device is None
+        else [decision_pb2.SharedDevice(type=bind.device.type, node_lock=bind.device.node_lock)],
     )
 
 
@@ -80,6 +91,7 @@ def read_decision(message: decision_pb2.Decision, gangs: Mapping[str, Gang]) -> 
                 tuple(sorted(held.annotations.items())),
                 tuple(VolumeChoice(v.claim, v.volume_name) for v in held.volumes),
                 tuple(map(read_choice, held.resource_claims)),
+                next((SharedDevice(d.type, d.node_lock) for d in held.devices), None),
             )
         case "evict":
             order = message.evict

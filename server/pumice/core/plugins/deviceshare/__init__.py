@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import ClassVar
 
+import numpy as np
+
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.settings import LATE_DEVICES
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.decisions import SharedDevice
 from pumice.core.model.fit import Refusal
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.deviceshare.automaton import CardStates, add_usage
 from pumice.core.plugins.deviceshare.cards import IGNORED, DeviceKind, NodeCards, Taken, Usage
 from pumice.core.plugins.deviceshare.gpu_share import GpuShare
+from pumice.core.plugins.deviceshare.locks import LOCKED, NodeLocks
 from pumice.core.plugins.deviceshare.vgpu import BINPACK, SPREAD, VGpu
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.hooks import EventHandler, Scores
@@ -72,7 +76,6 @@ class DeviceSharePlugin:
         },
         limits={_POLICY: Limit(choices=("", BINPACK, SPREAD))},
         without_effect={
-            _LOCK: "binds are not held back by locks of nodes",
             _GEOMETRIES_NAME: _NO_GEOMETRIES,
             _GEOMETRIES_NAMESPACE: _NO_GEOMETRIES,
         },
@@ -88,6 +91,8 @@ class DeviceSharePlugin:
         arguments = options.arguments
         self._kind = _kind_of(options)
         self._weight = arguments.integer(_WEIGHT, 0)
+        self._uses_locks = arguments.boolean(_LOCK, default=False)
+        self._locks: NodeLocks | None = None
         self._requests: dict[int, Hashable | None] = {}
 
     def open(self, session: Session) -> None:
@@ -98,7 +103,10 @@ class DeviceSharePlugin:
         self._table = session.table
         read = _reader_of_late_devices(session, kind) if _is_late(session) else kind.read
         states = session.node_states(self.name, read)
-        self._cards = CardStates(kind, states, session.table, float(self._weight))
+        if self._uses_locks:
+            self._locks = NodeLocks(kind.lock, session.table, session.now_ns, self._concerns)
+        weight = float(self._weight)
+        self._cards = CardStates(kind, states, session.table, weight, self._locks)
         # By uid: what a task was given in this session.
         self._given: dict[str, Taken] = {}
         # The first of the tasks that are being placed, and the cards of their rows before.
@@ -121,6 +129,13 @@ class DeviceSharePlugin:
         # What was computed with use that ends with the session must be computed again.
         for row in sorted(self._cards.kept) if self._kind is not None else ():
             session.table.touch(row)
+        # Locks end with the time.
+        for row in sorted(self._locks.ends) if self._locks is not None else ():
+            session.table.touch(row)
+
+    def next_wake(self, _now_ns: int) -> int | None:
+        """When the next lock of a node ends."""
+        return None if self._locks is None else min(self._locks.ends.values(), default=None)
 
     # What pods ask for.
 
@@ -148,7 +163,14 @@ class DeviceSharePlugin:
     def _refusals(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> tuple[Refusal, ...]:
         assert self._kind is not None
         fits, _ = self._cards.evaluate(rows, self._request(class_), facet)
-        return (Refusal(self._kind.reason, ~fits, unresolvable=False),)
+        if self._locks is None:
+            return (Refusal(self._kind.reason, ~fits, unresolvable=False),)
+        where = range(len(self._table)) if rows.index is None else rows.index.tolist()
+        locked = np.array([self._locks.holds(row) for row in where], dtype=np.bool_)
+        return (
+            Refusal(LOCKED, locked, unresolvable=True),
+            Refusal(self._kind.reason, ~fits & ~locked, unresolvable=False),
+        )
 
     def _most(self, class_: TaskClass, number: int, count: int) -> int:
         return self._cards.most(number, self._request(class_), count)
@@ -187,6 +209,10 @@ class DeviceSharePlugin:
         self._given[task.uid] = taken
         said = self._kind.annotations(task.node_name, cards, taken, self._session.now_ns)
         self._session.annotate(task, said)
+        if self._locks is not None and task.status is _ALLOCATED:
+            self._locks.take(row, task.uid)
+            device = SharedDevice(self._kind.name, self._locks.name)
+            self._session.outbox.attach_device(task, device)
         if isinstance(self._kind, VGpu):
             self._cards.place(row, self._kind.with_shares(cards, task, taken))
 
@@ -212,6 +238,9 @@ class DeviceSharePlugin:
     def _deallocated(self, task: Task) -> None:
         taken = self._given.pop(task.uid, None)
         row = self._table.row_of(task.node_name)
+        if self._locks is not None and taken is not None and row is not None:
+            self._locks.give_back(row, task.uid)
+            self._session.outbox.attach_device(task, None)
         if taken is None or row is None or not isinstance(self._kind, VGpu):
             return
         # Volcano finds what to give back in the pod's annotations, which a pod that is not bound

@@ -16,6 +16,7 @@ from pumice.core.cache.node_states import NodeStates
 from pumice.core.cache.nodes import Floats, NodeTable
 from pumice.core.model.fit import Mask
 from pumice.core.plugins.deviceshare.cards import IGNORED, DeviceKind, NodeCards, Taken, Usage
+from pumice.core.plugins.deviceshare.locks import NodeLocks
 from pumice.core.session.feasibility.rows import NodeRows
 
 _NONE: frozenset[int] = frozenset()
@@ -62,8 +63,11 @@ class CardStates:
         states: NodeStates[NodeCards | None],
         table: NodeTable,
         weight: float,
+        locks: NodeLocks | None,
     ) -> None:
         self._kind = kind
+        # With locks, a node takes one pod at a time.
+        self._locks = locks
         self._weight = weight
         self._states = states
         self._table = table
@@ -82,9 +86,9 @@ class CardStates:
         return self._states.of(row)
 
     def number(self, row: int) -> int:
-        """The state of a node as it is now."""
+        """The state of a node as it is now; one that is locked takes nothing."""
         cards = self._states.of(row)
-        if cards is None:
+        if cards is None or (self._locks is not None and self._locks.holds(row)):
             return NO_CARDS
         usage, kept = cards.usage, self.kept.get(row)
         if kept is not None and len(kept) == len(usage):
@@ -97,6 +101,9 @@ class CardStates:
             number = self._numbers[state] = len(self._values)
             self._values.append(state)
         return number
+
+    def _number_after(self, state: State, taken: Taken) -> int:
+        return NO_CARDS if self._locks is not None else self._number_of((state[0], taken.usage))
 
     def _follow(self) -> NDArray[np.intp]:
         """The states of all rows, up to date."""
@@ -133,6 +140,8 @@ class CardStates:
             return None
         if cards.all_usage is cards.usage or cards.all_usage == cards.usage:
             return self.take(self.number(row), question)
+        if self._locks is not None and self._locks.holds(row):
+            return None
         usage, kept = cards.all_usage, self.kept.get(row)
         if kept is not None and len(kept) == len(usage):
             usage = tuple(map(add_usage, usage, kept))
@@ -198,7 +207,7 @@ class CardStates:
             if taken is None or state is None:
                 chain.append(NO_CARDS)
             else:
-                chain.append(self._number_of((state[0], taken.usage)))
+                chain.append(self._number_after(state, taken))
         return chain[count]
 
     # For the kernel.
@@ -234,7 +243,7 @@ class CardStates:
                 found = (0.0, None)
             else:
                 score = math.floor(taken.score + 0.5) * self._weight
-                found = (score, self._number_of((state[0], taken.usage)))
+                found = (score, self._number_after(state, taken))
             answers.nexts[number] = found
         return found
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task
-from pumice.core.decisions import Bind, Decision, Event, Evict, Gang, VolumeChoice
+from pumice.core.decisions import Bind, Decision, Event, Evict, Gang, SharedDevice, VolumeChoice
 from pumice.core.model.devices import ClaimChoice
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Outbox:
         self._orders: list[_Order] = []
         self._volumes: dict[str, tuple[VolumeChoice, ...]] = {}
         self._claims: dict[str, tuple[ClaimChoice, ...]] = {}
+        self._devices: dict[str, SharedDevice] = {}
         # The actions that have run, each with the number of orders by its end.
         self.made_by: list[tuple[str, int]] = []
 
@@ -59,6 +60,13 @@ class Outbox:
         else:
             self._claims.pop(task.uid, None)
 
+    def attach_device(self, task: Task, device: SharedDevice | None) -> None:
+        """Sets the device for which the task's node is locked in its bind."""
+        if device is not None:
+            self._devices[task.uid] = device
+        else:
+            self._devices.pop(task.uid, None)
+
     def decisions(self) -> tuple[Decision, ...]:
         sizes = Counter(for_job for _, _, _, for_job in self._orders)
         gangs = {job: self._gang(job, size) for job, size in sizes.items()}
@@ -72,8 +80,9 @@ class Outbox:
             else:
                 chosen = volumes.get(task.uid, ()) if volumes else ()
                 claims = self._claims.get(task.uid, ()) if self._claims else ()
+                device = self._devices.get(task.uid) if self._devices else None
                 added = task.bind_annotations
-                decisions.append(Bind(id_, *names, node, gang, added, chosen, claims))
+                decisions.append(Bind(id_, *names, node, gang, added, chosen, claims, device))
         return tuple(decisions)
 
     def _gang(self, job_id: str, size: int) -> Gang | None:

@@ -1,0 +1,139 @@
+"""Locks the node of a pod that shares a device, before the pod itself is bound.
+
+The lock is an annotation of the node with a time, as in Volcano. The device plugin of the node removes
+it when the pod has its device; a lock is void after five minutes.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from pumice.adapters.kubernetes.bind_attempts import (
+    FINAL_FAILURES,
+    SWEEP_SECONDS,
+    BindAttempt,
+    BindAttempts,
+    ReadPod,
+)
+from pumice.adapters.kubernetes.errors import KubernetesError
+from pumice.adapters.kubernetes.reserved_objects import (
+    ReservationError,
+    ReservedObjects,
+    retry_conflicts,
+)
+from pumice.adapters.kubernetes.resources import NODES
+from pumice.adapters.kubernetes.results import result_of
+from pumice.adapters.kubernetes.session import METADATA_ONLY
+from pumice.adapters.runtime.clock import Clock
+from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
+from pumice.v1.decision_pb2 import Bind
+
+_VALID: Final = timedelta(minutes=5)
+_AGAIN_SECONDS: Final = 1.0
+_DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+@dataclass(slots=True)
+class _Attempt(BindAttempt):
+    """The lock that was taken for one pod."""
+
+    lock: str = ""
+    # What was written, which tells it from the locks of others.
+    value: str = ""
+
+
+class NodeLockBinder:
+    """Takes the locks of nodes, and gives those back whose pods are not bound."""
+
+    def __init__(
+        self, objects: ReservedObjects, read_pod: ReadPod, clock: Clock, metrics: Metrics
+    ) -> None:
+        self._objects, self._clock = objects, clock
+        self._attempts = BindAttempts("lock", self._undo, read_pod, clock, metrics)
+        metrics.gauge_from("lock_reservations", lambda: len(self._attempts))
+        self.settle, self.close = self._attempts.settle, self._attempts.close
+
+    async def prepare(self, order: Bind) -> ApplyResult:
+        """DONE: the node is locked for the pod; WAITING: for another one."""
+        attempt = self._attempts.open(order, _Attempt)
+        if attempt.is_busy:
+            return ApplyResult(ApplyCode.WAITING, "an earlier attempt is being ended")
+        if attempt.node != order.node:
+            await self._attempts.end(attempt)
+            return ApplyResult(ApplyCode.WAITING, "the lock of another node is being given back")
+        attempt.is_busy = True
+        attempt.lock = lock_of(order)
+        try:
+            result = await retry_conflicts(lambda: self._take(attempt))
+        except ReservationError as error:
+            result = error.result
+        except KubernetesError as error:
+            result = result_of(error)
+        finally:
+            attempt.is_busy = False
+            attempt.touched, attempt.failures = self._clock.now(), 0
+        if result.code in FINAL_FAILURES:
+            await self._attempts.end(attempt)
+        return result
+
+    async def _take(self, attempt: _Attempt) -> ApplyResult:
+        metadata = await self._read(attempt.node)
+        if metadata is None:
+            raise ReservationError(f"there is no node {attempt.node}")
+        now = datetime.fromtimestamp(self._clock.unix_ms() / 1000, UTC)
+        held = (metadata.get("annotations") or {}).get(attempt.lock, "")
+        if held and held == attempt.value:
+            return DONE
+        if held and not _is_void(held, now):
+            reason = f"node {attempt.node} has been locked within 5 minutes"
+            return ApplyResult(ApplyCode.WAITING, reason, retry_after_seconds=_AGAIN_SECONDS)
+        attempt.value = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond:06}Z"
+        await self._write(attempt, metadata, attempt.value)
+        return DONE
+
+    async def run(self) -> None:
+        """Ends attempts that nobody continues."""
+        while True:
+            await self._clock.sleep(SWEEP_SECONDS)
+            await self._attempts.sweep()
+
+    async def _undo(self, attempt: _Attempt) -> None:
+        async def undo() -> None:
+            metadata = await self._read(attempt.node)
+            held = (metadata or {}).get("annotations") or {}
+            if metadata is not None and attempt.value and held.get(attempt.lock) == attempt.value:
+                await self._write(attempt, metadata, None)
+
+        await retry_conflicts(undo)
+
+    async def _read(self, node: str) -> dict[str, Any] | None:
+        path = NODES.path(name=node)
+        found = await self._objects.read(path, _DECODE, _uid_of, METADATA_ONLY)
+        return None if found is None else found["metadata"]
+
+    async def _write(self, attempt: _Attempt, metadata: dict[str, Any], value: str | None) -> None:
+        version = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        patch = {"metadata": {**version, "annotations": {attempt.lock: value}}}
+        await self._objects.patch(NODES.path(name=attempt.node), patch)
+
+
+def lock_of(order: Bind) -> str:
+    """The annotation by which the node is locked; empty: none."""
+    return next((device.node_lock for device in order.devices if device.node_lock), "")
+
+
+def _uid_of(item: dict[str, Any]) -> str:
+    metadata = item.get("metadata")
+    return str(metadata.get("uid", "")) if isinstance(metadata, dict) else ""
+
+
+def _is_void(value: str, now: datetime) -> bool:
+    """A time that cannot be read holds, as in Volcano."""
+    try:
+        since = datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return since.tzinfo is not None and now - since > _VALID

@@ -61,6 +61,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "replay": LazyCommand(
         "pumice.cli.replay:replay_command", "Replay of recordings, and comparison of decisions."
     ),
+    "tune": LazyCommand(
+        "pumice.cli.tune:tune_command", "Search for better settings over recordings."
+    ),
     "recording": LazyCommand(
         "pumice.cli.recording:recording_group",
         "Facts about recordings, and copies: parts, joined, with other names.",

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from pumice.core.configuration import DEFAULT_CONFIGURATION
 from pumice.core.decisions import SessionResult
 from pumice.core.registry import PluginRefusedError, Registry
 from pumice.recordings import Recording
+from pumice.server.built_in import written
 from pumice.server.checking import check
 from pumice.server.configuration import ConfigurationRefusedError
 from pumice.server.errors import ObjectsRejectedError
@@ -54,6 +56,7 @@ __all__ = [
     "LocalSession",
     "ObjectsRejectedError",
     "PluginRefusedError",
+    "built_in_configuration",
     "check_configuration",
     "compare_recording",
     "cut_before",
@@ -115,6 +118,11 @@ def cut_before(
     Raises RecordingError when there is no such session.
     """
     return cutting.cut_before(entries, installed_registry(), from_ns, source)
+
+
+def built_in_configuration() -> str:
+    """The text of the configuration that is used where none is given."""
+    return written(DEFAULT_CONFIGURATION)
 
 
 def check_configuration(

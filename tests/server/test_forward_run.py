@@ -31,6 +31,7 @@ from pumice.server.estimating.run_times import PastRuns, Template
 from pumice.server.state import ClusterState
 from pumice.v1.configuration_pb2 import Configuration
 from tests.core.builders import NOW_NS, fill, job, node, pod, pod_group, priority_class, queue
+from tests.core.strangers import explode, stranger
 
 SECOND = 10**9
 HOUR = 3600 * SECOND
@@ -142,10 +143,9 @@ def test_a_job_that_fits_nowhere_never_starts() -> None:
     assert start.reasons
 
 
-def test_a_job_behind_a_service_never_starts() -> None:
-    service = replace(
-        pod("web-0", "web", 4, on="n1", controller_kind="ReplicaSet"), start_time_ns=NOW_NS
-    )
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "DaemonSet", "Node"])
+def test_a_job_behind_a_service_never_starts(kind: str) -> None:
+    service = replace(pod("web-0", "web", 4, on="n1", controller_kind=kind), start_time_ns=NOW_NS)
     state = state_of(node("n1", cpu=4), pod_group("web"), service, job("next", 1, 4))
     found = forecast(state, "next")
     assert start_of(found, "next").verdict is Verdict.NEVER
@@ -215,6 +215,57 @@ def test_the_same_state_gives_the_same_forecast() -> None:
         return forecast(state, *(f"j{number}" for number in range(6)))
 
     assert made() == made()
+
+
+@pytest.mark.parametrize(
+    ("run_time", "since", "verdict"),
+    [
+        # A clock that is ahead, and run times at both ends of what a duration can be.
+        ("10m", -3600, Verdict.STARTS),
+        ("1ns", 0, Verdict.STARTS),
+        ("2562047h", 0, Verdict.LATER),
+        # Much longer than its annotation.
+        ("1s", 10**8, Verdict.LATER),
+    ],
+)
+def test_odd_times_are_run(run_time: str, since: int, verdict: Verdict) -> None:
+    state = state_of(
+        node("n1", cpu=4), running("first", 4, "n1", run_time, since=since), job("next", 1, 4)
+    )
+    assert start_of(forecast(state, "next"), "next").verdict is verdict
+
+
+def test_decisions_on_their_way_count_as_applied() -> None:
+    state = state_of(
+        node("n1", cpu=4),
+        job("decided", 1, 4, annotations={RUN_TIME: "10m"}),
+    )
+    assert state.session(NOW_NS).decisions
+    fill(state.engine, job("next", 1, 4))
+    found = forecast(state, "decided", "next")
+    assert start_of(found, "decided").verdict is Verdict.STARTED
+    assert seconds(start_of(found, "next")) == pytest.approx(600, rel=0.02)
+
+
+def test_a_plugin_that_fails_in_a_run_is_named() -> None:
+    state = ClusterState(Registry([stranger(close=explode)]))
+    conf = f"{PREEMPTING}  - name: stranger\n"
+    assert state.configure(Configuration(scheduler_conf=conf)).accepted
+    fill(state.engine, queue(), node("n1", cpu=4), running("a", 4, "n1", "1m"), job("b", 1, 4))
+    found = forecast(state, "b")
+    assert start_of(found, "b").verdict is Verdict.STARTS
+    assert found.faults == ("stranger: ValueError: out of cheese",)
+
+
+def test_a_plugin_that_wakes_without_end_does_not_run_without_end() -> None:
+    always = stranger(next_wake=lambda _, now_ns: now_ns)
+    state = ClusterState(Registry([always]))
+    conf = f"{PREEMPTING}  - name: stranger\n"
+    assert state.configure(Configuration(scheduler_conf=conf)).accepted
+    fill(state.engine, queue(), node("n1", cpu=4), job("large", 1, 9))
+    found = forecast(state, "large")
+    assert start_of(found, "large").verdict is Verdict.LATER
+    assert found.sessions < MAX_FORWARD_SESSIONS
 
 
 def test_a_copy_is_run_and_the_state_stays() -> None:

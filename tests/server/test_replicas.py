@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -16,8 +17,10 @@ import pytest
 
 from pumice.server.core_environment import ReplicaOptions
 from pumice.server.errors import TrialLostError
+from pumice.server.whatif import frames
 from pumice.server.whatif.replica_connection import ReplicaConnection
 from pumice.server.whatif.replica_pool import ReplicaPool
+from pumice.server.whatif.replica_process import ReplicaProcess
 from pumice.v1 import scheduling_service_pb2_grpc
 from tests.server.running import RunningCore, gang, node, queue, running_core
 from tests.server.trials import binds, inline, live, schedule
@@ -169,3 +172,23 @@ def is_alive(pid: int) -> bool:
     with suppress(OSError):
         return "Z" not in (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2][:3]
     return False
+
+
+def test_a_trial_that_is_cancelled_when_its_answer_arrives_ends_no_replica(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both are ready at one wake-up; the frame closes the pipe that the other event is about."""
+    (source, writing), (reading, target) = os.pipe(), os.pipe()
+    process = ReplicaProcess(source, target)
+    process._fork(7, lambda: None, 30, 2**28)
+    (trial,) = process._trials.values()
+    assert select.select([trial.pipe], [], [], 30)[0]
+    os.write(writing, frames.pack(frames.CANCEL, 7))
+    os.close(writing)
+    ready = process._selector.select
+    first = lambda: sorted(ready(), key=lambda event: event[0].fd != source)  # noqa: E731
+    monkeypatch.setattr(process._selector, "select", first)
+    process.run()
+    assert process._trials == {}
+    for descriptor in (source, reading, target):
+        os.close(descriptor)

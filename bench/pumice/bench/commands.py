@@ -15,7 +15,9 @@ from pumice.bench.catalogue import BENCHES, MEANINGS, SIZES, RunOptions
 from pumice.bench.clusters import Size
 from pumice.bench.configurations import DEFAULT, PROFILES, Profile, read_profile
 from pumice.bench.engines import ways
+from pumice.bench.estimates import MOMENTS, estimates
 from pumice.bench.results import Result
+from pumice.recordings import RecordingError
 from pumice.server.plugins import installed_registry
 
 _END_TO_END_SIZE = Size(1000, 300, 10)
@@ -233,6 +235,25 @@ def _suggest(case: Case, counts: Mapping[str, int]) -> None:
         click.echo(f"{case.name}: {name}: {count} of {bound:g} ({text}); fits: {fits}")
     for name in sorted(set(counts) - set(case.at_most)):
         click.echo(f"{case.name}: {name}: {counts[name]}, without a bound")
+
+
+@bench_command.command("eta")
+@click.argument("recordings", metavar="REC...", type=_FILE, nargs=-1, required=True)
+@click.option(
+    "--moments",
+    type=click.IntRange(1),
+    default=MOMENTS,
+    show_default=True,
+    help="Moments of each recording at which starts are estimated.",
+)
+@_json_option
+def eta_command(recordings: tuple[Path, ...], moments: int, as_json: bool) -> None:
+    """Estimates of starts compared with what happened in recordings."""
+    del as_json
+    try:
+        _say(estimates(path, moments) for path in recordings)
+    except RecordingError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @bench_command.command("report")

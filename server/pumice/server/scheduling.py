@@ -12,7 +12,8 @@ from pumice.server import errors
 from pumice.server.clusters import Cluster, Clusters
 from pumice.server.core_environment import CoreEnvironment
 from pumice.server.decoding import received
-from pumice.server.estimating.estimator import Estimator, read_horizon, set_estimates
+from pumice.server.estimating.answers import set_estimates
+from pumice.server.estimating.estimator import Estimator, read_horizon
 from pumice.server.explaining.explain import Explainer
 from pumice.server.inspection import answers
 from pumice.server.limits import Limits
@@ -213,7 +214,14 @@ class SchedulingServicer(scheduling_service_pb2_grpc.SchedulingServiceServicer):
             return await self._explainer.explain(request)
         read_horizon("start_horizon", request.start_horizon)
         response = await self._explainer.explain(request)
-        response.start_estimate.CopyFrom(await self._estimator.of_explained(request, context))
+        try:
+            estimate = await self._estimator.of_explained(request, context)
+        except errors.TrialFailedError as error:
+            # A pod or job that is only known from earlier sessions has no start.
+            if not error.status:
+                raise
+        else:
+            response.start_estimate.CopyFrom(estimate)
         return response
 
     @answers

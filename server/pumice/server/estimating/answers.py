@@ -11,6 +11,7 @@ from pumice.server.estimating.questions import LevelForecast
 from pumice.server.wire import write_reason
 from pumice.server.wire.times import duration, timestamp
 from pumice.v1 import estimate_pb2 as pb
+from pumice.v1.scheduling_service_pb2 import ScheduleResponse
 
 _SECOND_NS = 1_000_000_000
 _EXPECTED = 1
@@ -35,6 +36,13 @@ def estimates_of(
     """By target; the levels are in the order of LEVELS."""
     targets = levels[_EXPECTED].forecast.starts
     return {target: _estimate(levels, target, horizon_ns) for target in targets}
+
+
+def set_estimates(response: ScheduleResponse, estimates: dict[str, pb.StartEstimate]) -> None:
+    """Adds estimates to the results of their jobs."""
+    for result in response.jobs:
+        if result.job in estimates:
+            result.start_estimate.CopyFrom(estimates[result.job])
 
 
 def range_of(forecasts: Sequence[Forecast], target: Target, now_ns: int) -> list[int | None]:

@@ -106,15 +106,6 @@ class Estimator:
         return seconds if left is None else min(seconds, max(left, 0.001))
 
 
-def set_estimates(
-    response: pb.ScheduleResponse, estimates: dict[str, estimate_pb2.StartEstimate]
-) -> None:
-    """Adds estimates to the results of their jobs."""
-    for result in response.jobs:
-        if result.job in estimates:
-            result.start_estimate.CopyFrom(estimates[result.job])
-
-
 def read_horizon(field: str, message: Duration) -> int:
     """Nanoseconds; an absent one is the default. Raises RequestFieldError."""
     horizon_ns = message.seconds * _SECOND_NS + message.nanos or _DEFAULT_HORIZON_NS

@@ -19,9 +19,9 @@ RUN_TIME: Final = "pumice.sh/run-time"
 MAX_UNREADABLE = 10
 _SECOND_NS = 1_000_000_000
 _MINUTE_NS = 60 * _SECOND_NS
-# Pods of these controllers do not end by themselves.
+# Pods of these controllers do not end by themselves; a Node has static pods.
 _SERVICES = frozenset(
-    {"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Deployment"}
+    {"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Deployment", "Node"}
 )
 
 

@@ -6,6 +6,7 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
@@ -45,6 +46,7 @@ def template_of(pod: Pod, queue: str) -> Template:
     return Template(pod.namespace, queue, _without_suffixes(name), pod.role)
 
 
+@lru_cache(maxsize=1024)
 def _without_suffixes(name: str) -> str:
     """``train-28391`` and ``train-x7k2p`` are runs of ``train``."""
     found = _GENERATED.search(name)

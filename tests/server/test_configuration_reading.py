@@ -38,7 +38,7 @@ def test_warnings_are_told_with_their_lines_and_the_configuration_is_used() -> N
 def test_problems_and_warnings_are_told_together() -> None:
     with pytest.raises(ConfigurationRefusedError) as refused:
         read(conf(CONF.replace("name: gang", "name: gnag")), Registry())
-    told = [(p.line, p.suggestion, p.warning) for p in refused.value.told]
+    told = [(p.line, p.suggestion, p.warning) for p in refused.value.problem_messages]
     assert told == [(5, "gang", False), (2, "", True), (8, "", True)]
 
 
@@ -77,7 +77,7 @@ def test_a_key_that_is_there_twice_is_a_problem_with_its_line(
 ) -> None:
     with pytest.raises(ConfigurationRefusedError) as refused:
         read(conf(text), Registry())
-    (told,) = refused.value.told
+    (told,) = refused.value.problem_messages
     assert told.line == line
     assert problem in told.problem
 

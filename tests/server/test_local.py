@@ -60,7 +60,7 @@ def test_a_bad_configuration_is_refused() -> None:
     bad = configuration_pb2.Configuration(scheduler_conf="actions: [")
     with pytest.raises(ConfigurationRefusedError) as caught:
         LocalCore(bad)
-    assert caught.value.told[0].line == 1
+    assert caught.value.problem_messages[0].line == 1
     core = LocalCore()
     result = core.configure(bad)
     assert not result.accepted

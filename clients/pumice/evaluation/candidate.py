@@ -52,7 +52,7 @@ def check_configuration(name: str, configuration: Configuration) -> None:
     try:
         LocalCore(configuration)
     except ConfigurationRefusedError as error:
-        problems = [problem for problem in error.told if not problem.warning]
+        problems = [problem for problem in error.problem_messages if not problem.warning]
         first = problems[0]
         where = f"configuration line {first.line}" if first.line else "configuration"
         path = f"{first.path}: " if first.path else ""

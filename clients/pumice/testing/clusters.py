@@ -314,7 +314,7 @@ def core_with(conf: str, plugins: Sequence[type] = ()) -> LocalCore:
     except PluginRefusedError as error:
         raise ValueError(str(error)) from None
     except ConfigurationRefusedError as error:
-        problems = (f"{each.path or 'the file'}: {each.problem}" for each in error.told)
+        problems = (f"{each.path or 'the file'}: {each.problem}" for each in error.problem_messages)
         raise ValueError(f"configuration: {'; '.join(problems)}") from None
 
 

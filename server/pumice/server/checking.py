@@ -15,7 +15,7 @@ def check(
     try:
         effective = read(configuration, registry)
     except ConfigurationRefusedError as error:
-        return inspection_service_pb2.CheckConfigResponse(problems=error.told)
+        return inspection_service_pb2.CheckConfigResponse(problems=error.problem_messages)
     return inspection_service_pb2.CheckConfigResponse(
         valid=True,
         problems=effective.warnings,

@@ -48,7 +48,7 @@ class ConfigurationRefusedError(ConfigurationError):
 
     def __init__(self, problems: tuple[configuration_pb2.ConfigurationProblem, ...]) -> None:
         super().__init__(tuple(Problem((p.path,), p.problem) for p in problems))
-        self.told = problems
+        self.problem_messages = problems
 
 
 @dataclass(frozen=True, slots=True)

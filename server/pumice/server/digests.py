@@ -67,10 +67,10 @@ class KindSums:
 
         Kinds that this core does not read are never compared.
         """
-        told: dict[int, tuple[int, int]] = {d.kind: (d.count, d.sum) for d in digests}
-        compared = (set(kinds) or (set(told) | set(self._hashes))) & READ_KINDS
+        sent: dict[int, tuple[int, int]] = {d.kind: (d.count, d.sum) for d in digests}
+        compared = (set(kinds) or (set(sent) | set(self._hashes))) & READ_KINDS
         return sorted(
-            kind for kind in compared if told.get(kind, (0, 0)) != self._count_and_sum(kind)
+            kind for kind in compared if sent.get(kind, (0, 0)) != self._count_and_sum(kind)
         )
 
     def _count_and_sum(self, kind: int) -> tuple[int, int]:

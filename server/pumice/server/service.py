@@ -203,9 +203,9 @@ class ClusterServicer(cluster_service_pb2_grpc.ClusterServiceServicer):
                 raise errors.HelloRepeatedError
             case "delta_batch":
                 batch = request.delta_batch
-                told = received.get()
-                large = large_ops(told.op_sizes, batch.first_seq)
-                first_seq, new = rules.batch(batch, told.size)
+                message = received.get()
+                large = large_ops(message.op_sizes, batch.first_seq)
+                first_seq, new = rules.batch(batch, message.size)
                 last_seq = rules.received
                 if len(new) < len(batch.ops):
                     batch = delta_pb2.DeltaBatch(first_seq=first_seq, ops=new)

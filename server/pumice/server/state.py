@@ -89,8 +89,8 @@ class ClusterState:
         try:
             effective = read(message, self._registry)
         except ConfigurationRefusedError as error:
-            self.refused, self.refused_problems = message, error.told
-            result.problems.extend(error.told)
+            self.refused, self.refused_problems = message, error.problem_messages
+            result.problems.extend(error.problem_messages)
         else:
             self.refused, self.refused_problems = None, ()
             self._use(effective)
@@ -244,8 +244,8 @@ def _named(
     refused: Iterable[Rejection], ops: Iterable[NumberedOp]
 ) -> list[object_pb2.RejectedObject]:
     """The deltas that the engine rejected, by their ops."""
-    told = {id(_subject(one.delta)): one for op in ops for one in op.each()}
-    return [told[id(_subject(r.delta))].rejected(r.error) for r in refused]
+    single_ops = {id(_subject(single.delta)): single for op in ops for single in op.each()}
+    return [single_ops[id(_subject(r.delta))].rejected(r.error) for r in refused]
 
 
 def _subject(delta: Delta | None) -> object:

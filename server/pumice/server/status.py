@@ -159,7 +159,7 @@ def _further_details(error: BaseException) -> Iterable[Message]:
         if error.violations:
             yield _bad_request(error.violations)
     if isinstance(error, ConfigurationRefusedError):
-        yield from error.told
+        yield from error.problem_messages
     if isinstance(error, errors.ObjectsRejectedError):
         yield from error.rejected
 

@@ -200,8 +200,8 @@ class ApplyPool:
         if work.tries >= self._options.apply_tries or ends > self.apply_timeout_seconds:
             self._finish(work, gave_up(verdict, work.tries))
             return
-        if not work.told:
-            work.told = True
+        if not work.is_retry_reported:
+            work.is_retry_reported = True
             self._tell(work, verdict)
         wait = asyncio.get_running_loop().create_task(self._wait(work, delay))
         self._waits[wait] = work

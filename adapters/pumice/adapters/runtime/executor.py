@@ -48,7 +48,7 @@ class Work:
     # Time that the world asked for before the next call.
     retry_after: float = 0.0
     # The core knows that it is being retried.
-    told: bool = False
+    is_retry_reported: bool = False
     # Its call has begun and cannot be taken back.
     is_calling: bool = False
     # Dropped in the middle of a call: no further attempt.

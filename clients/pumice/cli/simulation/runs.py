@@ -61,7 +61,7 @@ def run(
     try:
         core = LocalCore(Configuration(scheduler_conf=scenario.conf or "", compat=compat))
     except ConfigurationRefusedError as error:
-        raise InputProblem(f"{scenario.source}: {problems_text(error.told)}") from None
+        raise InputProblem(f"{scenario.source}: {problems_text(error.problem_messages)}") from None
     world = World(scenario.objects)
     changing = Changing(world, scenario.objects)
     rejected = core.upsert(*scenario.objects)

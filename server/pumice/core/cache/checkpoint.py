@@ -39,7 +39,7 @@ class Checkpoint:
     claims: tuple[tuple[str, str, str], ...] = ()
     jobs: tuple[JobMemory, ...] = ()
     # By pod uid: reason, message and nominated node.
-    told: tuple[tuple[str, tuple[str, str, str]], ...] = ()
+    reported_conditions: tuple[tuple[str, tuple[str, str, str]], ...] = ()
     # Nodes of this scheduler's shard whose claim a sent status gives up.
     releasing_nodes: tuple[str, ...] = ()
     # Plugin, name and values of what adapters brought.
@@ -104,9 +104,9 @@ def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
         cache.put_data(plugin, name, values)
     cache.plugin_times.update(checkpoint.plugin_times)
     cache.settle()
-    for uid, told in checkpoint.told:
+    for uid, condition in checkpoint.reported_conditions:
         if uid in cache.tasks:
-            cache.tasks[uid].reported_condition = told
+            cache.tasks[uid].reported_condition = condition
     for memory in checkpoint.jobs:
         job = cache.jobs.get(memory.job_id)
         if job is not None and memory.closed:

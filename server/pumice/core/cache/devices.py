@@ -27,7 +27,7 @@ class DeviceLedger:
         # Grows with every change.
         self.version = 0
 
-    def given(self, claim_key: str) -> DeviceAllocation | None:
+    def allocation_of(self, claim_key: str) -> DeviceAllocation | None:
         known = self._given.get(claim_key)
         return None if known is None else known[0]
 

@@ -145,7 +145,7 @@ def _memory_messages(
             job=memory.job_id,
             status_written=memory.closed,
         )
-    for uid, (reason, message, nominated) in checkpoint.told:
+    for uid, (reason, message, nominated) in checkpoint.reported_conditions:
         yield pb.PodMemory(uid=uid, reason=reason, message=message, nominated_node_name=nominated)
     for plugin, name, values in checkpoint.plugin_data:
         yield write_plugin_data(plugin, name, values)

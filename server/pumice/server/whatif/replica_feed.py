@@ -130,6 +130,6 @@ def start_feed(served: ServedCluster, feed: ReplicaFeed) -> ReplicaCheckpoint | 
         "configuration": served.state.effective.message.SerializeToString(),
         "capabilities": tuple(served.state.capabilities),
         "seq": served.state.applied_seq,
-        "checkpoint": replace(checkpoint, objects=(), told=()),
+        "checkpoint": replace(checkpoint, objects=(), reported_conditions=()),
     }
     return ReplicaCheckpoint(values, list(checkpoint.objects))

@@ -266,7 +266,7 @@ class Attempt:
         wanted = self._settings.candidates_among(int(question.nodes.sum()))
         runs = DryRuns(session, question.job, task, question.view)
         for row in np.flatnonzero(possible).tolist():
-            if runs.found >= wanted:
+            if len(runs) >= wanted:
                 break
             session.count("nodes_tried_for_victims")
             runs.try_node(row, self._candidates_on(row, question))

@@ -32,8 +32,8 @@ class DryRuns:
         self._view = view
         self._candidates: list[Candidate] = []
 
-    @property
-    def found(self) -> int:
+    def __len__(self) -> int:
+        """The number of nodes where a dry run succeeded."""
         return len(self._candidates)
 
     def try_node(self, row: int, candidates: list[Task]) -> None:

@@ -93,8 +93,8 @@ class ExtenderPlugin:
             return
         verb = self._verbs.get("onSessionOpen")
         if verb is not None:
-            told = self._answers.get(verb, "session", self._session_body)
-            if told is not None and told.error and not self._ignorable:
+            answer = self._answers.get(verb, "session", self._session_body)
+            if answer is not None and answer.error and not self._ignorable:
                 return
         self._register(session)
 

@@ -64,7 +64,7 @@ class DeviceClaims:
         return None
 
     def _why_not_allocatable(self, claim: ResourceClaim, task: Task) -> str | None:
-        if self._ledger.given(claim.key) is not None and not self._ledger.is_open(task.uid):
+        if self._ledger.allocation_of(claim.key) is not None and not self._ledger.is_open(task.uid):
             return f'resourceclaim "{claim.name}" is in the process of being allocated'
         for request in claim.requests:
             wanted = (request.exactly,) if request.exactly else request.first_available

@@ -38,8 +38,8 @@ def pod_condition(session: Session, job: Job, task: Task, text: str) -> PodCondi
     if task.gated:
         return None
     reason, message, nominated = task_reason(job, task)
-    told = tell_pod(session, task, reason, message or text, nominated)
-    return told[0] if told else None
+    changes = tell_pod(session, task, reason, message or text, nominated)
+    return changes[0] if changes else None
 
 
 def tell_pod(

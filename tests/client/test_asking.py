@@ -155,6 +155,8 @@ async def test_a_hypothetical_job_is_explained(client: AsyncClient) -> None:
         ("schedule", {"manifest": Path("/")}, "/: Is a directory"),
         ("schedule", {"manifest": "x\0y"}, "manifest"),
         ("schedule", {"manifest": {"a": {1, 2}, "b": object()}}, "manifest"),
+        ("schedule", {"manifest": {"a": float("nan")}}, "manifest[0]: Out of range float"),
+        ("schedule", {"configuration": {"a": float("inf")}}, "configuration: Out of range float"),
         ("schedule", {"manifest": Manifest(None)}, "manifest.text: NoneType given"),  # type: ignore[arg-type]
         ("schedule", {"manifest": SimpleNamespace()}, "SimpleNamespace given"),
         ("schedule", {"removed": ["n1"]}, "'n1' names no kind; allowed: KIND/NAME"),

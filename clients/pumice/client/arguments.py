@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from pumice.client.enums import PodGroupPhase, phase_named
 from pumice.client.errors import ArgumentError
@@ -168,11 +168,20 @@ def read_file(name: str, path: Path) -> str:
 
 
 def encoded(name: str, value: Mapping[str, Any]) -> str:
-    """JSON of a mapping."""
+    """JSON of a mapping; numbers that JSON does not have are refused."""
     try:
-        return msgspec.json.encode(value).decode()
+        return json.dumps(value, allow_nan=False, default=_json_value)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ArgumentError(f"{name}: {str(error) or type(error).__name__}") from None
+
+
+def _json_value(value: object) -> object:
+    """A value that JSON has no type for, as one that it has."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (date, datetime)):
+        return value.isoformat()
+    raise TypeError(f"{_type(value)} given; allowed: what JSON can express")
 
 
 def _type(value: object) -> str:

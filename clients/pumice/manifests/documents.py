@@ -6,6 +6,7 @@ the others.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -175,6 +176,14 @@ class _ExcessError(Exception):
 class _Loader(_BaseLoader):  # type: ignore[misc]
     """YAML as Kubernetes reads it: times are text, numbers with colons are text, keys are unique."""
 
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        value = float(super().construct_yaml_float(node))
+        if not math.isfinite(value):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the number {node.value} is too large", node.start_mark
+            )
+        return value
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
@@ -188,6 +197,7 @@ class _Loader(_BaseLoader):  # type: ignore[misc]
         return result
 
 
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
 _INTEGER: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)")
 # Without infinity and "not a number", which JSON cannot say either.
 _FLOAT: Final = re.compile(

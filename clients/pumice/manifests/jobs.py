@@ -71,6 +71,8 @@ class _Reader:
         self.body = document.body
         self.scheduler_name = scheduler_name
         self._source = document.source
+        # The PodGroup, where it is known.
+        self.job = ""
         self.metadata = self.mapping(self.body, "metadata")
         self.spec = self.mapping(self.body, "spec")
         self.name = str(self.metadata.get("name") or self.metadata.get("generateName") or "")
@@ -80,7 +82,11 @@ class _Reader:
 
     def error(self, field: str, problem: str) -> ManifestError:
         kind, name = str(self.body.get("kind")), str(self.metadata.get("name") or "")
-        return ManifestError(problem, source=self._source, kind=kind, name=name, field=field)
+        if name:
+            name = f"{self.metadata.get('namespace') or 'default'}/{name}"
+        return ManifestError(
+            problem, source=self._source, kind=kind, name=name, field=field, job=self.job
+        )
 
     @property
     def full_name(self) -> str:
@@ -130,6 +136,7 @@ class _VolcanoJob(_Reader):
         uid = self.metadata.get("uid")
         # A Job that was never applied has no uid: its group goes by its name, as old ones did.
         self.group = f"{self.name}-{uid}" if uid else self.name
+        self.job = f"{self.namespace}/{self.group}"
         self.queue = str(self.spec.get("queue") or "default")
         tasks = self.spec.get("tasks")
         if not isinstance(tasks, list) or not tasks:
@@ -244,8 +251,11 @@ def _pod(
         "metadata": {
             "name": name,
             "namespace": owner.namespace,
-            "labels": {**(metadata.get("labels") or {}), **labels},
-            "annotations": {**(metadata.get("annotations") or {}), **annotations},
+            "labels": {**owner.mapping(metadata, "labels", "template.metadata.labels"), **labels},
+            "annotations": {
+                **owner.mapping(metadata, "annotations", "template.metadata.annotations"),
+                **annotations,
+            },
         },
         "spec": spec,
     }
@@ -257,7 +267,8 @@ def _workload(document: Document, field: str, scheduler_name: str) -> Iterator[D
     template = owner.mapping(owner.spec, "template", "spec.template")
     count = owner.count(owner.spec, field, 1, f"spec.{field}")
     group = f"podgroup-{owner.metadata.get('uid') or owner.name}"
-    annotations = owner.mapping(template, "metadata").get("annotations") or {}
+    metadata = owner.mapping(template, "metadata", "spec.template.metadata")
+    annotations = owner.mapping(metadata, "annotations", "spec.template.metadata.annotations")
     if annotations.get(GROUP_NAME):
         group = str(annotations[GROUP_NAME])
     yield from owner.scheduler_note(

@@ -61,7 +61,7 @@ class _JobVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JobVerdict
     JOB_VERDICT_AFTER_EVICTIONS: _JobVerdict.ValueType  # 3
     """It would start when the pods are gone that would be evicted for it."""
     JOB_VERDICT_NOT_NOW: _JobVerdict.ValueType  # 4
-    """It waits: it would fit if the cluster were empty."""
+    """It waits: it would fit if the cluster were empty, or with volumes or devices that others hold."""
     JOB_VERDICT_AT_LIMIT: _JobVerdict.ValueType  # 5
     """It waits while its queue, a queue above it or its namespace is at its limit."""
     JOB_VERDICT_ABOVE_LIMIT: _JobVerdict.ValueType  # 6
@@ -89,7 +89,7 @@ JOB_VERDICT_PARTLY_PLACED: JobVerdict.ValueType  # 2
 JOB_VERDICT_AFTER_EVICTIONS: JobVerdict.ValueType  # 3
 """It would start when the pods are gone that would be evicted for it."""
 JOB_VERDICT_NOT_NOW: JobVerdict.ValueType  # 4
-"""It waits: it would fit if the cluster were empty."""
+"""It waits: it would fit if the cluster were empty, or with volumes or devices that others hold."""
 JOB_VERDICT_AT_LIMIT: JobVerdict.ValueType  # 5
 """It waits while its queue, a queue above it or its namespace is at its limit."""
 JOB_VERDICT_ABOVE_LIMIT: JobVerdict.ValueType  # 6

@@ -151,6 +151,8 @@ class JobResults:
                 f"{result.job}: no session examined its {result.pending_count} pending pods; more "
                 "sessions may."
             )
+        elif job is None or not job.index.tasks:
+            result.sentence = f"{result.job} has no pods."
         else:
             result.sentence = f"{result.job} has no pods that wait."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pumice.server.state import ClusterState
@@ -13,6 +14,9 @@ from pumice.v1.pod_pb2 import POD_PHASE_PENDING, POD_PHASE_UNSPECIFIED
 _KINDS = {field.name: field.number for field in object_pb2.ClusterObject.DESCRIPTOR.fields}
 _PENDING = (POD_PHASE_UNSPECIFIED, POD_PHASE_PENDING)
 _UNIT = 1000
+_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+# Kubernetes has these in every cluster.
+_OWN_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 # Resources in other units than thousandths, and the ones of which a fraction is usual.
 _OTHER_UNITS = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _OTHER_PREFIXES = ("hugepages-", "attachable-volumes-")
@@ -29,8 +33,12 @@ class RequestChecks:
         self._added_namespaces: set[str] = set()
         self._replaced: dict[str, tuple[str, str, str, int]] = {}
         self._foreign: dict[tuple[str, str], tuple[str, str, int]] = {}
+        self._odd_names: dict[tuple[str, str], tuple[str, str]] = {}
+        self._classes: dict[str, tuple[str, str, str]] = {}
+        self._added_classes: set[str] = set()
+        self._fractions: set[tuple[str, str, str]] = set()
 
-    def check_amounts(self, word: str, message: Any) -> None:
+    def check_amounts(self, word: str, message: Any, source: str) -> None:
         """Extended resources are counted in whole units, which are 1000 in messages."""
         if word == "pod":
             field, amounts = "spec.requests", message.spec.requests
@@ -38,11 +46,17 @@ class RequestChecks:
             field, amounts = "allocatable", message.allocatable
         else:
             return
+        # Of the pods of a job, which ask for the same, one is named.
+        owner = (word, getattr(message, "group_name", "") or message.name)
         for name, given in amounts.items():
-            if given % _UNIT and _is_extended(name):
+            if given % _UNIT and _is_extended(name) and (*owner, name) not in self._fractions:
+                self._fractions.add((*owner, name))
+                part = f"{given / _UNIT:g} of a unit"
                 self._problems.warn(
-                    f"{given} is {given / _UNIT:g} of a unit: amounts are in thousandths, and one "
-                    f"unit is {_UNIT}",
+                    f"{part} is requested, and Kubernetes allows whole units only"
+                    if source
+                    else f"{given} is {part}: amounts are in thousandths, and one unit is {_UNIT}",
+                    source=source,
                     kind=kind_word(_KINDS[word]),
                     key=f"{message.namespace}/{message.name}" if word == "pod" else message.name,
                     field=f"{field}[{name}]",
@@ -58,13 +72,34 @@ class RequestChecks:
                 kind=word,
                 key=message.name,
             )
+        self.check_amounts(word, message, source)
+        self._note_name(kind, message, source)
         if word == "namespace":
             self._added_namespaces.add(message.name)
+        elif word == "priority_class":
+            self._added_classes.add(message.name)
         elif word in ("pod", "pod_group"):
+            self._note_class(word, message, source)
             key = f"{message.namespace}/{message.name}"
             self._namespaces.setdefault(message.namespace, (source, kind_word(kind), key))
             if word == "pod":
                 self._note_scheduler(message, key, source)
+
+    def _note_name(self, kind: int, message: Any, source: str) -> None:
+        namespace = getattr(message, "namespace", "")
+        if is_name(message.name) and (not namespace or is_name(namespace)):
+            return
+        group = getattr(message, "group_name", "")
+        # The pods of a job have its name.
+        where = (kind_word(kind), f"{namespace}/{group}" if group else message.name)
+        self._odd_names.setdefault(where, (f"{namespace}/{message.name}".lstrip("/"), source))
+
+    def _note_class(self, word: str, message: Any, source: str) -> None:
+        spec = message.spec if word == "pod" else message
+        name = spec.priority_class_name
+        if name:
+            key = f"{message.namespace}/{message.name}"
+            self._classes.setdefault(name, (source, kind_word(_KINDS[word]), key))
 
     def _note_scheduler(self, pod: Any, key: str, source: str) -> None:
         name = pod.spec.scheduler_name
@@ -100,7 +135,32 @@ class RequestChecks:
                 key=key,
                 field="metadata.name" if source else "name",
             )
+        for (kind, _), (key, source) in self._odd_names.items():
+            self._problems.warn(
+                "an API server would refuse this name",
+                source=source,
+                kind=kind,
+                key=key,
+                field="metadata.name" if source else "name",
+                allowed="at most 253 lower-case letters, digits, '-' and '.', with a letter or digit "
+                "at both ends",
+            )
         self._check_namespaces()
+        self._check_classes()
+
+    def _check_classes(self) -> None:
+        there = {each.name for each in self._cache.priority_classes}
+        there |= self._added_classes | _OWN_CLASSES
+        for name, (source, kind, key) in self._classes.items():
+            if name not in there:
+                self._problems.warn(
+                    f"the PriorityClass {name!r} is neither in the request nor in the cluster; an API "
+                    "server would refuse the pods",
+                    source=source,
+                    kind=kind,
+                    key=key,
+                    field="spec.priorityClassName" if source else "priority_class_name",
+                )
 
     def _check_namespaces(self) -> None:
         there = {namespace.name for namespace in self._cache.namespaces}
@@ -116,6 +176,11 @@ class RequestChecks:
                     key=key,
                     field="metadata.namespace" if source else "namespace",
                 )
+
+
+def is_name(name: str) -> bool:
+    """Whether an API server accepts a name."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _more(count: int) -> str:

@@ -53,7 +53,6 @@ class RequestObjects:
         request = self._request
         held = request.cluster.hypothetical if self._is_live else request.inline.objects
         for word, message in objects_in(held):
-            self._checks.check_amounts(word, message)
             self._add(word, message, "")
         for number, other in enumerate(held.other_objects):
             if other.WhichOneof("object") is None:

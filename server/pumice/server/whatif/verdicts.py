@@ -57,7 +57,8 @@ def verdict_of(job: Job, alone: tuple[Reason, ...], total: Resources) -> pb.JobV
     if limited(alone, total):
         return pb.JOB_VERDICT_ABOVE_LIMIT
     codes = {reason.code for reason in alone}
-    # Volumes that others hold may become free; nothing here knows when.
-    claims = any(task.pod.spec.volumes for task in job.index.tasks.values())
+    # Volumes and devices that others hold may become free, and missing claims may come.
+    specs = [task.pod.spec for task in job.index.tasks.values()]
+    claims = any(spec.volumes or spec.resource_claims for spec in specs)
     never = not claims and codes & (_ROOM | _LIMITS)
     return pb.JOB_VERDICT_NEVER_FITS if never else pb.JOB_VERDICT_NOT_NOW

@@ -126,6 +126,24 @@ TAKEN: dict[str, Object] = {
 
 REFUSED: dict[str, tuple[Object, str]] = {
     "no tasks": (thing(JOB, "Job", "one", {"queue": "default"}), "No task specified in job spec"),
+    "negative minAvailable": (job(minAvailable=-1), "should be greater than or equal to 0"),
+    "negative maxRetry": (job(maxRetry=-1), "should be greater than or equal to 0"),
+    "negative ttl": (job(ttlSecondsAfterFinished=-1), "should be greater than or equal to 0"),
+    "negative replicas": (job(task(replicas=-1)), "should be greater than or equal to 0"),
+    "negative least": (job(task(minAvailable=-1)), "should be greater than or equal to 0"),
+    "name of a task": (job(task("Task_1")), "should match"),
+    "an empty mount": (
+        job(volumes=[{"mountPath": "", "volumeClaimName": "a"}]), "should be at least 1 chars long"
+    ),
+    "negative weight": (queue(weight=-1), "should be greater than or equal to 1"),
+    "an empty name": (node_group(exactMatch={"name": ""}), "should be at least 1 chars long"),
+    "an empty pattern": (node_group(regexMatch={"pattern": ""}), "should be at least 1 chars long"),
+    "name of a node": (node_group(exactMatch={"name": "Bad_Name"}), "should match"),
+    "one of two hierarchies": (queue(annotations={"volcano.sh/hierarchy": "root/a"}), "denied"),
+    "a negative weight": (queue(annotations=hierarchy("root/a/b", "1/-1/3")), "denied"),
+    "guarantee of another": (
+        queue(deserved={"cpu": 1}, guarantee={"resource": {"memory": 1}}), "must be >= guarantee"
+    ),
     "minAvailable of a task": (job(task(minAvailable=2)), "'minAvailable' is greater than 'replicas' in task"),
     "minAvailable of a job": (job(minAvailable=2), "job 'minAvailable' should not be greater than total replicas"),
     "a task twice": (job(task(), task()), "duplicated task name"),

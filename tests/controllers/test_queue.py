@@ -237,6 +237,9 @@ def test_a_problem_is_a_condition_and_an_event_and_ends() -> None:
         "lastTransitionTime": "1970-01-01T00:00:01Z",
     }  # fmt: skip
     assert events(wrong) == [("ParentMissing", True)]
+    # A definition without conditions, such as Volcano's, stores none.
+    told = Seen(red, root, problem=Problem("ParentMissing", "text"), now_ms=1000, is_told=True)
+    assert reconcile(told).stages == ()
     red.status.conditions = [msgspec.convert(condition, Condition)]
     assert reconcile(wrong).stages == ()
     right = Seen(red, root, now_ms=2000)

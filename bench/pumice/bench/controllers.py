@@ -93,7 +93,7 @@ async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Re
 
 async def _bare(api: ApiSession, size: Size, prefix: str) -> dict[str, float]:
     """A Job, its PodGroup and two phases of it, pods, bindings, running pods, and a phase."""
-    before = await api_server.writes(api)
+    before, server = await api_server.writes(api), await api_server.cpu_seconds(api)
     jobs = list(_jobs(size, prefix, "nobody"))
     began = time.perf_counter()
     await api_server.create(api, JOBS, jobs)
@@ -108,10 +108,12 @@ async def _bare(api: ApiSession, size: Size, prefix: str) -> dict[str, float]:
     await api_server.all_of(_phases(api, JOBS, "/status", size, prefix, running))
     spent = time.perf_counter() - began
     written = await api_server.writes(api) - before
+    server = await api_server.cpu_seconds(api) - server
     await api_server.clear(api, JOBS, PODS, GROUPS, EVENTS)
     return {
         "bare_seconds": round(spent, 2),
         "bare_writes_per_pod": round(written / (size.jobs * size.size), 2),
+        "bare_api_server_cpu_ms_per_pod": round(1000 * server / (size.jobs * size.size), 3),
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pumice.controllers.job.types import Command, PodGroup
 from pumice.controllers.options import ControllerOptions
-from pumice.controllers.queue.hierarchy import problem_of
+from pumice.controllers.queue.hierarchy import Problem, problem_of
 from pumice.controllers.queue.reconcile import COUNTERS, Seen, reconcile
 from pumice.controllers.queue.types import API_VERSION, KIND, Queue, QueueSpec
 from pumice.controllers.resources import COMMANDS, POD_GROUP, QUEUE
@@ -15,6 +15,8 @@ from pumice.controllers.runtime.watches import Change, Watch
 
 # Counters of one queue are written at most once in this time.
 COUNTERS_MS: Final = 1000
+# A problem is written until it is stored, for this time at most: a definition may lack conditions.
+TELLING_MS: Final = 10_000
 
 
 def _by_target(command: Command) -> Iterable[Hashable]:
@@ -47,6 +49,8 @@ class QueueController:
         self._options = options
         # When the counters of each queue were last written.
         self._counted_ms: dict[str, int] = {}
+        # The last problem of each queue, and since when it is there.
+        self._problems: dict[str, tuple[Problem, int]] = {}
 
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         match change.watch.resource:
@@ -64,6 +68,7 @@ class QueueController:
         keys = [("", name)]
         if change.new is None:
             self._counted_ms.pop(name, None)
+            self._problems.pop(name, None)
         if change.old is None or change.new is None or _place(change.old) != _place(change.new):
             keys += [("", one) for one in self._below(name, caches)]
             keys += [("", one.parent) for one in (change.old, change.new) if one is not None]
@@ -94,6 +99,12 @@ class QueueController:
             counts[phase] = counts.get(phase, 0) + 1
         commands = caches[WATCHED_COMMANDS]
         own = [one for one in commands.by("queue", name) if not one.metadata.is_terminating]
+        problem = problem_of(
+            queue,
+            lambda name: caches[WATCHED_QUEUES].get("", name),
+            caches[WATCHED_QUEUES].by("parent", name),
+            counts,
+        )
         return Seen(
             queue,
             caches[WATCHED_QUEUES].get("", queue.parent),
@@ -101,14 +112,20 @@ class QueueController:
             tuple(sorted(own, key=_order)),
             counts,
             self._wait(queue, counts, now_ms),
-            problem_of(
-                queue,
-                lambda name: caches[WATCHED_QUEUES].get("", name),
-                caches[WATCHED_QUEUES].by("parent", name),
-                counts,
-            ),
+            problem,
             now_ms,
+            self._is_told(name, problem, now_ms),
         )
+
+    def _is_told(self, name: str, problem: Problem | None, now_ms: int) -> bool:
+        """Whether a problem was written often enough, if it is not stored."""
+        if problem is None:
+            self._problems.pop(name, None)
+            return False
+        held = self._problems.get(name)
+        if held is None or held[0] != problem:
+            held = self._problems[name] = (problem, now_ms)
+        return now_ms - held[1] > TELLING_MS
 
     def _wait(self, queue: Queue, counts: dict[str, int], now_ms: int) -> float:
         """Seconds until the counters may be written; they are about to be when it is 0."""

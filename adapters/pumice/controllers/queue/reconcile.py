@@ -46,6 +46,8 @@ class Seen:
     # What is wrong with the place of the queue in the tree.
     problem: Problem | None = None
     now_ms: int = 0
+    # Whether the problem need not be written again, although it is not stored.
+    is_told: bool = False
 
 
 def reconcile(seen: Seen) -> Plan:
@@ -162,6 +164,8 @@ def _condition(seen: Seen) -> Condition | None:
     else:
         reason, text, status = seen.problem.reason, seen.problem.text, "False"
         if held is not None and (held.reason, held.message) == (reason, text):
+            return None
+        if held is None and seen.is_told:
             return None
     at = held.last_transition_time if held is not None and held.status == status else None
     return Condition(VALID, status, reason, text, at or shown(seen.now_ms))

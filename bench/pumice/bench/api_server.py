@@ -28,7 +28,7 @@ EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
 NODES = "/api/v1/nodes"
 _AT_ONCE = 32
 _COUNTER = re.compile(
-    r'^apiserver_request_total\{.*resource="([^"]*)".*verb="([A-Z]+)".*\} ([0-9.e+]+)$',
+    r'^apiserver_request_total\{(?:.*,)?resource="([^"]*)".*verb="([A-Z]+)".*\} ([0-9.e+]+)$',
     re.MULTILINE,
 )
 _WRITES = {"POST", "PUT", "PATCH", "DELETE"}
@@ -141,11 +141,11 @@ async def _metrics(api: ApiSession) -> str:
 
 
 async def writes(api: ApiSession) -> int:
-    """The server's count of write requests, without those to leases."""
+    """The server's count of write requests, without those that report about nodes."""
     return sum(
         int(float(count))
         for resource, verb, count in _COUNTER.findall(await _metrics(api))
-        if verb in _WRITES and resource != "leases"
+        if verb in _WRITES and resource not in ("leases", "nodes")
     )
 
 
@@ -196,6 +196,7 @@ def pods(size: Size, prefix: str, scheduler: str) -> Iterator[dict[str, Any]]:
                 "kind": "Pod",
                 "metadata": {
                     "name": f"{group}-{task}",
+                    "labels": {"job": group},
                     "annotations": {"scheduling.k8s.io/group-name": group},
                 },
                 "spec": {"schedulerName": scheduler, "containers": [container]},

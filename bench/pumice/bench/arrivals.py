@@ -92,6 +92,7 @@ def _result(size: Size, rate: Arrivals, created: _Created, binds: Binds) -> Resu
     figures = {
         "nodes": size.nodes,
         "pods": len(gangs),
+        **size.setting,
         "gang_size": size.size,
         "pods_per_second": rate.pods_per_second,
         "p50_ms": round(1000 * gangs[len(gangs) // 2], 1),

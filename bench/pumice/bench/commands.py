@@ -168,7 +168,7 @@ def endtoend_command(kubeconfig: str | None, pairs: int | None, quick: bool, **o
 
     sizes = ("nodes", "jobs", "size", "queues", "classes")
     given = {key: own[key] for key in sizes if own[key] is not None}
-    size = _with(_QUICK_SIZE if quick else _END_TO_END_SIZE, given, "none")
+    size = _with(_QUICK_SIZE if quick else _END_TO_END_SIZE, given, own["background"])
     rates = QUICK_ARRIVALS if quick else ARRIVALS
     _say(endtoend(size, kubeconfig, pairs or (1 if quick else PAIRS), rates))
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from pumice.adapters.kubernetes.session import ApiSession
-from pumice.bench import api_server
+from pumice.bench import api_background, api_server
 from pumice.bench.api_server import EVENTS, GROUPS, NODES, PODS, Binds
 from pumice.bench.arrivals import ARRIVALS, Arrivals, arrivals
 from pumice.bench.clusters import Size
@@ -32,14 +32,30 @@ async def _measure(
 ) -> list[Result]:
     async with api_server.opened(kubeconfig) as api:
         await api_server.create_missing(api, "/api/v1/namespaces", [api_server.namespace()])
-        await api_server.create(api, NODES, api_server.nodes(size))
         try:
-            results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
-            results.append(_summary(size, results))
-            results += await arrivals(api, size, kubeconfig, rates)
+            async with _surrounded(api, size):
+                results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
+                results.append(_summary(size, results))
+                results += await arrivals(api, size, kubeconfig, rates)
         finally:
             await api_server.clear(api, PODS, GROUPS, EVENTS, NODES)
         return results
+
+
+@asynccontextmanager
+async def _surrounded(api: ApiSession, size: Size) -> AsyncIterator[None]:
+    """Nodes, with the background if there is to be one."""
+    if not size.has_background:
+        await api_server.create(api, NODES, api_server.nodes(size))
+        yield
+        return
+    await api_server.create(api, NODES, api_background.nodes(size))
+    try:
+        await api_background.create(api, size)
+        async with api_background.heartbeats(api, size):
+            yield
+    finally:
+        await api_background.clear(api)
 
 
 async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Result:
@@ -49,6 +65,7 @@ async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Re
     shown = {
         "nodes": size.nodes,
         "pods": size.jobs * size.size,
+        **size.setting,
         "share_of_bare": round(share, 3),
         **bare,
         **figures,
@@ -84,6 +101,8 @@ async def _bare(api: ApiSession, size: Size, prefix: str) -> dict[str, float]:
 
 
 async def _scheduled(api: ApiSession, size: Size, kubeconfig: str, prefix: str) -> dict[str, float]:
+    if size.has_background:
+        await api_background.add_services(api, size, prefix)
     await api_server.create(api, GROUPS, api_server.groups(size, prefix))
     await api_server.create(api, PODS, api_server.pods(size, prefix, "volcano"))
     count = size.jobs * size.size
@@ -98,6 +117,8 @@ async def _scheduled(api: ApiSession, size: Size, kubeconfig: str, prefix: str) 
             settled = scheduler.cpu_times() - started
             server = await api_server.cpu_seconds(api) - server
     await api_server.clear(api, PODS, GROUPS, EVENTS)
+    if size.has_background:
+        await api_background.clear_services(api)
     return {
         "binds_per_second": round(count / binds.seconds, 1),
         "start_to_first_bind_seconds": round(min(binds.at.values()) - scheduler.began, 2),
@@ -114,7 +135,7 @@ async def _scheduled(api: ApiSession, size: Size, kubeconfig: str, prefix: str) 
 
 
 def _summary(size: Size, pairs: list[Result]) -> Result:
-    shown: dict[str, object] = {"nodes": size.nodes, "pods": size.jobs * size.size}
+    shown: dict[str, object] = {"nodes": size.nodes, "pods": size.jobs * size.size, **size.setting}
     for name in pairs[0].figures:
         if name in shown:
             continue

@@ -279,7 +279,7 @@ def test_only_what_a_core_does_not_assume_yet_is_news() -> None:
     side.outbox.report(Outcome(decision_id="d1", code=OUTCOME_CODE_APPLIED))
     bound = side.buffer.keep(pod("p1", node="n1"))
     assert bound is not None
-    side.outbox.upsert(bound, expected=True)
+    side.outbox.upsert(bound, can_wait=True)
     assert side.outbox.has_work
     assert not has_news(side)
     side.outbox.report(Outcome(decision_id="d2", code=OUTCOME_CODE_RETRYING))
@@ -298,7 +298,7 @@ def test_an_expected_pod_that_changes_or_goes_while_it_waits_is_news() -> None:
         assert side.outbox.take(9, 1 << 20, 1 << 20) is not None
         bound = side.buffer.keep(pod("p1", node="n1"))
         assert bound is not None
-        side.outbox.upsert(bound, expected=True)
+        side.outbox.upsert(bound, can_wait=True)
         assert not has_news(side)
         if changed:
             later = side.buffer.keep(pod("p1", node="n2"))

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from pumice.adapters.runtime.apply import ApplyPool
-from pumice.adapters.runtime.buffer import ResumeBuffer
+from pumice.adapters.runtime.buffer import HeldObject, ResumeBuffer
 from pumice.adapters.runtime.configurations import ConfigurationKeeper
 from pumice.adapters.runtime.foreign_binds import ForeignBinds
 from pumice.adapters.runtime.job_cleanup import CleanupQueue, DeletedJob
@@ -22,7 +22,8 @@ from pumice.adapters.runtime.world import (
     WorldEvent,
 )
 from pumice.v1.configuration_pb2 import Configuration
-from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
+from pumice.v1.node_pb2 import Node
+from pumice.v1.object_pb2 import KIND_NODE, KIND_POD, KIND_POD_GROUP, ClusterObject
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,9 @@ class WorldEventHandler:
             self._cleanup.add(DeletedJob(f"{who.namespace}/{who.name}", uid))
 
     def _put(self, cluster_object: ClusterObject, *, afresh: bool) -> None:
+        before = None
+        if cluster_object.HasField("node"):
+            before = self._buffer.get(KIND_NODE, cluster_object.node.uid)
         try:
             held = self._buffer.keep(cluster_object, afresh=afresh)
         except ValueError as error:
@@ -97,11 +101,23 @@ class WorldEventHandler:
             self._metrics.count("unchanged_objects")
             return
         self._metrics.count("events", kind=shown_kind(held.identity.kind))
-        is_pod = held.identity.kind == KIND_POD
-        expected = is_pod and self._foreign.note_pod(cluster_object.pod)
-        self._outbox.upsert(held, expected=expected)
+        if held.identity.kind == KIND_POD:
+            can_wait = self._foreign.note_pod(cluster_object.pod)
+        else:
+            can_wait = before is not None and is_report(before, cluster_object.node)
+        self._outbox.upsert(held, can_wait=can_wait)
 
     def _note_apply_timeout(self, configuration: Configuration) -> None:
         seconds = configuration.apply_timeout.ToTimedelta().total_seconds()
         if self._pool is not None and seconds > 0:
             self._pool.apply_timeout_seconds = seconds
+
+
+def is_report(before: HeldObject, node: Node) -> bool:
+    """Whether a node differs only in annotations and images, as it does every few seconds."""
+    old, new = before.message().node, Node()
+    new.CopyFrom(node)
+    for message in (old, new):
+        message.ClearField("annotations")
+        message.ClearField("images")
+    return old == new

@@ -45,8 +45,8 @@ class _Waiting:
     # Final outcomes only.
     decision_id: str = ""
     in_snapshot: bool = False
-    # It tells the core what it assumes already, so that it can wait for others.
-    is_expected: bool = False
+    # It tells the core what it assumes already, or is a report of a node: it can wait for others.
+    can_wait: bool = False
 
     @property
     def size(self) -> int:
@@ -111,15 +111,15 @@ class Outbox:
 
     # Input from the world.
 
-    def upsert(self, item: HeldObject, *, expected: bool = False) -> None:
-        """Sends a version of an object; an expected one is what the core assumes already."""
+    def upsert(self, item: HeldObject, *, can_wait: bool = False) -> None:
+        """Sends a version of an object; one that can wait is sent together with others."""
         waiting = self._waiting(item.key)
         if waiting is None or waiting.held is None:
-            self._append(_Waiting(item.key, item, is_expected=expected))
+            self._append(_Waiting(item.key, item, can_wait=can_wait))
             return
         self.waiting_bytes += len(item.body) - len(waiting.held.body)
         waiting.held = item
-        if not expected:
+        if not can_wait:
             self._surprise(waiting)
         self.coalesced += 1
 
@@ -167,9 +167,9 @@ class Outbox:
     def report(self, outcome: Outcome) -> None:
         final = outcome.code != OUTCOME_CODE_RETRYING
         decision_id = outcome.decision_id if final else ""
-        expected = outcome.code == OUTCOME_CODE_APPLIED
+        can_wait = outcome.code == OUTCOME_CODE_APPLIED
         op = outcome_op(outcome)
-        self._append(_Waiting(None, op=op, decision_id=decision_id, is_expected=expected))
+        self._append(_Waiting(None, op=op, decision_id=decision_id, can_wait=can_wait))
 
     # Output to the stream.
 
@@ -179,7 +179,7 @@ class Outbox:
 
     @property
     def has_news(self) -> bool:
-        """Whether an op that waits tells the core something that it does not assume already."""
+        """Whether an op waits that must not wait longer."""
         return bool(self._news or self._resend or self._snapshot_kinds is not None)
 
     @property
@@ -335,13 +335,13 @@ class Outbox:
         if waiting.key is not None:
             self._tokens[waiting.key] = self._token
         self.waiting_bytes += waiting.size
-        self._news += not waiting.is_expected
+        self._news += not waiting.can_wait
         self._wake()
 
     def _surprise(self, waiting: _Waiting) -> None:
         """An op that waits has become news."""
-        self._news += waiting.is_expected
-        waiting.is_expected = False
+        self._news += waiting.can_wait
+        waiting.can_wait = False
 
     def _pop_first(self) -> None:
         token, waiting = self._queue.popitem(last=False)
@@ -353,7 +353,7 @@ class Outbox:
 
     def _released(self, token: int, waiting: _Waiting) -> None:
         self.waiting_bytes -= waiting.size
-        self._news -= not waiting.is_expected
+        self._news -= not waiting.can_wait
         if waiting.in_snapshot:
             self._snapshot_left -= 1
         if waiting.key is not None and self._tokens.get(waiting.key) == token:

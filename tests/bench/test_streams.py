@@ -10,7 +10,7 @@ from pumice.bench.delay import delay
 from pumice.bench.ingest import ingest
 from pumice.bench.memory import memory
 from pumice.bench.portal import portal
-from pumice.bench.replaying import replay
+from pumice.bench.replaying import judge_candidates, replay
 from pumice.bench.snapshot import client_view, snapshot
 
 TINY = Size(8, 6, 4, classes=3, has_background=False)
@@ -96,6 +96,12 @@ def test_a_portal_asks_one_after_the_other_and_all_at_once() -> None:
     assert (found.figures["placed_count"], found.figures["waiting_count"]) == (2, 2)
     assert found.figures["at_once_count"] == 5
     assert float(str(found.figures["cpu_ms"])) > 0
+
+
+def test_three_candidates_are_judged() -> None:
+    figures = judge_candidates(Size(8, 1, 4, classes=3), periods=20, processes=1).figures
+    assert (figures["candidates"], figures["jobs"]) == (3, 40)
+    assert float(str(figures["cpu_s"])) > 0
 
 
 def test_a_replayed_cluster_places_all_that_came_and_lets_it_go() -> None:

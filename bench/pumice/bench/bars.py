@@ -294,6 +294,15 @@ ROWS: tuple[Row, ...] = (
         more={"replay_s": "s in all"},
     ),
     Row(
+        "judge",
+        "an hour of 1,000 nodes with 20 pods a second under three configurations, two processes",
+        {"nodes": 1000, "periods": 3600},
+        "judged_s",
+        "s",
+        under=120,
+        more={"cpu_s": "s of processors in all", "cpu_s_on_two": "s of each of two processors"},
+    ),
+    Row(
         "memory",
         "10,000 nodes, 100,000 pods, 200 classes, recording on, after an hour of arrivals",
         {"nodes": 10_000, "pods": 100_000, "classes": 200},

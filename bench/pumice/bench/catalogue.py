@@ -123,6 +123,12 @@ def _replay(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield replay(size)
 
 
+def _judge(size: Size, _run_options: RunOptions) -> Iterator[Result]:
+    from pumice.bench.replaying import judge_candidates  # noqa: PLC0415
+
+    yield judge_candidates(size)
+
+
 def _memory(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     from pumice.bench.memory import memory  # noqa: PLC0415
 
@@ -146,6 +152,7 @@ BENCHES: Mapping[str, Bench] = {
     "asking": _asking,
     "portal": _portal,
     "replay": _replay,
+    "judge": _judge,
     "memory": _memory,
 }
 
@@ -167,6 +174,7 @@ MEANINGS: Mapping[str, str] = {
     "asking": "Explain, and Schedule of a gang of 10,000, on a live cluster during sessions.",
     "portal": "Schedule of a small manifest on a live cluster, one after the other and by 100 callers at once.",
     "replay": "An hour of a cluster, recorded and replayed: the ratio of recorded to replay time.",
+    "judge": "Three configurations judged over an hour of a cluster, in two processes.",
     "memory": "Resident bytes of a core that records, in total, per node and per pod.",
 }
 
@@ -214,6 +222,7 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "portal": (Size(100, 100, 5),),
     # Two jobs in each of 3,600 periods, whatever the number of jobs.
     "replay": (Size(1000, 7200, 10),),
+    "judge": (Size(1000, 7200, 10),),
     "memory": (Size(10_000, 10_000, 10, classes=200),),
 }
 

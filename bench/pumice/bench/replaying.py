@@ -1,7 +1,8 @@
-"""Speed of a replay compared with the recorded time."""
+"""Speed of a replay compared with the recorded time, and of what-if runs."""
 
 from __future__ import annotations
 
+import resource
 import tempfile
 import time
 from collections import defaultdict
@@ -15,6 +16,8 @@ from pumice.bench.results import Result
 from pumice.bench.wire_clusters import labelled, upsert
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.pod import Pod, PodPhase
+from pumice.evaluation import Candidate, Options
+from pumice.evaluation.processes import judge
 from pumice.recordings import Recording
 from pumice.server.local import compare_recording
 from pumice.server.ops import OpReader
@@ -61,6 +64,58 @@ def replay(size: Size, periods: int = PERIODS) -> Result:
         "process before, with a core's own recorder, of a cluster that applies decisions at once"
     )
     return Result("replay", measured, figures)
+
+
+def judge_candidates(size: Size, periods: int = PERIODS, processes: int = 2) -> Result:
+    """Records an hour, then judges three configurations over it."""
+    with tempfile.TemporaryDirectory(prefix="pumice-") as folder:
+        path = Path(folder) / "hour.pumice"
+        _RecordedCluster(size, path).last(periods)
+        candidates = [Candidate(text, name=name) for name, text in _CANDIDATES.items()]
+        before, began = _cpu_seconds(), time.perf_counter()
+        with judge([path], Options(), processes) as run_all:
+            runs = run_all(candidates)
+        taken, used = time.perf_counter() - began, _cpu_seconds() - before
+        assert not any(run.faults for run in runs)
+        figures: dict[str, object] = {
+            "nodes": size.nodes,
+            "periods": periods,
+            "candidates": len(runs),
+            "processes": processes,
+            "jobs": len(runs[0].old.jobs),
+            "judged_s": round(taken, 1),
+            "cpu_s": round(used, 1),
+            "cpu_s_on_two": round(used / len(runs) * -(-len(runs) // 2), 1),
+        }
+    measured = (
+        "what-if runs of three configurations over a recorded hour, in two processes, with the "
+        "verdicts; every session is simulated, because each places the first gang otherwise"
+    )
+    return Result("judge", measured, figures)
+
+
+def _cpu_seconds() -> float:
+    """Processor time of this process and of those that it started and that have ended."""
+    own, others = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def _configuration(*plugins: str) -> str:
+    named = "\n".join(f"  - {text}" for text in ("name: gang", *plugins))
+    return f'actions: "enqueue, allocate, backfill"\ntiers:\n- plugins:\n{named}\n'
+
+
+_SHARES = ("name: drf", "name: predicates", "name: proportion")
+_CANDIDATES = {
+    "packed": _configuration(*_SHARES, "name: binpack"),
+    "full-first": _configuration(
+        *_SHARES,
+        "{name: nodeorder, arguments: {leastrequested.weight: 0, mostrequested.weight: 1}}",
+    ),
+    "by-name": _configuration(*_SHARES),
+}
 
 
 class _RecordedCluster:

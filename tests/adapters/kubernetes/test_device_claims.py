@@ -186,3 +186,58 @@ async def test_the_end_of_the_process_gives_claims_back() -> None:
     await binder.prepare(bind("p", choice("c")))
     await binder.close()
     assert claims.status("c") == {}
+
+
+def conditional() -> ResourceClaimChoice:
+    found = choice("c")
+    found.allocation.devices[0].binding_conditions.append("ready")
+    found.allocation.devices[0].binding_failure_conditions.append("broken")
+    found.allocation.allocation_time.FromSeconds(1_700_000_000)
+    return found
+
+
+def say(claims: Claims, kind: str, status: str) -> None:
+    """What a driver writes about a device."""
+    condition = {"type": kind, "status": status}
+    device = {"driver": "d", "pool": "n1", "device": "gpu-0", "conditions": [condition]}
+    claims.claim("c")["status"]["devices"] = [device]
+
+
+async def test_a_bind_waits_for_the_conditions_of_a_device() -> None:
+    claims = Claims("c")
+    binder = binder_of(claims)
+    result = await binder.prepare(bind("p", conditional()))
+    assert result.code is ApplyCode.WAITING
+    assert "waiting for ready" in result.reason
+    allocation = claims.status("c")["allocation"]
+    assert allocation["devices"]["results"][0]["bindingConditions"] == ["ready"]
+    assert allocation["allocationTimestamp"] == "2023-11-14T22:13:20Z"
+    say(claims, "ready", "False")
+    assert (await binder.prepare(bind("p", conditional()))).code is ApplyCode.WAITING
+    say(claims, "ready", "True")
+    assert await binder.prepare(bind("p", conditional())) == DONE
+    # So it is for a pod that shares the claim.
+    assert await binder.prepare(bind("q", choice("c", device=""))) == DONE
+
+
+async def test_a_device_that_fails_is_given_back() -> None:
+    claims = Claims("c")
+    binder = binder_of(claims)
+    await binder.prepare(bind("p", conditional()))
+    say(claims, "broken", "True")
+    result = await binder.prepare(bind("p", conditional()))
+    assert result.code is ApplyCode.INVALID
+    assert "device d/n1/gpu-0 cannot be used: broken" in result.reason
+    assert claims.status("c") == {}
+
+
+async def test_conditions_that_do_not_come_end_the_attempt() -> None:
+    claims, clock = Claims("c"), FakeClock()
+    binder = binder_of(claims, clock)
+    await binder.prepare(bind("p", conditional()))
+    await clock.advance(599)
+    assert (await binder.prepare(bind("p", conditional()))).code is ApplyCode.WAITING
+    await clock.advance(2)
+    result = await binder.prepare(bind("p", conditional()))
+    assert result.code is ApplyCode.INVALID
+    assert claims.status("c") == {}

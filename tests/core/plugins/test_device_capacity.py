@@ -131,13 +131,14 @@ def test_those_who_share_a_device_take_its_counters_once() -> None:
     assert sorted(run(engine_with(node("n1"), one, *claims, *jobs))) == ["a-0", "b-0"]
 
 
-def test_a_device_that_binds_under_conditions_is_not_chosen_and_the_reason_says_so() -> None:
-    bound_later = Device("gpu-0", binding_conditions=("ready",))
-    engine = engine_with(
-        node("n1"), slice_of("n1", bound_later), claim("c", exactly()), using("j", "c")
-    )
-    assert run(engine) == {}
-    assert "binding conditions" in reasons(engine, "j")
+def test_the_conditions_of_a_device_are_part_of_its_allocation() -> None:
+    later = Device("gpu-0", binding_conditions=("ready",), binding_failure_conditions=("broken",))
+    engine = engine_with(node("n1"), slice_of("n1", later), claim("c", exactly()), using("j", "c"))
+    allocation = run(engine)["j-0"].claims[0].allocation
+    assert allocation is not None
+    (result,) = allocation.devices
+    assert result.binding_conditions == ("ready",)
+    assert result.binding_failure_conditions == ("broken",)
 
 
 @settings(

@@ -67,14 +67,14 @@ class ClaimWriter:
     def __init__(self, api: ApiSession, fence: Fence, seconds: float) -> None:
         self._objects = ReservedObjects(api, fence, seconds)
 
-    async def write(self, pod: Consumer, choice: ResourceClaimChoice) -> None:
+    async def write(self, pod: Consumer, choice: ResourceClaimChoice) -> str:
         """Allocates the claim if that was decided, and reserves it for the pod.
 
-        Raises ReservationError when the claim cannot be had, or KubernetesError.
+        Returns which conditions of its devices the bind has to wait for; empty: none. Raises ReservationError when the claim cannot be had, or KubernetesError.
         """
-        await retry_conflicts(lambda: self._write(pod, choice))
+        return await retry_conflicts(lambda: self._write(pod, choice))
 
-    async def _write(self, pod: Consumer, choice: ResourceClaimChoice) -> None:
+    async def _write(self, pod: Consumer, choice: ResourceClaimChoice) -> str:
         claim = await self._read(RESOURCE_CLAIMS.path(pod.namespace, choice.claim))
         if claim is None or claim["metadata"].get("uid") != choice.claim_uid:
             raise ReservationError(f"there is no claim {choice.claim}")
@@ -86,14 +86,16 @@ class ClaimWriter:
             raise ReservationError(f"claim {choice.claim} is no longer allocated")
         if held is None:
             claim = await self._protected(pod, choice, claim)
-            status["allocation"] = await self._allocation(claim, choice.allocation)
+            held = status["allocation"] = await self._allocation(claim, choice.allocation)
         elif choice.HasField("allocation") and _devices(held) != _chosen(choice.allocation):
             raise ReservationError(f"claim {choice.claim} was given other devices")
         if not pod.is_in(claim):
             own = {"resource": "pods", "name": pod.name, "uid": pod.uid}
             status["reservedFor"] = [*_reserved_for(claim), own]
+        waits = awaited_conditions(held, claim.get("status", {}).get("devices") or [])
         if status:
             await self._patch_status(pod.namespace, choice.claim, claim, status)
+        return waits
 
     async def undo(self, pod: Consumer, claim_name: str, claim_uid: str) -> None:
         """Takes the pod out of the claim; the last consumer takes the devices with it.
@@ -110,6 +112,9 @@ class ClaimWriter:
         status: dict[str, Any] = {"reservedFor": others or None}
         if not others:
             status["allocation"] = None
+            if claim.get("status", {}).get("devices"):
+                # Statuses are allowed of allocated devices only.
+                status["devices"] = None
         await self._patch_status(pod.namespace, claim_name, claim, status)
 
     # Parts of a claim.
@@ -141,6 +146,8 @@ class ClaimWriter:
         allocation: dict[str, Any] = {"devices": devices}
         if chosen.HasField("node_selector"):
             allocation["nodeSelector"] = _node_selector(chosen.node_selector)
+        if any(device.binding_conditions for device in chosen.devices):
+            allocation["allocationTimestamp"] = chosen.allocation_time.ToJsonString()
         return allocation
 
     async def _class_config(self, claim: Claim) -> list[dict[str, Any]]:
@@ -172,6 +179,31 @@ class ClaimWriter:
 def _uid_of(claim: Claim) -> str:
     metadata = claim.get("metadata")
     return str(metadata.get("uid") or "") if isinstance(metadata, dict) else ""
+
+
+def awaited_conditions(allocation: Mapping[str, Any], devices: list[Mapping[str, Any]]) -> str:
+    """What a bind has to wait for; raises ReservationError when a device says that it failed."""
+    known = {
+        _id_of(device): {
+            str(one.get("type")): one.get("status") == "True"
+            for one in device.get("conditions") or []
+        }
+        for device in devices
+    }
+    for result in (allocation.get("devices") or {}).get("results") or []:
+        said, name = known.get(_id_of(result), {}), "/".join(_id_of(result)[:3])
+        failed = [one for one in result.get("bindingFailureConditions") or [] if said.get(one)]
+        if failed:
+            raise ReservationError(f"device {name} cannot be used: {', '.join(failed)}")
+        missing = [one for one in result.get("bindingConditions") or [] if not said.get(one)]
+        if missing:
+            return f"device {name} is being prepared: waiting for {', '.join(missing)}"
+    return ""
+
+
+def _id_of(device: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    driver, pool, name = (str(device.get(part, "")) for part in ("driver", "pool", "device"))
+    return driver, pool, name, str(device.get("shareID") or "")
 
 
 def _reserved_for(claim: Claim) -> list[dict[str, Any]]:
@@ -216,6 +248,10 @@ def _result(device: AllocatedDevice) -> dict[str, Any]:
         result["adminAccess"] = True
     if device.tolerations:
         result["tolerations"] = [_toleration(held) for held in device.tolerations]
+    if device.binding_conditions:
+        result["bindingConditions"] = list(device.binding_conditions)
+    if device.binding_failure_conditions:
+        result["bindingFailureConditions"] = list(device.binding_failure_conditions)
     if device.share_id:
         result["shareID"] = device.share_id
     if device.consumed_capacity_milli:

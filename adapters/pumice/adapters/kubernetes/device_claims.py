@@ -1,6 +1,7 @@
 """Allocates the ResourceClaims of a pod before the pod itself is bound."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from pumice.adapters.kubernetes.bind_attempts import (
     FINAL_FAILURES,
@@ -18,6 +19,10 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
 from pumice.v1.decision_pb2 import Bind
 
+# How long a bind waits for conditions of devices, as in Kubernetes, and how often it looks.
+_CONDITIONS_SECONDS: Final = 600.0
+_AGAIN_SECONDS: Final = 1.0
+
 
 @dataclass(slots=True)
 class _Attempt(BindAttempt):
@@ -25,6 +30,8 @@ class _Attempt(BindAttempt):
 
     # Uids of claims by name.
     claims: dict[str, str] = field(default_factory=dict)
+    # Since when it waits for conditions of devices.
+    waits_since: float | None = None
 
     @property
     def pod(self) -> Consumer:
@@ -55,10 +62,11 @@ class DeviceClaimBinder:
     async def _prepare(self, attempt: _Attempt, order: Bind) -> ApplyResult:
         attempt.is_busy = True
         try:
+            waits = ""
             for choice in order.resource_claims:
                 attempt.claims[choice.claim] = choice.claim_uid
-                await self._writer.write(attempt.pod, choice)
-            return DONE
+                waits = await self._writer.write(attempt.pod, choice) or waits
+            result = self._waiting(attempt, waits) if waits else DONE
         except ReservationError as error:
             result = error.result
         except KubernetesError as error:
@@ -69,6 +77,13 @@ class DeviceClaimBinder:
         if result.code in FINAL_FAILURES:
             await self._attempts.end(attempt)
         return result
+
+    def _waiting(self, attempt: _Attempt, reason: str) -> ApplyResult:
+        if attempt.waits_since is None:
+            attempt.waits_since = self._clock.now()
+        if self._clock.now() - attempt.waits_since > _CONDITIONS_SECONDS:
+            return ApplyResult(ApplyCode.INVALID, f"{reason}, for too long")
+        return ApplyResult(ApplyCode.WAITING, reason, retry_after_seconds=_AGAIN_SECONDS)
 
     async def run(self) -> None:
         while True:

@@ -51,7 +51,7 @@ class NodeLockBinder:
     def __init__(
         self, objects: ReservedObjects, read_pod: ReadPod, clock: Clock, metrics: Metrics
     ) -> None:
-        self._objects, self._clock = objects, clock
+        self._objects, self._clock, self._metrics = objects, clock, metrics
         self._attempts = BindAttempts("lock", self._undo, read_pod, clock, metrics)
         metrics.gauge_from("lock_reservations", lambda: len(self._attempts))
         self.settle, self.close = self._attempts.settle, self._attempts.close
@@ -108,6 +108,7 @@ class NodeLockBinder:
                 await self._write(attempt, metadata, None)
 
         await retry_conflicts(undo)
+        self._metrics.count("lock_undos", result="done")
 
     async def _read(self, node: str) -> dict[str, Any] | None:
         path = NODES.path(name=node)

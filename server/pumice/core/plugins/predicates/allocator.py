@@ -21,7 +21,6 @@ from pumice.core.plugins.predicates.device_capacity import consumed_capacity
 from pumice.core.plugins.predicates.device_supply import DevicesInUse, DeviceSupply
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
-CONDITIONS = f"{CANNOT_ALLOCATE}: a device has binding conditions, which are not supported"
 TOO_LONG = "the search for devices takes too many steps"
 # Devices of one claim, as in Kubernetes.
 MAX_DEVICES = 32
@@ -83,8 +82,6 @@ class Allocator:
         self._devices, self._node = devices, node
         self._supply = DeviceSupply(catalog, devices, used)
         self._steps = 0
-        # A device was passed over that binds under conditions.
-        self._saw_conditions = False
 
     def find(self, claims: Sequence[ResourceClaim], now_ns: int) -> Found | None:
         """None: there are too few devices. Raises UndecidedError."""
@@ -94,8 +91,6 @@ class Allocator:
             for request in claim.requests
         ]
         if not self._solve(items, 0):
-            if self._saw_conditions:
-                raise UndecidedError(CONDITIONS)
             return None
         allocations = tuple(
             (claim.key, self._allocation([i for i in items if i.claim is claim], now_ns))
@@ -159,9 +154,7 @@ class Allocator:
                 if not answer:
                     break
             else:
-                if device.device.binding_conditions:
-                    self._saw_conditions = True
-                elif _is_tolerated(wanted, device):
+                if _is_tolerated(wanted, device):
                     yield device
 
     def _take(self, items: list[_Item], item: _Item, device: PooledDevice) -> bool:
@@ -204,6 +197,8 @@ def _allocated(item: _Item, device: PooledDevice) -> AllocatedDevice:
         *device.id,
         admin_access=wanted.admin_access,
         tolerations=wanted.tolerations,
+        binding_conditions=device.device.binding_conditions,
+        binding_failure_conditions=device.device.binding_failure_conditions,
         share_id=share_id,
         consumed_capacity=tuple(sorted(amounts.items())),
     )

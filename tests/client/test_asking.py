@@ -19,6 +19,7 @@ from pumice.client import (
     Manifest,
     NotFoundError,
     Severity,
+    StartOutcome,
 )
 from pumice.v1.object_pb2 import KIND_NODE, ObjectRef
 from tests.server import asking, running
@@ -143,6 +144,17 @@ async def test_a_hypothetical_job_is_explained(client: AsyncClient) -> None:
     assert caught.value.nearest_names == ("team/train",)
 
 
+async def test_estimates_of_starts_come_with_the_answer(client: AsyncClient) -> None:
+    jobs = [asking.job("first", 4), asking.job("second", 4)]
+    result = await client.schedule(jobs, horizon_seconds=7200)
+    first, second = (each.start_estimate for each in result.jobs)
+    assert first is not None
+    assert second is not None
+    assert first.outcome is StartOutcome.EXPECTED
+    assert second.sentence
+    assert (await client.schedule(jobs)).jobs[0].start_estimate is None
+
+
 @pytest.mark.parametrize(
     ("method", "arguments", "words"),
     [
@@ -175,6 +187,8 @@ async def test_a_hypothetical_job_is_explained(client: AsyncClient) -> None:
         ("schedule", {"timeout_seconds": -1}, "timeout_seconds: -1 given; allowed: above 0"),
         ("schedule", {"timeout_seconds": float("nan")}, "timeout_seconds: nan given"),
         ("schedule", {"timeout_seconds": float("inf")}, "timeout_seconds: inf given"),
+        ("schedule", {"horizon_seconds": 0}, "horizon_seconds: 0 given; allowed: above 0"),
+        ("estimate_start", {"name": "a", "pod": "yes"}, "pod: str given"),
         ("schedule", {"timeout_seconds": "5"}, "timeout_seconds: str given"),
         ("explain_job", {"name": ""}, "name is empty"),
         ("explain_job", {"name": "a/b/c"}, "'a/b/c' given; allowed: namespace/name"),

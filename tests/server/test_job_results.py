@@ -7,6 +7,7 @@ import pytest
 from pumice.server.errors import LimitError, ObjectsRejectedError
 from pumice.v1 import job_result_pb2 as pb
 from pumice.v1 import object_pb2
+from pumice.v1.group_pb2 import Namespace
 from pumice.v1.job_result_pb2 import Manifest
 from pumice.v1.node_pb2 import Node
 from pumice.v1.pod_pb2 import Pod, PodSpec
@@ -335,6 +336,18 @@ async def test_a_queue_without_a_state_has_the_live_one(core: RunningCore) -> No
     items = [queue("closed"), queue("new"), job("a", queue="closed"), job("b", queue="new")]
     response = await schedule(core, live(*items))
     assert verdicts(response) == {"team/a": "HELD", "team/b": "PLACED"}
+
+
+async def test_a_namespace_that_does_not_exist_is_named(core: RunningCore) -> None:
+    there = object_pb2.ClusterObject(namespace=Namespace(uid="ns", name="other"))
+    await core.served([running.queue(), running.node("n1"), there])
+    response = await schedule(core, live(job("train")))
+    assert verdicts(response) == {"team/train": "PLACED"}
+    (found,) = problems(response)
+    assert found[1:] == ("PodGroup", "team/train", "metadata.namespace")
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    with_own = await schedule(core, live(own, job("train"), request_id="r2"))
+    assert not with_own.problems
 
 
 async def test_objects_of_the_cluster_that_are_replaced_are_named(core: RunningCore) -> None:

@@ -37,6 +37,15 @@ def test_a_start_is_in_its_range(
     assert Sample("j", earliest, 2, latest, actual, {}).is_in_range is is_in_range
 
 
+def test_run_times_of_other_recordings_are_known_from_the_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ("--moments", "1", "--run-times", str(DEMO.parent))
+    ended = pumice(capsys, "bench", "eta", str(DEMO), *given)
+    assert ended.code == 0, ended
+    assert json.loads(ended.out)["known_run_times"] > 50
+
+
 def test_what_is_no_recording_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,8 @@ from pumice.bench.engines import ways
 from pumice.bench.estimates import MOMENTS, estimates
 from pumice.bench.results import Result
 from pumice.recordings import RecordingError
+from pumice.server.estimating.recorded_runs import learn_path
+from pumice.server.estimating.run_times import RunTimes
 from pumice.server.plugins import installed_registry
 
 _END_TO_END_SIZE = Size(1000, 300, 10)
@@ -246,12 +248,22 @@ def _suggest(case: Case, counts: Mapping[str, int]) -> None:
     show_default=True,
     help="Moments of each recording at which starts are estimated.",
 )
+@click.option(
+    "--run-times",
+    type=click.Path(exists=True, path_type=Path),
+    help="Recording, or folder of recordings, whose run times are known from the start.",
+)
 @_json_option
-def eta_command(recordings: tuple[Path, ...], moments: int, as_json: bool) -> None:
+def eta_command(
+    recordings: tuple[Path, ...], moments: int, run_times: Path | None, as_json: bool
+) -> None:
     """Estimates of starts compared with what happened in recordings."""
     del as_json
+    older = RunTimes()
+    if run_times is not None:
+        learn_path(older, run_times)
     try:
-        _say(estimates(path, moments) for path in recordings)
+        _say(estimates(path, moments, older) for path in recordings)
     except RecordingError as error:
         raise click.UsageError(str(error)) from error
 

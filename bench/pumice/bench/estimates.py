@@ -51,22 +51,27 @@ class Sample:
 class _LearningPlayback(Playback):
     """Learns run times from the recorded changes, as a core does."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, older: RunTimes | None) -> None:
         super().__init__(installed_registry(), source=source)
-        self.learned = RunTimes()
+        self.learned = RunTimes(older)
 
     def _apply(self, ops: list[NumberedOp], now_ns: int) -> None:
         learn_ends(self.learned, self.state.engine.cache, ops, now_ns)
         super()._apply(ops, now_ns)
 
 
-def samples_of(path: Path, moments: int = MOMENTS) -> Iterator[Sample]:
-    """Estimates at moments that are evenly spread over the sessions of a recording."""
+def samples_of(
+    path: Path, moments: int = MOMENTS, older: RunTimes | None = None
+) -> Iterator[Sample]:
+    """Estimates at moments that are evenly spread over the sessions of a recording.
+
+    ``older`` are run times that are known when the recording begins.
+    """
     with Recording(path) as recording:
         history = History.read(recording.entries())
     starts = _starts(history)
     step = max(len(history.ticks) // moments, 1)
-    playback = _LearningPlayback(str(path))
+    playback = _LearningPlayback(str(path), older)
     with Recording(path) as recording:
         for number, played in enumerate(playback.sessions(recording.entries())):
             if number % step == step - 1:
@@ -111,10 +116,10 @@ def _estimated(
         yield Sample(target.job, earliest, expected, latest, actual, forecasts[1].sources)
 
 
-def estimates(path: Path, moments: int = MOMENTS) -> Result:
+def estimates(path: Path, moments: int = MOMENTS, older: RunTimes | None = None) -> Result:
     """How far estimates were from what happened in one recording."""
     began = time.process_time()
-    found = list(samples_of(path, moments))
+    found = list(samples_of(path, moments, older))
     used = time.process_time() - began
     told = [sample for sample in found if sample.expected is not None]
     errors = [abs((sample.expected or 0.0) - sample.actual) for sample in told]
@@ -131,6 +136,7 @@ def estimates(path: Path, moments: int = MOMENTS) -> Result:
         {
             "recording": path.name,
             "moments": moments,
+            "known_run_times": 0 if older is None else len(older),
             "estimates": len(found),
             "without_an_expected_time": len(found) - len(told),
             "median_wait_s": _median([sample.actual for sample in found]),

@@ -62,6 +62,9 @@ def part(memory: int | None, count: int = 1) -> Any:
         (8001, VALUES, None),
         (0, VALUES, 1000),
         (0, None, 0),
+        # Nobody gives something back.
+        (-1, None, None),
+        (-1, RANGE, None),
         # A default that is no valid value is taken all the same.
         (None, CapacityPolicy(default=3000, valid_values=(1000,)), 3000),
         (7000, CapacityPolicy(default=1000), 7000),

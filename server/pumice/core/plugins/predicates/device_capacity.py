@@ -17,7 +17,7 @@ def consumed_capacity(
     A capacity that is not requested is taken by default, or as a whole.
     """
     asked = {name if "/" in name else f"{driver}/{name}": value for name, value in wanted.capacity}
-    if not asked.keys() <= device.capacity.keys():
+    if not asked.keys() <= device.capacity.keys() or any(amount < 0 for amount in asked.values()):
         return None
     found = {}
     for name, capacity in device.capacity.items():

@@ -13,6 +13,7 @@ import aiohttp
 
 from tests.controlplane.credentials import ADMIN, Credentials
 
+JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.client import MERGE, Client, Object, RefusedError, path_of
+from tests.controlplane.client import JSON_PATCH, MERGE, Client, Object, RefusedError, path_of
 from tests.controlplane.manifests import ADMISSION, apply_all, documents
 from tests.controlplane.processes import ControlPlane, running
 from tests.e2e.admission_cases import (
+    JOB,
     NAMESPACE,
     PARTITIONS,
     REFUSED,
@@ -21,6 +22,7 @@ from tests.e2e.admission_cases import (
     pod,
     queue,
     task,
+    thing,
 )
 from tests.e2e.cluster import GROUPS
 
@@ -120,6 +122,36 @@ async def test_changes_of_a_job(client: Client, case: str) -> None:
         client.call("PATCH", path, {"spec": spec}, content_type=MERGE, query={"dryRun": "All"})
     )
     assert text in said if text else not said
+
+
+def as_go_writes_it(name: str, replicas: int) -> Object:
+    """A Job as a client in Go sends it: nulls and empty structures, and no zeros."""
+    container = {"name": "nginx", "image": "nginx", "resources": {"requests": {"cpu": "500m"}}}
+    pod_spec = {"containers": [container], "restartPolicy": "OnFailure"}
+    template = {"metadata": {"creationTimestamp": None, "name": "w"}, "spec": pod_spec}
+    work: Object = {"name": "w", "template": template}
+    spec: Object = {"schedulerName": "volcano", "tasks": [work], "plugins": {"svc": []}}
+    if replicas:
+        work["replicas"] = spec["minAvailable"] = replicas
+    status = {"state": {"lastTransitionTime": None}, "terminating": 0}
+    made = thing(JOB, "Job", name, spec, creationTimestamp=None)
+    return {**made, "status": status}
+
+
+async def test_a_job_of_a_client_in_go_scales_to_zero_and_back(client: Client) -> None:
+    path = path_of(as_go_writes_it("typed", 2))
+    made = await client.create(as_go_writes_it("typed", 2))
+    for replicas in (4, 0, 2):
+        spec = as_go_writes_it("typed", replicas)["spec"]
+        # The client sends back what it was given, with other numbers.
+        spec["maxRetry"] = made["spec"]["maxRetry"]
+        spec["queue"] = made["spec"]["queue"]
+        held = {k: v for k, v in made["spec"]["tasks"][0].items() if k != "replicas"}
+        spec["tasks"] = [{**held, **spec["tasks"][0], "minAvailable": replicas}]
+        patch = [{"op": "replace", "path": "/spec", "value": spec}]
+        changed = await client.call("PATCH", path, patch, content_type=JSON_PATCH)
+        assert changed["spec"]["tasks"][0].get("replicas", 0) == replicas
+    await client.delete(path)
 
 
 async def test_a_changed_job_keeps_the_defaults_that_the_change_leaves_out(client: Client) -> None:

@@ -7,13 +7,25 @@ from pathlib import Path
 import pytest
 
 from pumice.cli.main import run
-from pumice.evaluation import Candidate, CandidateError, OverrideError, Overrides, WhatIf, what_if
+from pumice.evaluation import (
+    Candidate,
+    CandidateError,
+    JobState,
+    OverrideError,
+    Overrides,
+    Verdict,
+    WhatIf,
+    what_if,
+)
+from pumice.v1 import object_pb2
 from pumice.v1.group_pb2 import PriorityClass, Queue, ResourceQuota
 from pumice.v1.node_pb2 import Node
 from pumice.v1.object_pb2 import ClusterObject
 from pumice.v1.pod_pb2 import Pod, PodSpec
 from tests.replay.test_closed_loop import GOLDEN
 from tests.replay.test_odd_recordings import JobHistory
+from tests.replay.walks import PACKING
+from tests.server.running import tombstone
 
 DEMO = next(path for path in GOLDEN if "evictions" in path.stem)
 
@@ -148,6 +160,12 @@ def test_a_candidate_file_has_all_of_it(
     file.write_text("name: one more\nset: {queues/a/weight: 3}\naddNodes: {n1: 1}\n")
     assert run(["replay", str(crowded), "--candidate", str(file)]) == 0
     assert "one more: better in" in capsys.readouterr().out
+    page, more = tmp_path / "page.html", ["--no-eager", "--set", "nodes/n1/labels/a=b c"]
+    asked = ["replay", str(crowded), "--candidate", str(file), "--page", str(page)]
+    assert run([*asked, *more]) == 0
+    command = f"pumice replay {crowded} --candidate {file} --no-eager"
+    assert f"{command} --set &#x27;nodes/n1/labels/a=b c&#x27;" in page.read_text()
+    capsys.readouterr()
     for body, said in (
         ("nodes: {}", "unknown key 'nodes'"),
         ("- 1", "expected a mapping"),
@@ -161,3 +179,34 @@ def test_a_candidate_file_has_all_of_it(
         file.write_text(body)
         assert run(["replay", str(crowded), "--candidate", str(file)]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_a_queue_that_disappears_leaves_its_jobs_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "queue.pumice"
+    story = JobHistory(path)
+    story.passes(2, *story.job("one", 1, cpu=6000))
+    story.passes(2, tombstone(object_pb2.KIND_QUEUE, "queue-a"))
+    story.passes(3, *story.job("two", 1))
+    story.passes(5)
+    story.close()
+    found = asked(path, {"queues/a/weight": 5}, add_nodes={"n1": 2}, remove_nodes=["n2"])
+    assert found.new.jobs["team/two"].state is JobState.WAITING
+    assert found.new.waits(queue="a").never_started == 1
+
+
+def test_without_any_node_nothing_starts_and_nothing_is_divided_by_zero(crowded: Path) -> None:
+    found = asked(crowded, remove_nodes=["*"])
+    assert all(job.never_started for job in found.new.jobs.values())
+    assert found.new.shares == {}
+    wait = next(goal for goal in found.goals if goal.name == "wait.p90")
+    assert (wait.new_is_bound, wait.verdict) == (True, Verdict.WORSE)
+
+
+def test_a_candidate_that_cannot_be_loaded_is_named(
+    crowded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good.yaml").write_text(PACKING)
+    (tmp_path / "bad.yaml").write_text("actions: fly\n")
+    confs = ["--conf", str(tmp_path / "good.yaml"), "--conf", str(tmp_path / "bad.yaml")]
+    assert run(["replay", str(crowded), *confs, "--processes", "1"]) == 2
+    assert "bad: configuration line 1: actions: unknown action 'fly'" in capsys.readouterr().err

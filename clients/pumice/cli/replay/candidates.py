@@ -186,10 +186,16 @@ def _check_types(path: Path, body: Mapping[str, Any]) -> None:
         raise InputProblem(f"{path}: schedulePeriod: expected seconds from 0.01 to 3600")
 
 
-def replay_command_line(paths: Sequence[Path], candidate: Candidate, conf_file: str | None) -> str:
-    """The command that runs a candidate again."""
-    words = ["pumice", "replay", *map(str, paths)]
-    words += ["--conf", conf_file] if conf_file else ["--closed"]
+def sources_of(confs: Sequence[str], files: Sequence[Path]) -> list[list[str]]:
+    """The options that name each candidate, in the order of ``candidates_of``."""
+    found = [["--conf", conf] for conf in confs]
+    found += [["--candidate", str(file)] for file in files]
+    return found or [["--closed"]]
+
+
+def replay_command_line(paths: Sequence[Path], source: Sequence[str], candidate: Candidate) -> str:
+    """The command that runs a candidate again: its own options, and settings for all candidates."""
+    words = ["pumice", "replay", *map(str, paths), *source]
     if candidate.period_seconds is not None:
         words += ["--schedule-period", str(candidate.period_seconds)]
     if candidate.eager is not None:

@@ -13,7 +13,12 @@ import click
 from rich.progress import Progress, TextColumn
 
 from pumice.cli.errors import BAD_INPUT, FAILED, InputProblem
-from pumice.cli.replay.candidates import candidates_of, override_options, overrides_of
+from pumice.cli.replay.candidates import (
+    candidates_of,
+    override_options,
+    overrides_of,
+    sources_of,
+)
 from pumice.cli.replay.comparing import comparison_json, print_comparison
 from pumice.cli.replay.export import export_scenario
 from pumice.cli.replay.files import opened_files, recording_files
@@ -23,7 +28,7 @@ from pumice.cli.simulate import Moment
 from pumice.cli.simulation.reports import clock
 from pumice.cli.simulation.sources import read_text
 from pumice.cli.terminal import complain, console, json_option, say_json, warn
-from pumice.evaluation import Options
+from pumice.evaluation import Candidate, Options
 from pumice.evaluation.candidate import CandidateError, check_configuration
 from pumice.recordings import Recording, RecordingError
 from pumice.recordings.sections import Section, Sections
@@ -221,14 +226,11 @@ def replay_command(
             plot,
             page,
             as_json,
-            dict(zip(_names(confs), confs, strict=False)),
+            sources_of(confs, candidate_files),
+            Candidate(None, schedule_period, eager, changed),
         ),
         _progress,
     )
-
-
-def _names(confs: tuple[str, ...]) -> list[str]:
-    return [one.name for one in candidates_of(confs, (), None, None, overrides_of((), (), ()))]
 
 
 def _check_text(text: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,8 +33,9 @@ class Judgement:
     plot: Path | None = None
     page: Path | None = None
     as_json: bool = False
-    # Configuration files by the names of candidates.
-    conf_files: Mapping[str, str] = field(default_factory=dict)
+    # The options that name each candidate, and the settings for all of them.
+    sources: Sequence[Sequence[str]] = ()
+    shared: Candidate = field(default_factory=Candidate)
 
 
 def judge_candidates(asked: Judgement, progress: Progress) -> int:
@@ -84,8 +85,5 @@ def _write(asked: Judgement, paths: Sequence[Path], judged: Sequence[Ranked]) ->
         drawn = svg_plot(first.old, named, f"{name}: {first.seconds:.0f} s")
         asked.plot.write_text(drawn, encoding="utf-8")
     if asked.page is not None:
-        commands = [
-            replay_command_line(paths, candidate, asked.conf_files.get(candidate.name))
-            for candidate in asked.candidates
-        ]
+        commands = [replay_command_line(paths, source, asked.shared) for source in asked.sources]
         asked.page.write_text(html_page(name, judged, commands), encoding="utf-8")

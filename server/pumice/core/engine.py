@@ -294,7 +294,7 @@ class Engine:
                 guard = None if self.registry.is_built_in(options.name) else HookGuard(session)
                 with blaming(options.name, "open"):
                     plugin = self.registry.plugins[options.name](options)
-                    session.timings.timed(options.name, plugin.open)(session)
+                    session.timings.call(options.name, plugin.open, session)
                     if guard is not None:
                         guard.seal(options.name)
                         session.waiting.is_watched |= hasattr(plugin, "close")
@@ -308,7 +308,7 @@ class Engine:
             finish = getattr(plugin, "close", None)
             if finish is not None:
                 with blaming(plugin.name, "close"):
-                    session.timings.timed(plugin.name, finish)(session)
+                    session.timings.call(plugin.name, finish, session)
             wake = getattr(plugin, "next_wake", None)
             if wake is not None:
                 with blaming(plugin.name, "next_wake"):

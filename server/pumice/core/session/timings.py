@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pumice.core.decisions import Timing
@@ -23,7 +23,8 @@ class Timings:
         # (action, plugin) -> [nanoseconds, calls]. Without a plugin: the action with all plugins
         # that it called.
         self._spent: dict[tuple[str, str], list[int]] = {}
-        self._action = ""
+        # The action that is being measured, and since when.
+        self._action, self._began_ns = "", 0
         # Time of the calls inside the one that is being measured.
         self._nested_ns = 0
 
@@ -31,36 +32,37 @@ class Timings:
         """A session begins."""
         self._spent, self._action, self._nested_ns = {}, "", 0
 
-    def action(self, name: str) -> AbstractContextManager[None]:
-        """Measures an action; plugins that are called meanwhile are listed under it."""
-        return nullcontext() if self._stopwatch is None else self._measured(self._stopwatch, name)
+    def action(self, name: str) -> Timings:
+        """Enter it to measure an action; plugins that are called meanwhile are listed under it."""
+        self._action = name
+        return self
 
-    @contextmanager
-    def _measured(self, stopwatch: Stopwatch, action: str) -> Iterator[None]:
-        started_ns, self._action = stopwatch(), action
+    def __enter__(self) -> None:
+        if self._stopwatch is not None:
+            self._began_ns = self._stopwatch()
+
+    def __exit__(self, *_: object) -> None:
+        if self._stopwatch is not None:
+            self._add(self._action, "", self._stopwatch() - self._began_ns)
+        self._action = ""
+
+    def call(self, plugin: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function of a plugin, and measures the call."""
+        stopwatch = self._stopwatch
+        if stopwatch is None:
+            return function(*arguments)
+        outer_ns, self._nested_ns = self._nested_ns, 0
+        began_ns = stopwatch()
         try:
-            yield
+            return function(*arguments)
         finally:
-            self._add(action, "", stopwatch() - started_ns)
-            self._action = ""
+            spent_ns = stopwatch() - began_ns
+            self._add(self._action, plugin, spent_ns - self._nested_ns)
+            self._nested_ns = outer_ns + spent_ns
 
     def timed(self, plugin: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, measured with every call."""
-        stopwatch = self._stopwatch
-        if stopwatch is None:
-            return function
-
-        def measured(*arguments: Any) -> Any:
-            outer_ns, self._nested_ns = self._nested_ns, 0
-            started_ns = stopwatch()
-            try:
-                return function(*arguments)
-            finally:
-                spent_ns = stopwatch() - started_ns
-                self._add(self._action, plugin, spent_ns - self._nested_ns)
-                self._nested_ns = outer_ns + spent_ns
-
-        return measured
+        return function if self._stopwatch is None else partial(self.call, plugin, function)
 
     def _add(self, action: str, plugin: str, spent_ns: int) -> None:
         spent = self._spent.setdefault((action, plugin), [0, 0])

@@ -40,7 +40,7 @@ class BackfillAction:
     def _tasks(self, session: Session) -> list[Task]:
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
         jobs: dict[str, Heap[Job]] = {}
-        found: dict[str, list[Task]] = {}
+        tasks_of_jobs: dict[str, list[Task]] = {}
         for job in session.awake_jobs():
             if job.is_pending:
                 continue
@@ -51,12 +51,12 @@ class BackfillAction:
                 jobs[job.queue] = session.orders.waiting_jobs()
                 queues.push(session.queue_of(job))
             jobs[job.queue].push(job)
-            found[job.id] = tasks
+            tasks_of_jobs[job.id] = tasks
         ordered: list[Task] = []
         while queues:
             heap = jobs[queues.pop().name]
             while heap:
-                ordered += session.orders.tasks(found[heap.pop().id])
+                ordered += session.orders.tasks(tasks_of_jobs[heap.pop().id])
         return ordered
 
     def _best_effort(self, session: Session, job: Job) -> list[Task]:

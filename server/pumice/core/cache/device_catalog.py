@@ -117,7 +117,8 @@ _EMPTY = MapValue({})
 def _variable(driver: str, device: Device) -> MapValue:
     """The device as expressions see it."""
     amounts = {
-        name: Quantity(Fraction(held.value, _THOUSAND)) for name, held in device.capacity.items()
+        name: Quantity(Fraction(capacity.value, _THOUSAND))
+        for name, capacity in device.capacity.items()
     }
     attributes = {name: _value(value) for name, value in device.attributes.items()}
     return MapValue(

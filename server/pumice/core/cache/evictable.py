@@ -145,15 +145,15 @@ class EvictableTasks:
 
     def _refresh(self, row: int) -> bool:
         """Takes over the states of a row's tasks; false when there is one not known here."""
-        held = self._table.rows[row].tasks
+        tasks = self._table.rows[row].tasks
         evictable = 0
-        for task in held.values():
+        for task in tasks.values():
             if task.status in _CODES and task.pod.preemptable and task.job_id:
                 evictable += 1
         for position in range(self.starts[row], self.starts[row + 1]):
             task = self.tasks[position]
             code = GONE
-            if held.get(task.uid) is task:
+            if tasks.get(task.uid) is task:
                 code = _CODES.get(task.status, GONE)
                 evictable -= code != GONE
             self.state[position] = code

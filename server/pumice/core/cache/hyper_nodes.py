@@ -117,13 +117,13 @@ class HyperNodeTree:
 
     def ancestors_of(self, name: str) -> list[str]:
         """The domain itself, the one above it and so on; the last is that of all nodes."""
-        found = self._ancestors.get(name)
-        if found is None:
-            found = [name]
-            while (above := self._parents.get(found[-1])) is not None:
-                found.append(above)
-            self._ancestors[name] = found
-        return found
+        ancestors = self._ancestors.get(name)
+        if ancestors is None:
+            ancestors = [name]
+            while (above := self._parents.get(ancestors[-1])) is not None:
+                ancestors.append(above)
+            self._ancestors[name] = ancestors
+        return ancestors
 
     def common(self, left: str, right: str) -> str:
         """The lowest domain that has both; of an empty and another name the other."""
@@ -136,17 +136,17 @@ class HyperNodeTree:
 
     def levels_below(self, root: str) -> list[tuple[int, Numbers]]:
         """The root and all below it: by tier, the lowest first, the numbers of the domains."""
-        found = self._levels.get(root)
-        if found is None:
+        levels = self._levels.get(root)
+        if levels is None:
             by_tier: dict[int, list[int]] = {}
             reached = [root]
             for name in reached:
                 number = self._numbers[name]
                 by_tier.setdefault(self._tiers[number], []).append(number)
                 reached += self._children.get(name, [])
-            found = [(tier, np.array(by_tier[tier], dtype=np.intp)) for tier in sorted(by_tier)]
-            self._levels[root] = found
-        return found
+            levels = [(tier, np.array(by_tier[tier], dtype=np.intp)) for tier in sorted(by_tier)]
+            self._levels[root] = levels
+        return levels
 
     # Nodes, by row.
 
@@ -185,15 +185,15 @@ class HyperNodeTree:
 
     def by_row(self, tier: int) -> Numbers:
         """By row the number of the domain of a tier that has the node; of several the first."""
-        found = self._by_tier.get(tier)
-        if found is None:
-            found = np.full(len(self._table), NO_DOMAIN, dtype=np.intp)
+        numbers = self._by_tier.get(tier)
+        if numbers is None:
+            numbers = np.full(len(self._table), NO_DOMAIN, dtype=np.intp)
             for number in reversed(range(len(self.names))):
                 if self._tiers[number] == tier:
-                    found[self.rows_of(self.names[number])] = number
-            found.setflags(write=False)
-            self._by_tier[tier] = found
-        return found
+                    numbers[self.rows_of(self.names[number])] = number
+            numbers.setflags(write=False)
+            self._by_tier[tier] = numbers
+        return numbers
 
     @property
     def lowest_by_row(self) -> Numbers:
@@ -211,9 +211,9 @@ class HyperNodeTree:
     def holders_of(self, row: int) -> list[int]:
         """The numbers of all domains that have a node."""
         if self._holders is None:
-            found = [np.flatnonzero(self.rows_of(name)) for name in self.names]
-            rows = np.concatenate(found)
-            numbers = np.repeat(np.arange(len(found)), [len(part) for part in found])
+            rows_of_each = [np.flatnonzero(self.rows_of(name)) for name in self.names]
+            rows = np.concatenate(rows_of_each)
+            numbers = np.repeat(np.arange(len(rows_of_each)), [len(part) for part in rows_of_each])
             ends = np.cumsum(np.bincount(rows, minlength=len(self._table)))
             ordered = numbers[np.argsort(rows, kind="stable")]
             parts = np.split(ordered, ends[:-1]) if len(ends) else []

@@ -77,10 +77,10 @@ class TaskIndex:
         old = task.status
         self._leave(task, old)
         self._enter(task, new)
-        held, holds = old in HOLDS_RESOURCES, new in HOLDS_RESOURCES
-        if holds and not held:
+        held_before, holds = old in HOLDS_RESOURCES, new in HOLDS_RESOURCES
+        if holds and not held_before:
             self.allocated.add(task.request)
-        elif held and not holds:
+        elif held_before and not holds:
             self.allocated.subtract(task.request)
 
     def move_many(self, tasks: list[Task], old: TaskStatus, new: TaskStatus) -> None:
@@ -95,8 +95,8 @@ class TaskIndex:
                 del leave[task.uid]
                 enter[task.uid] = task
         self.ready_count += count * ((new in _READY) - (old in _READY))
-        held, holds = old in HOLDS_RESOURCES, new in HOLDS_RESOURCES
-        if holds != held:
+        held_before, holds = old in HOLDS_RESOURCES, new in HOLDS_RESOURCES
+        if holds != held_before:
             self.allocated.add_times(tasks[0].request, count if holds else -count)
 
     def _enter(self, task: Task, status: TaskStatus) -> None:

@@ -73,21 +73,21 @@ class JobIndex:
         room = self.waiting
         for id_ in changed:
             room.wake(id_)
-        found = {
+        unsettled = {
             job.id: job for job in self._unsettled if job.id in room.waits or not job.is_settled
         }
         for id_ in changed:
             job = members.get(id_)
             if job is not None and not job.is_settled:
-                found[id_] = job
+                unsettled[id_] = job
             else:
-                found.pop(id_, None)
+                unsettled.pop(id_, None)
         # Nearly sorted already.
-        self._unsettled = [found[id_] for id_ in sorted(found)]
+        self._unsettled = [unsettled[id_] for id_ in sorted(unsettled)]
         return self._unsettled
 
     def take_unread(self) -> set[str]:
         """The ids of jobs that changed, or are gone, since this was last asked."""
-        found = self.changed | (self.unread or set())
+        unread = self.changed | (self.unread or set())
         self.unread = set()
-        return found
+        return unread

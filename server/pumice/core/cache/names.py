@@ -40,16 +40,16 @@ class Names:
 
     def matching(self, pattern: Pattern) -> Mask:
         """The names in which the pattern is found anywhere."""
-        found, active = 0, {START: 0}
+        matches, active = 0, {START: 0}
         unfinished = (1 << self._count) - 1
         for position in range(self._longest + 1):
-            active[START] = unfinished & ~found
+            active[START] = unfinished & ~matches
             reached = self._follow(pattern, active, position)
-            found |= reached.pop(MATCH, 0)
+            matches |= reached.pop(MATCH, 0)
             unfinished &= ~self._ending[position]
-            active = self._take(pattern, reached, position, ~found)
+            active = self._take(pattern, reached, position, ~matches)
         # Names that are not usable count as empty ones.
-        return self._mask(found & ~self._ending[0])
+        return self._mask(matches & ~self._ending[0])
 
     def _follow(self, pattern: Pattern, active: dict[int, int], position: int) -> dict[int, int]:
         reached: dict[int, int] = {}

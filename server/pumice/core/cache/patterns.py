@@ -141,18 +141,18 @@ class Pattern:
 
     def _closure(self, first: int) -> list[tuple[int, int]]:
         """The states that take a character, and the match, that can be reached without one."""
-        found, seen, open_ = [], {(first, 0)}, [(first, 0)]
+        transitions, seen, open_ = [], {(first, 0)}, [(first, 0)]
         while open_:
             number, conditions = open_.pop()
             self._count_transition()
             taken, leads_to = self._states[number]
             if taken is not None or number == MATCH:
-                found.append((number, conditions))
+                transitions.append((number, conditions))
                 continue
             following = {(state, conditions | more) for state, more in leads_to} - seen
             seen |= following
             open_ += sorted(following)
-        return found
+        return transitions
 
 
 def _too_often() -> PatternError:

@@ -125,15 +125,15 @@ class TermIndex:
             term.change(row, sign)
 
     def _terms_for(self, task: Task) -> list[ExistingTerm]:
-        found = []
+        terms = []
         for term, weight in self._terms_of(task.class_.spec):
             key = (term, task.pod.namespace, weight)
             known = self._terms.get(key)
             if known is None:
                 known = self._terms[key] = ExistingTerm(term, task.pod.namespace, weight)
                 self._index.add(term.selector, known)
-            found.append(known)
-        return found
+            terms.append(known)
+        return terms
 
     def forget_class(self, number: int) -> None:
         for key in [key for key in self._by_class if key[0] == number]:

@@ -57,13 +57,13 @@ class SelectorIndex(Generic[T]):
     def find(self, labels: Mapping[str, str]) -> list[T]:
         if self.finds_none(labels):
             return []
-        found = [item for rest, item in self._others if rest is None or rest.matches(labels)]
+        matching = [item for rest, item in self._others if rest is None or rest.matches(labels)]
         for key, value in labels.items():
             values = self._by_label.get(key)
             if values is not None and value in values:
                 entries = values[value]
-                found += [item for rest, item in entries if rest is None or rest.matches(labels)]
-        return found
+                matching += [item for rest, item in entries if rest is None or rest.matches(labels)]
+        return matching
 
 
 def demanded(selector: LabelSelector) -> Requirement | None:

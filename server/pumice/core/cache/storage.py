@@ -162,9 +162,9 @@ class VolumeUsers:
         if not self._outdated:
             return
         claims, self._outdated = self._outdated, {}
-        found = {uid: task for key in claims for uid, task in self._by_claim.get(key, {}).items()}
-        for uid in sorted(found):
-            yield found[uid]
+        tasks = {uid: task for key in claims for uid, task in self._by_claim.get(key, {}).items()}
+        for uid in sorted(tasks):
+            yield tasks[uid]
 
 
 def _claims(task: Task) -> list[str]:

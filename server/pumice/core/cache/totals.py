@@ -159,14 +159,14 @@ def _sum_of(tasks: Collection[Task], held: Resources) -> Resources:
 
 def reserved_by(job: Job) -> Resources:
     """What of the job's minimum it does not hold yet."""
-    minimum, held = job.minimum(), job.index.allocated
+    minimum, allocated = job.minimum(), job.index.allocated
     reserved = Resources()
     for name, amount in minimum.items():
-        missing = amount - held.get(name)
+        missing = amount - allocated.get(name)
         if name == CPU:
             reserved.milli_cpu = max(missing, 0)
         elif name == MEMORY:
             reserved.memory = max(missing, 0)
-        elif missing > 0 or name not in held.scalars:
+        elif missing > 0 or name not in allocated.scalars:
             reserved.scalars[name] = missing
     return reserved

@@ -94,9 +94,9 @@ class _Reader:
             self.findings.problem((*path, "plugins"), "must be a list of plugins")
             return ()
         options = tuple(
-            found
+            plugin
             for i, entry in enumerate(plugins or ())
-            if (found := self._plugin((*path, "plugins", i), entry)) is not None
+            if (plugin := self._plugin((*path, "plugins", i), entry)) is not None
         )
         names = {o.name for o in options}
         if "proportion" in names and any(
@@ -192,7 +192,7 @@ class _Reader:
         if not isinstance(entries, list):
             self.findings.problem(("configurations",), "must be a list of {name, arguments}")
             return ()
-        found: dict[str, Arguments] = {}
+        by_action: dict[str, Arguments] = {}
         for i, entry in enumerate(entries):
             path: Path = ("configurations", i)
             name = entry.get("name") if isinstance(entry, Mapping) else None
@@ -209,10 +209,10 @@ class _Reader:
             arguments = self.findings.arguments(
                 (*path, "arguments"), entry.get("arguments"), schema
             )
-            if name in found:
+            if name in by_action:
                 self.findings.warning(path, f"has no effect: the first entry of {name!r} counts")
-            found.setdefault(name, arguments)
-        return tuple(found.items())
+            by_action.setdefault(name, arguments)
+        return tuple(by_action.items())
 
     def _schema_of_action(
         self, path: Path, name: str, actions: tuple[str, ...]

@@ -167,9 +167,9 @@ class _Reader:
         negative = any(str(key).startswith("disable") for t in entries for _, e in t for key in e)
         read = tuple(
             tuple(
-                found
+                options
                 for path, entry in tier
-                if (found := self._plugin(path, entry, negative=negative)) is not None
+                if (options := self._plugin(path, entry, negative=negative)) is not None
             )
             for tier in entries
         )

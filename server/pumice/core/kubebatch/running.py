@@ -31,22 +31,22 @@ class RunningTasks:
     def in_queue(self, job: Job, view: ClassView) -> Mask:
         """Rows where the other jobs of the queue hold enough."""
         self._sync()
-        held = self._sums[job.queue].copy()
-        self._add(held, _running(job), -1)
-        return _enough(held, view)
+        sums = self._sums[job.queue].copy()
+        self._add(sums, _running(job), -1)
+        return _enough(sums, view)
 
     def in_other_queues(self, queue: str, view: ClassView) -> Mask:
         self._sync()
-        held = np.zeros_like(self._sums[queue])
+        total = np.zeros_like(self._sums[queue])
         for name, sums in self._sums.items():
             if name != queue:
-                held += sums
-        return _enough(held, view)
+                total += sums
+        return _enough(total, view)
 
     def in_job(self, job: Job, view: ClassView) -> Mask:
-        held = self._empty()
-        self._add(held, _running(job), 1)
-        return _enough(held, view)
+        sums = self._empty()
+        self._add(sums, _running(job), 1)
+        return _enough(sums, view)
 
     def _empty(self) -> Floats:
         # The last line counts tasks.

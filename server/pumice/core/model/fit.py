@@ -46,8 +46,8 @@ class FitErrors:
             return False
         if mine is not None and theirs is not None and not np.array_equal(mine, theirs):
             return False
-        said = (self.node_count, self.counts, self.message, self.hyper_node)
-        return said == (other.node_count, other.counts, other.message, other.hyper_node)
+        own = (self.node_count, self.counts, self.message, self.hyper_node)
+        return own == (other.node_count, other.counts, other.message, other.hyper_node)
 
     def as_counts(self) -> tuple[NodeCount, ...]:
         return tuple(NodeCount(reason, count) for reason, count in sorted(self.counts))

@@ -222,8 +222,8 @@ class Resources:
         # Most have room for all of them.
         low, middle, high = 0, count, count
         while low < high:
-            held = self if middle == 1 else self.clone().add_times(extra, middle - 1)
-            if held.has_room_for(extra, limit):
+            total = self if middle == 1 else self.clone().add_times(extra, middle - 1)
+            if total.has_room_for(extra, limit):
                 low = middle
             else:
                 high = middle - 1

@@ -101,8 +101,8 @@ class GangPlugin:
             if len(job.index) and not is_unchanged(session, job):
                 condition = ready if job.is_ready else self._why_not_ready(session, job)
                 if condition is not None:
-                    held = session.conditions.get(job.id, job.status.conditions)
-                    session.conditions[job.id] = with_condition(held, condition)
+                    conditions = session.conditions.get(job.id, job.status.conditions)
+                    session.conditions[job.id] = with_condition(conditions, condition)
 
     def _why_not_ready(self, session: Session, job: Job) -> PodGroupCondition | None:
         if _only_waits_for_the_end(job):
@@ -126,8 +126,8 @@ def missing_tasks(job: Job) -> int:
 def missing_waiting_tasks(job: Job) -> int:
     """The same where tasks that were promised a place count like placed ones."""
     index = job.index
-    held = index.ready_count + index.pending_best_effort + index.waiting_count
-    missing = job.min_available - held
+    placed = index.ready_count + index.pending_best_effort + index.waiting_count
+    missing = job.min_available - placed
     if missing > 0 or (not job.role_minima and not job.min_sub_jobs):
         return missing
     enough = job.roles_pipelined() and _enough_sub_jobs(job, lambda part: part.is_pipelined)

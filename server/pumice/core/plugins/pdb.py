@@ -57,10 +57,10 @@ class PdbPlugin:
         return allowed
 
     def _budgets_of(self, task: Task) -> list[PodDisruptionBudget]:
-        found = self._of_pod.get(task.uid)
-        if found is None:
+        budgets = self._of_pod.get(task.uid)
+        if budgets is None:
             pod = task.pod
-            found = self._of_pod[task.uid] = [
+            budgets = self._of_pod[task.uid] = [
                 budget
                 for budget in self._by_namespace.get(pod.namespace, ())
                 if budget.selector is not None
@@ -68,4 +68,4 @@ class PdbPlugin:
                 # The API server is already taking the pod away.
                 and pod.name not in budget.disrupted_pods
             ]
-        return found
+        return budgets

@@ -208,16 +208,16 @@ class Session:
         if not self._has_facets:
             return _NO_RULES
         known = self._facet_rules
-        found = known.get(class_.number)
-        if found is None:
-            found = known[class_.number] = [
+        rules = known.get(class_.number)
+        if rules is None:
+            rules = known[class_.number] = [
                 ((point, name), rule.facet)
                 for point in _FACET_POINTS
                 for name, rule in self.chains.named(point)
                 if isinstance(rule, ClassRule | RowTerms | StateRule) and rule.facet is not None
                 if is_about(rule, class_)
             ]
-        return found
+        return rules
 
     def runs_action(self, name: str) -> bool:
         return name in self.configuration.actions

@@ -130,7 +130,7 @@ class WaitingJobs:
 
     def woken(self, queue: Queue, next_key: Key | None) -> list[Job]:
         """The jobs whose turn comes before that key and that have to be visited."""
-        found: list[Job] = []
+        jobs: list[Job] = []
         limit, passed = next_key, []
         for line in self._lines.get(queue.name, ()):
             first = line.next_key
@@ -140,11 +140,11 @@ class WaitingJobs:
                 passed.append(line)
                 continue
             limit = first if limit is None else min(limit, first)
-            found += self._wake(line.before(next_key))
+            jobs += self._wake(line.before(next_key))
         # A visit to a job that was woken may change what holds for those after it.
         for line in passed:
             line.before(limit)
-        return found
+        return jobs
 
     def all_of(self, queue: Queue) -> list[Job]:
         """Returns all jobs of the queue that had no turn yet, to be visited."""
@@ -157,9 +157,9 @@ class WaitingJobs:
         actions = session.configuration.actions
         done = _EVICTING_ACTIONS.keys() & actions[: actions.index("allocate")]
         for job in jobs:
-            said = [reason for reason in room.waits[job.id].reasons if reason.author in done]
-            if said:
-                session.reasons[job.id] = said
+            reasons = [reason for reason in room.waits[job.id].reasons if reason.author in done]
+            if reasons:
+                session.reasons[job.id] = reasons
             room.wake(job.id)
         return jobs
 
@@ -188,9 +188,9 @@ def remember_waiting(session: Session, waits: Iterable[Wait]) -> None:
     if not waiting.hopeless or not waiting.may_pass_over:
         return
     for wait in waits:
-        found = waiting.hopeless.get(wait.job)
-        if found is not None and _may_be_passed_over(session, found[0], wait):
-            waiting.room.enter(*found, wait)
+        hopeless = waiting.hopeless.get(wait.job)
+        if hopeless is not None and _may_be_passed_over(session, hopeless[0], wait):
+            waiting.room.enter(*hopeless, wait)
 
 
 def _may_be_passed_over(session: Session, job: Job, wait: Wait) -> bool:
@@ -253,15 +253,15 @@ class EvictionVisits:
 
     def changed(self) -> list[Job]:
         """The jobs to visit after them: those of groups of which something else is said now."""
-        session, found = self._session, []
+        session, jobs = self._session, []
         for job_id, group in self._lent.items():
             before = session.waiting.room.waits[job_id].reasons
             if self._own(session.reasons[job_id]) != self._own(before):
-                found += [job for _, job in group.in_order()]
+                jobs += [job for _, job in group.in_order()]
         self._take_back()
-        for job in found:
+        for job in jobs:
             self._wake(job)
-        return sorted(found, key=lambda job: job.id)
+        return sorted(jobs, key=lambda job: job.id)
 
     def _own(self, reasons: Iterable[Reason]) -> list[Reason]:
         return [reason for reason in reasons if reason.author == self._author]
@@ -274,8 +274,8 @@ class EvictionVisits:
         if "allocate" in self._coming:
             self._session.reasons[job.id] = []
             return
-        said = [reason for reason in wait.reasons if reason.author not in self._coming]
-        self._session.reasons[job.id] = said
+        reasons = [reason for reason in wait.reasons if reason.author not in self._coming]
+        self._session.reasons[job.id] = reasons
         job.fit_errors[to_place.tasks[0].uid] = to_place.errors
 
     def _take_back(self) -> None:

@@ -103,9 +103,9 @@ class _PreemptRun:
         view = session.view(task)
         assert self._running is not None
         running = self._running
-        held = running.in_job(job, view) if own else running.in_queue(job, view)
+        rows_with_enough = running.in_job(job, view) if own else running.in_queue(job, view)
         open_ = allowed_nodes(session, task, view)
-        for row in self._by_score(task, open_, open_ & held):
+        for row in self._by_score(task, open_, open_ & rows_with_enough):
             session.count("nodes_tried_for_victims")
             candidates = candidates_on(session, row, self._filter(job, own=own))
             victims = session.votes.preemptable(task, candidates)

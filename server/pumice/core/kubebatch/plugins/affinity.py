@@ -70,21 +70,21 @@ def preferred_weights(session: Session, task: Task, rows: Rows) -> Counts | None
     """
     spec = task.class_.spec
     weights: Counts = np.zeros(len(rows), dtype=np.int64)
-    found = False
+    is_any = False
     for sign, terms in ((1, spec.preferred_affinity), (-1, spec.preferred_anti_affinity)):
         for weighted in terms:
             pods = session.pods.matching_all(task.pod.namespace, (weighted.term,))
             if pods is not None and pods.total:
-                found = True
+                is_any = True
                 counts = pods.counts[rows].astype(np.int64)
                 weights += _spread(session, weighted.term, rows, sign * weighted.weight * counts)
     for existing in session.pods.preferring(task):
-        found = True
+        is_any = True
         here = np.zeros(len(session.table), dtype=np.int64)
         for row, count in existing.rows.items():
             here[row] = count * existing.weight
         weights += _spread(session, existing.term, rows, here[rows])
-    return weights if found else None
+    return weights if is_any else None
 
 
 def _spread(session: Session, term: PodAffinityTerm, rows: Rows, weights: Counts) -> Counts:

@@ -79,5 +79,5 @@ class KubeBatchGangPlugin:
             condition = PodGroupCondition(
                 UNSCHEDULABLE, "True", "NotEnoughResources", message, session.id, session.now_ns
             )
-            held = session.conditions.get(job.id, job.status.conditions)
-            session.conditions[job.id] = with_condition(held, condition)
+            conditions = session.conditions.get(job.id, job.status.conditions)
+            session.conditions[job.id] = with_condition(conditions, condition)

@@ -88,14 +88,14 @@ class KubeBatchPredicatesPlugin:
         return np.array([bool(e.node and e.node.unschedulable) for e in rows], dtype=np.bool_)
 
     def _of_task(self, task: Task) -> Iterable[Refusal] | None:
-        found = []
+        refusals = []
         if task.class_.spec.host_ports:
             taken = self._taken(task.class_.spec.host_ports)
-            found.append(_refused("node(s) didn't have free ports", taken))
+            refusals.append(_refused("node(s) didn't have free ports", taken))
         apart = self._affinity.refused(task)
         if apart is not None:
-            found.append(_refused("node(s) didn't satisfy pod affinity", apart))
-        return found or None
+            refusals.append(_refused("node(s) didn't satisfy pod affinity", apart))
+        return refusals or None
 
     def _taken(self, wanted: tuple[HostPort, ...]) -> Mask:
         taken = np.zeros(len(self._session.table), dtype=np.bool_)

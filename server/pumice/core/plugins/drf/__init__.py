@@ -61,9 +61,9 @@ class DrfPlugin:
         return held.dominant_share(self._session.total)
 
     def _share_of(self, job_id: str) -> float:
-        held = self._allocated.get(job_id) or self._session.totals.allocated_of(job_id)
-        nothing = not (held.milli_cpu or held.memory or held.scalars)
-        return 0.0 if nothing else self.share(held)
+        allocated = self._allocated.get(job_id) or self._session.totals.allocated_of(job_id)
+        nothing = not (allocated.milli_cpu or allocated.memory or allocated.scalars)
+        return 0.0 if nothing else self.share(allocated)
 
     def _share_with(self, preemptor: Task) -> float:
         """The share that the preemptor's job would have."""
@@ -71,8 +71,8 @@ class DrfPlugin:
 
     def _share_without_one(self, job: Job) -> float:
         """The most that the job's share can be with a task gone."""
-        held = self._allocated.get(job.id) or self._session.totals.allocated_of(job.id)
-        return self.share(held.clone().subtract(self._least[job.id]))
+        allocated = self._allocated.get(job.id) or self._session.totals.allocated_of(job.id)
+        return self.share(allocated.clone().subtract(self._least[job.id]))
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Candidates whose jobs keep at least the share that the preemptor's job would have.
@@ -117,18 +117,18 @@ class DrfPlugin:
         if job is None:
             return [], PERMIT
         tree, queue = self._grown_tree(), session.queue_of(job)
-        held = self._allocated
-        tree.set_held(job.id, held[job.id].clone().add(reclaimer.request))
+        allocated = self._allocated
+        tree.set_held(job.id, allocated[job.id].clone().add(reclaimer.request))
         victims = []
         for task in candidates:
             other = session.jobs.get(task.job_id)
             if other is None:
                 continue
-            tree.set_held(other.id, held[other.id].clone().subtract(task.request))
+            tree.set_held(other.id, allocated[other.id].clone().subtract(task.request))
             if tree.compare(queue, session.queue_of(other)) < 0:
                 victims.append(task)
-            tree.set_held(other.id, held[other.id])
-        tree.set_held(job.id, held[job.id])
+            tree.set_held(other.id, allocated[other.id])
+        tree.set_held(job.id, allocated[job.id])
         return victims, PERMIT
 
     def _on_allocate(self, task: Task) -> None:
@@ -143,14 +143,14 @@ class DrfPlugin:
     def _change(self, task: Task, count: int) -> None:
         if task.job_id not in self._session.jobs:
             return
-        held = self._allocated[task.job_id]
+        allocated = self._allocated[task.job_id]
         if count > 0:
-            held.add_times(task.request, count)
+            allocated.add_times(task.request, count)
         else:
-            held.subtract(task.request)
+            allocated.subtract(task.request)
         self._shares.pop(task.job_id, None)
         if self._tree is not None:
-            self._tree.set_held(task.job_id, held)
+            self._tree.set_held(task.job_id, allocated)
 
 
 def _least_request(job: Job) -> Resources:

@@ -101,14 +101,14 @@ class DomainAmounts:
         return numbers[fits]
 
     def _at_least(self, amounts: _Whole, minimum: Resources) -> Mask:
-        found: Mask = np.ones(amounts.shape[1], dtype=np.bool_)
+        enough: Mask = np.ones(amounts.shape[1], dtype=np.bool_)
         for name, amount in minimum.items():
             column = self._table.column_of(name)
             if column is not None:
-                found &= amounts[column] >= amount
+                enough &= amounts[column] >= amount
             elif amount > 0:
-                found[:] = False
-        return found
+                enough[:] = False
+        return enough
 
     def fullness(self, request: Resources, names: Sequence[str]) -> Scores:
         """How full each domain would be with the request, from 0 to 1; 0 where it does not fit."""

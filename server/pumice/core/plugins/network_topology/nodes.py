@@ -27,8 +27,8 @@ class NodeTerm:
     factor: float
 
     def evaluate(self, rows: Rows) -> Scores | None:
-        found = self.scores(rows)
-        return None if found is None else self.factor * found
+        scores = self.scores(rows)
+        return None if scores is None else self.factor * scores
 
     @property
     def kernel_parts(self) -> None:

@@ -30,9 +30,9 @@ class ImageLocality:
         nodes = len(self._table)
         total: Counts = np.zeros(nodes, dtype=np.int64)
         for name in class_.spec.images:
-            found = self._table.images.find(name)
-            if found is not None:
-                size, rows = found
+            image = self._table.images.find(name)
+            if image is not None:
+                size, rows = image
                 total[rows] += int(size * (int(rows.sum()) / nodes))
         most = _MOST_PER_CONTAINER * class_.spec.container_count
         # As Kubernetes clamps: what is not below the least may still be capped below it.

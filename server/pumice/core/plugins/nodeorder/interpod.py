@@ -59,11 +59,11 @@ class InterPodPreferences:
         """Preferences of pods on nodes. Unless the task has its own, Kubernetes looks only at
         nodes on its list of those with such pods, which Volcano makes when a session opens.
         """
-        found = self._session.pods.preferring(task)
-        if not found or has_preferred_terms(task.class_.spec):
-            return found
+        preferring = self._session.pods.preferring(task)
+        if not preferring or has_preferred_terms(task.class_.spec):
+            return preferring
         had = self._session.pods.had_affinity
-        return [e for e in found if had is not None and any(had[row] for row in e.rows)]
+        return [e for e in preferring if had is not None and any(had[row] for row in e.rows)]
 
     def score(self, task: Task, rows: Rows) -> Scores | None:
         raw: Counts = np.zeros(len(rows), dtype=np.int64)

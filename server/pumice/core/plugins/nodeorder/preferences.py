@@ -23,14 +23,14 @@ class NodePreferences:
     def terms(self, class_: TaskClass) -> tuple[ScaledPreference, ...]:
         known = self._terms.get(class_.number)
         if known is None:
-            found = []
+            terms = []
             wanted = self._wanted(class_) if self._affinity_weight else None
             if wanted is not None:
-                found.append(ScaledPreference(self._affinity_weight, wanted))
+                terms.append(ScaledPreference(self._affinity_weight, wanted))
             taints = self._discouraging(class_) if self._taint_weight else None
             if taints is not None:
-                found.append(ScaledPreference(self._taint_weight, taints, is_discouraging=True))
-            known = self._terms[class_.number] = tuple(found)
+                terms.append(ScaledPreference(self._taint_weight, taints, is_discouraging=True))
+            known = self._terms[class_.number] = tuple(terms)
         return known
 
     def _wanted(self, class_: TaskClass) -> Counts | None:

@@ -233,22 +233,22 @@ class PredicatesPlugin:
             near, spread = self._frozen[task.uid]
         if self._cache is None and not concerns.any and not near:
             return None
-        found: list[Refusal] = []
+        refusals: list[Refusal] = []
         if self._cache is not None:
-            found += self._cache.refusals(task)
+            refusals += self._cache.refusals(task)
         if concerns.ports:
-            found.append(port_refusal(self._session, task.class_.spec.host_ports))
-        found += near
+            refusals.append(port_refusal(self._session, task.class_.spec.host_ports))
+        refusals += near
         if concerns.volumes and self._on[_LIMITS]:
-            found += self._limits.refusals(task)
+            refusals += self._limits.refusals(task)
         if concerns.volumes and self._on[_ZONES]:
-            found += self._zones.refusals(task)
-        found += spread
+            refusals += self._zones.refusals(task)
+        refusals += spread
         if concerns.volumes and self._on[_BINDING]:
-            found += self._volumes.refusals(task)
+            refusals += self._volumes.refusals(task)
         if concerns.claims:
-            found += self._claims.refusals(task)
-        return found
+            refusals += self._claims.refusals(task)
+        return refusals
 
     def _scores(self, task: Task, rows: Rows) -> Scores | None:
         return self._claims.scores(task, rows) if task.class_.spec.resource_claims else None

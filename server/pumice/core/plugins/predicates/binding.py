@@ -70,20 +70,20 @@ class VolumeBinding:
 
     def _claims(self, task: Task) -> list[PersistentVolumeClaim]:
         keys = (f"{task.pod.namespace}/{v.claim_name}" for v in task.pod.spec.volumes)
-        found = (self._session.cache.storage.claims.get(key) for key in keys)
-        return [claim for claim in found if claim is not None]
+        claims = (self._session.cache.storage.claims.get(key) for key in keys)
+        return [claim for claim in claims if claim is not None]
 
     # Node by node, all at once.
 
     def refusals(self, task: Task) -> list[Refusal]:
         plan = self._plan(task)
-        found = []
+        refusals = []
         for first in (plan.node_conflict, plan.no_volume, None):
             for second in (plan.nothing_to_bind, plan.no_space, None):
                 rows = self._both(plan, first, second)
                 if rows is not None and rows.any():
-                    found.append(Refusal(_text(plan, first, second), rows, unresolvable=True))
-        return found
+                    refusals.append(Refusal(_text(plan, first, second), rows, unresolvable=True))
+        return refusals
 
     def _both(self, plan: _Plan, first: Mask | None, second: Mask | None) -> Mask | None:
         """Nodes with exactly these two reasons."""

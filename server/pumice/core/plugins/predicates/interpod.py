@@ -93,19 +93,19 @@ class InterPodAffinity:
 
     def refusals(self, task: Task) -> list[Refusal]:
         spec = task.class_.spec
-        found = []
+        refusals = []
         if spec.required_affinity:
-            found.append(Refusal(NO_AFFINITY, self._violates_affinity(task), unresolvable=True))
+            refusals.append(Refusal(NO_AFFINITY, self._violates_affinity(task), unresolvable=True))
         conflicting: Mask | None = None
         if spec.required_anti_affinity:
             conflicting = self._violates_anti_affinity(task)
-            found.append(Refusal(ANTI_AFFINITY, conflicting, unresolvable=False))
+            refusals.append(Refusal(ANTI_AFFINITY, conflicting, unresolvable=False))
         refused = self._violates_existing(task)
         if refused is not None:
             # A node gives one reason, the first.
             rows = refused if conflicting is None else refused & ~conflicting
-            found.append(Refusal(EXISTING, rows, unresolvable=False))
-        return found
+            refusals.append(Refusal(EXISTING, rows, unresolvable=False))
+        return refusals
 
     def _count(self, key: tuple[TaskClass, str]) -> _Tallies:
         pods, spec, namespace = self._session.pods, key[0].spec, key[1]

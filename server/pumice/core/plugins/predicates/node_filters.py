@@ -24,12 +24,12 @@ class NodeFilters:
 
     def refusals(self, class_: TaskClass) -> list[Refusal]:
         session, spec = self._session, class_.spec
-        found = [unschedulable_refusal(session, spec)]
+        refusals = [unschedulable_refusal(session, spec)]
         if self._affinity and wants_certain_nodes(spec):
-            found.append(affinity_refusal(session, spec))
+            refusals.append(affinity_refusal(session, spec))
         if self._taints:
-            found.append(taint_refusal(session, spec))
-        return found
+            refusals.append(taint_refusal(session, spec))
+        return refusals
 
     def why_not_anywhere(self, spec: PodSpec) -> str | None:
         return why_not_anywhere(spec) if self._affinity else None

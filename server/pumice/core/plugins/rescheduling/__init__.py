@@ -101,8 +101,8 @@ class ReschedulingPlugin:
 
 def _limits(value: object) -> tuple[float, float]:
     """Percent of cpu and memory."""
-    given = _mapping(value)
-    return float(given.get("cpu", 100)), float(given.get("memory", 100))
+    limits = _mapping(value)
+    return float(limits.get("cpu", 100)), float(limits.get("memory", 100))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -123,9 +123,9 @@ class ResourceStrategyFitPlugin:
     def _fit_term(self, class_: TaskClass, own: Hashable) -> Fullness | StrategyFit:
         strategy_of = self._strategy if own is None else _of_pod(own).get
         parts = tuple(
-            FitPart(name, float(class_.request.get(name)), *found)
+            FitPart(name, float(class_.request.get(name)), *strategy)
             for name in class_.request.names()
-            if (found := strategy_of(name)) is not None
+            if (strategy := strategy_of(name)) is not None
         )
         divisor = float(sum(part.weight for part in parts))
         factor = _FULL * self._weight
@@ -150,12 +150,12 @@ class ResourceStrategyFitPlugin:
         """How little of the scarce resources a node has; 0 where it lacks what is asked for."""
         allocatable, count = self._table.allocatable, len(self._table)
         total = sum(self._scarce.values())
-        held: Scores = np.zeros(count)
+        scarce: Scores = np.zeros(count)
         for name, weight in self._scarce.items():
             column = self._table.column_of(name)
             if column is not None:
-                held = held + np.where(allocatable[column] > 0, float(weight), 0.0)
-        scores = 1.0 - held / total if total > 0 else held
+                scarce = scarce + np.where(allocatable[column] > 0, float(weight), 0.0)
+        scores = 1.0 - scarce / total if total > 0 else scarce
         scores = scores * (_FULL * self._scarce_weight)
         for name in class_.request.names():
             column = self._table.column_of(name)
@@ -192,8 +192,8 @@ def _strategies(listed: Mapping[str, Any]) -> Mapping[str, tuple[float, str]]:
     if not listed:
         return {CPU: (1.0, LEAST), MEMORY: (1.0, LEAST)}
     return {
-        name: (float(found.get("weight", 1)), found.get("type", LEAST))
-        for name, found in ((name, _mapping(value)) for name, value in sorted(listed.items()))
+        name: (float(fields.get("weight", 1)), fields.get("type", LEAST))
+        for name, fields in ((name, _mapping(value)) for name, value in sorted(listed.items()))
     }
 
 

@@ -39,18 +39,18 @@ class Estimator:
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Estimator:
         names = ("request_ratio", "burst_ratio", "risk_threshold", "risk_factor")
-        given: dict[str, float] = {name: arguments[name] for name in names if name in arguments}
+        values: dict[str, float] = {name: arguments[name] for name in names if name in arguments}
         cpu, memory = arguments.get("be_cpu"), arguments.get("be_mem")
         # A bare number is in millicores or mebibytes.
         if isinstance(cpu, int):
-            given["milli_cpu"] = float(cpu)
+            values["milli_cpu"] = float(cpu)
         elif (quantity := parse_quantity(cpu)) is not None:
-            given["milli_cpu"] = float(rounded_up(quantity * 1000))
+            values["milli_cpu"] = float(rounded_up(quantity * 1000))
         if isinstance(memory, int):
-            given["memory"] = float(memory * _MIB)
+            values["memory"] = float(memory * _MIB)
         elif (quantity := parse_quantity(memory)) is not None:
-            given["memory"] = float(rounded_up(quantity))
-        return cls(**given)
+            values["memory"] = float(rounded_up(quantity))
+        return cls(**values)
 
     def load_of(self, task: Task, load: float) -> tuple[float, float]:
         """Millicores and bytes of a pod on a node that has so much load, from 0 to 1."""

@@ -30,10 +30,10 @@ def _is_repeatable(event: Event) -> bool:
 
 def waits_of(session: Session) -> tuple[Wait, ...]:
     """Why jobs wait, including those whose queue does not exist."""
-    found = {id_: Wait(id_, tuple(reasons)) for id_, reasons in session.reasons.items()}
-    found |= session.waiting.room.waits
-    found |= {job.id: Wait(job.id, (reason,)) for job, reason in jobs_without_queue(session)}
-    return tuple([found[id_] for id_ in sorted(found)])
+    waits = {id_: Wait(id_, tuple(reasons)) for id_, reasons in session.reasons.items()}
+    waits |= session.waiting.room.waits
+    waits |= {job.id: Wait(job.id, (reason,)) for job, reason in jobs_without_queue(session)}
+    return tuple([waits[id_] for id_ in sorted(waits)])
 
 
 def jobs_without_queue(session: Session) -> list[tuple[Job, Reason]]:
@@ -52,8 +52,8 @@ def jobs_without_queue(session: Session) -> list[tuple[Job, Reason]]:
 
 def promises_of(session: Session, touched: Iterable[str]) -> dict[str, Resources]:
     """By node: the resources that pipelined tasks wait for."""
-    found: dict[str, Resources] = {}
+    promised: dict[str, Resources] = {}
     for id_ in touched:
         for task in session.jobs[id_].index.with_status(TaskStatus.PIPELINED).values():
-            found.setdefault(task.node_name, Resources()).add(task.request)
-    return found
+            promised.setdefault(task.node_name, Resources()).add(task.request)
+    return promised

@@ -12,15 +12,15 @@ ROOT_QUEUE = "root"
 
 
 def queue_statuses(session: Session) -> list[StatusChange]:
-    held = {name: Resources() for name in session.queues}
+    allocated = {name: Resources() for name in session.queues}
     for queue_name, own in _held_by_queue(session).items():
         for name in _with_ancestors(session, queue_name):
-            held[name].add(own)
+            allocated[name].add(own)
     for name, claimed in _claimed_by_queue(session).items():
-        held[name].scalars.update({n: v for n, v in claimed.amounts.items() if v})
+        allocated[name].scalars.update({n: v for n, v in claimed.amounts.items() if v})
     changes: list[StatusChange] = []
     for name, queue in session.queues.items():
-        amounts = tuple((n, int(v)) for n, v in held[name].items() if v)
+        amounts = tuple((n, int(v)) for n, v in allocated[name].items() if v)
         if amounts != tuple(item for item in _sorted_amounts(queue.allocated) if item[1]):
             changes.append(QueueStatusChanged(name, queue.uid, amounts))
     return changes
@@ -29,18 +29,18 @@ def queue_statuses(session: Session) -> list[StatusChange]:
 def _held_by_queue(session: Session) -> dict[str, Resources]:
     """What the jobs of each queue hold now: what they held at the beginning, and what moved."""
     totals = session.totals
-    held = {}
+    by_queue = {}
     for name in totals.queues():
         contribution = totals.of(name)
         if contribution is not None:
-            held[name] = contribution.allocated.clone()
+            by_queue[name] = contribution.allocated.clone()
     for job_id in sorted(session.moves.touched_jobs):
         job = session.jobs[job_id]
-        own = held.get(job.queue)
+        own = by_queue.get(job.queue)
         if own is None:
-            own = held[job.queue] = Resources()
+            own = by_queue[job.queue] = Resources()
         own.add(job.index.allocated).add_times(totals.allocated_of(job_id), -1)
-    return held
+    return by_queue
 
 
 def _claimed_by_queue(session: Session) -> dict[str, ClaimedAmounts]:

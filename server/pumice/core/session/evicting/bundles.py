@@ -48,12 +48,12 @@ def bundles_of(job: Job, tasks: list[Task]) -> list[Bundle]:
     others: list[Task] = []
     for task in ordered:
         (spared if surplus.take(task) else others).append(task)
-    found = []
+    bundles = []
     if spared:
-        found.append(Bundle(job, tuple(spared)))
+        bundles.append(Bundle(job, tuple(spared)))
     if others:
-        found.append(Bundle(job, tuple(others), breaks_gang=True))
-    return found
+        bundles.append(Bundle(job, tuple(others), breaks_gang=True))
+    return bundles
 
 
 class _Surplus:

@@ -72,12 +72,12 @@ class GangEviction:
         """The tasks that need room: of a ready job those of one sub-job, else all of them."""
         pending = pending_tasks_of(self._session, job, gated=False)
         only_first = self._session.votes.is_ready(job)
-        found: list[Task] = []
+        tasks: list[Task] = []
         while pending.sub_jobs:
-            found += pending.tasks[pending.sub_jobs.pop().id]
-            if found and only_first:
+            tasks += pending.tasks[pending.sub_jobs.pop().id]
+            if tasks and only_first:
                 break
-        return found
+        return tasks
 
     def make_room(self, job: Job, tasks: list[Task]) -> Statement | None:
         """Evicts in a domain until the job is pipelined there; None: nothing was changed."""
@@ -94,10 +94,10 @@ class GangEviction:
     def _domains(self, job: Job) -> list[str]:
         topology = self._session.topology
         gradients = topology.job_gradients(job, CLUSTER_TOP, for_evicting=True)
-        found = list(dict.fromkeys(name for domains in gradients for name in domains))
-        if not found and not topology.is_constrained(job):
+        names = list(dict.fromkeys(name for domains in gradients for name in domains))
+        if not names and not topology.is_constrained(job):
             return [CLUSTER_TOP]
-        return found[: self._limits.most_domains]
+        return names[: self._limits.most_domains]
 
     def _try_domain(self, job: Job, need: Resources, domain: str) -> Statement | None:
         session = self._session
@@ -150,10 +150,10 @@ class GangEviction:
             victim = session.jobs.get(id_)
             wanted[number] = victim is not None and self._may_take_from(job, victim)
         states = evictable.state
-        found = states != GONE if self._victims.takes_bound else states == RUNNING
+        candidates = states != GONE if self._victims.takes_bound else states == RUNNING
         by_job: dict[str, list[Task]] = {}
         for position in np.flatnonzero(
-            found & wanted[evictable.job] & within[evictable.row]
+            candidates & wanted[evictable.job] & within[evictable.row]
         ).tolist():
             task = evictable.tasks[position]
             by_job.setdefault(task.job_id, []).append(task)

@@ -57,17 +57,17 @@ class VictimOrder:
     def _keys(self, victims: list[Task]) -> list[Key] | None:
         """None: mixed tasks, and tasks without a job, have no keys."""
         known = self._known[victims[0].pod_index is not None]
-        found = []
+        keys = []
         for task in victims:
             key = known.get(task.uid) or self._look_up(task, known)
             if key is None:
                 return None
-            found.append(key)
+            keys.append(key)
         job_ids = dict.fromkeys([task.job_id for task in victims])
         if len(job_ids) == 1:
-            return found
+            return keys
         ranks = {id_: self._rank(self._session.jobs[id_]) for id_ in job_ids}
-        return [(ranks[task.job_id], key) for task, key in zip(victims, found, strict=True)]
+        return [(ranks[task.job_id], key) for task, key in zip(victims, keys, strict=True)]
 
     def _look_up(self, task: Task, known: dict[str, Key]) -> Key | None:
         indexed = task.pod_index is not None

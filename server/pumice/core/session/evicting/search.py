@@ -113,21 +113,21 @@ class VictimSearch:
         Tasks that the action places on a node are pipelined, which no victim is. So the result
         stays valid while the action runs.
         """
-        found = self._residents.get(row)
-        if found is None:
+        residents = self._residents.get(row)
+        if residents is None:
             jobs = self._session.jobs
-            found = self._residents[row] = [
+            residents = self._residents[row] = [
                 (task, job)
                 for task in self._session.table.rows[row].tasks_in_order()
                 if task.pod.preemptable and (job := jobs.get(task.job_id)) is not None
             ]
-        return found
+        return residents
 
     def holders(self, wanted: VictimFilter) -> Mask:
         """Rows with candidates."""
         wanted = self._up_to_date(wanted)
-        held: Mask = self._sums("", wanted.jobs, wanted).count > 0
-        return held
+        rows: Mask = self._sums("", wanted.jobs, wanted).count > 0
+        return rows
 
     def sufficient_rows(self, view: ClassView, wanted: VictimFilter) -> Mask:
         """Rows where the resources of all candidates would be enough, if plugins allowed them all."""

@@ -73,11 +73,11 @@ class EvictableSums:
         rows = tasks.row[chosen]
         self.count = np.bincount(rows, minlength=size)
         if self._caps is None:
-            held = [np.bincount(rows, part[chosen], minlength=size) for part in tasks.request]
+            amounts = [np.bincount(rows, part[chosen], minlength=size) for part in tasks.request]
         else:
             pairs, number = tasks.pair[chosen], len(tasks.pair_row)
             most = self._caps[tasks.pair_job].astype(np.float64) * tasks.pair_most
-            held = [
+            amounts = [
                 np.bincount(
                     tasks.pair_row,
                     np.minimum(np.bincount(pairs, part[chosen], minlength=number), limit),
@@ -85,12 +85,12 @@ class EvictableSums:
                 )
                 for part, limit in zip(tasks.request, most, strict=True)
             ]
-        self.held = np.stack(held)
+        self.held = np.stack(amounts)
 
     def _sum_row(self, row: int) -> None:
         """A node has few tasks: counting them one by one is quicker than ten array operations."""
         tasks, jobs, states = self._tasks, self._jobs, self._tasks.state
-        count, held = 0, [0] * len(tasks.request)
+        count, amounts = 0, [0] * len(tasks.request)
         for pair in range(tasks.pair_starts[row], tasks.pair_starts[row + 1]):
             first, end = tasks.pair_heads[pair], tasks.pair_heads[pair + 1]
             job = tasks.jobs[first]
@@ -105,10 +105,10 @@ class EvictableSums:
             count += len(chosen)
             if self._caps is None or len(chosen) <= self._caps[job]:
                 for request in chosen:
-                    held = [total + part for total, part in zip(held, request, strict=True)]
+                    amounts = [total + part for total, part in zip(amounts, request, strict=True)]
                 continue
             cap, most = int(self._caps[job]), tasks.pair_most[:, pair].tolist()
             for column, parts in enumerate(zip(*chosen, strict=True)):
-                held[column] += min(sum(parts), cap * most[column])
+                amounts[column] += min(sum(parts), cap * most[column])
         self.count[row] = count
-        self.held[:, row] = held
+        self.held[:, row] = amounts

@@ -54,7 +54,7 @@ class ClassAnswers:
 
     def at(self, point: str, chains: Chains) -> list[tuple[str, Any]]:
         """The answers at one point, by plugin, in the order in which plugins are asked."""
-        found = []
+        answers = []
         for name, rule in chains.named(point):
             is_rule = isinstance(rule, ClassRule)
             own = self._version(rule) if is_rule else self._table.objects_version
@@ -66,5 +66,5 @@ class ClassAnswers:
                 answer = rule.answer(self._class, facet) if is_rule else rule(self._class)
                 answer = list(answer) if point == "class_predicate" else answer
                 known = self._kept[point, name] = (version, answer)
-            found.append((name, known[1]))
-        return found
+            answers.append((name, known[1]))
+        return answers

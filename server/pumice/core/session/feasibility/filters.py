@@ -76,14 +76,14 @@ class Feasibility:
 
     def _dynamic(self, task: Task) -> dict[str, list[Refusal]]:
         """Refusals beyond class and row, by plugin; plugins without any are left out."""
-        found: dict[str, list[Refusal]] = {}
+        refusals: dict[str, list[Refusal]] = {}
         for name, function in self._session.chains.named("task_predicate"):
             answer = function(task)
             if answer is not None:
-                found.setdefault(name, []).extend(answer)
+                refusals.setdefault(name, []).extend(answer)
         for name, function in self._session.chains.named("node_predicate"):
-            found.setdefault(name, []).extend(self._node_by_node(task, name, function))
-        return found
+            refusals.setdefault(name, []).extend(self._node_by_node(task, name, function))
+        return refusals
 
     def _node_by_node(self, task: Task, plugin: str, function: object) -> list[Refusal]:
         table = self._session.table
@@ -117,9 +117,9 @@ class Feasibility:
             row_refusals = []
             if name in by_row:
                 row_refusals = view.row_refusals(name, by_row[name], everything)
-            found = [*row_refusals, *static.get(name, ()), *dynamic.get(name, ())]
-            if found:
-                result.append(found)
+            of_plugin = [*row_refusals, *static.get(name, ()), *dynamic.get(name, ())]
+            if of_plugin:
+                result.append(of_plugin)
         return result
 
     def refused_by(self, task: Task, view: ClassView, row: int) -> list[Refusal] | str:
@@ -144,22 +144,22 @@ class Feasibility:
         rows = NodeRows(self._session.table, np.array([row], dtype=np.intp))
         static = view.class_refusals()
         for name, by_row, by_task, by_node in self._predicates():
-            found = (
+            refusals = (
                 [r for r in view.row_refusals(name, by_row, rows) if r.rows[0]] if by_row else []
             )
-            found += [r for r in static.get(name, ()) if r.rows[row]]
+            refusals += [r for r in static.get(name, ()) if r.rows[row]]
             if by_task is not None and (prepared or name not in pre_predicates):
-                found += [r for r in by_task(task) or () if r.rows[row]]
-            elif by_task is not None and not found:
-                found.append(node_refusal(_NOT_PREPARED, unresolvable=False))
+                refusals += [r for r in by_task(task) or () if r.rows[row]]
+            elif by_task is not None and not refusals:
+                refusals.append(node_refusal(_NOT_PREPARED, unresolvable=False))
             if by_node is not None:
                 answer = by_node(task, self._session.table.names[row])
                 if isinstance(answer, Refusal):
-                    found.append(answer)
-                elif answer is not None and not found:
+                    refusals.append(answer)
+                elif answer is not None and not refusals:
                     return str(answer)
-            if found:
-                return found
+            if refusals:
+                return refusals
         return []
 
     def is_refused(self, task: Task, view: ClassView, row: int) -> bool:

@@ -87,15 +87,15 @@ class SessionPods:
         return self._matching(self._index.preferred, task)
 
     def _matching(self, index: TermIndex, task: Task) -> list[ExistingTerm]:
-        found = index.find(task)
-        if not found:
+        matching = index.find(task)
+        if not matching:
             return []
         namespace = task.pod.namespace
         known = self._session.cache.namespaces.get(namespace)
         labels = known.labels if known is not None else {}
         return [
             existing
-            for existing in found
+            for existing in matching
             if namespace in existing.namespaces
             or (
                 existing.term.namespace_selector is not None

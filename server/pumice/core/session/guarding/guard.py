@@ -89,15 +89,15 @@ class PluginFailedError(Exception):
 
     def _place(self, module: str) -> tuple[str, int]:
         """File and line of the error in the code of the plugin; empty and 0: it has none there."""
-        found, traceback = ("", 0), self.error.__traceback__
+        place, traceback = ("", 0), self.error.__traceback__
         while traceback is not None:
             if _is_in(module, traceback.tb_frame.f_globals):
-                found = (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+                place = (traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
             traceback = traceback.tb_next
         code = getattr(self._function, "__code__", None)
-        if found == ("", 0) and code is not None:
-            found = (code.co_filename, code.co_firstlineno)
-        return found
+        if place == ("", 0) and code is not None:
+            place = (code.co_filename, code.co_firstlineno)
+        return place
 
 
 def _is_in(module: str, names: Mapping[str, Any]) -> bool:
@@ -120,14 +120,14 @@ def blaming(plugin: str, where: str) -> Iterator[None]:
 
 def culprit(modules: Mapping[str, str], traceback: TracebackType | None) -> tuple[str, str] | None:
     """The plugin in whose module the innermost frame of a traceback is, and the function."""
-    found = None
+    last = None
     while traceback is not None:
         frame = traceback.tb_frame
         for module, name in modules.items():
             if _is_in(module, frame.f_globals):
-                found = (name, frame.f_code.co_name)
+                last = (name, frame.f_code.co_name)
         traceback = traceback.tb_next
-    return found
+    return last
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +235,8 @@ def _asked(author: _Author, where: str, function: Callable[..., Any], check: Che
     def ask(*question: Any) -> Any:
         try:
             # Lists are copies: what a plugin does to them stays with it.
-            given = tuple(list(part) if isinstance(part, list) else part for part in question)
-            return check(question, function(*given))
+            copies = tuple(list(part) if isinstance(part, list) else part for part in question)
+            return check(question, function(*copies))
         except (InvariantError, PluginFailedError):
             raise
         except Exception as error:

@@ -193,8 +193,8 @@ class Placement:
     def _explain_role(self, job: Job, task: Task) -> None:
         """Once for a role, however many of its pods are passed over."""
         about = (task.role,)
-        said = self._session.reasons.get(job.id, ())
-        if not any(r.code is ReasonCode.ROLE_FAILED and r.subjects == about for r in said):
+        reasons = self._session.reasons.get(job.id, ())
+        if not any(r.code is ReasonCode.ROLE_FAILED and r.subjects == about for r in reasons):
             reason = Reason(self._author, ReasonCode.ROLE_FAILED, task=task.name, subjects=about)
             self._say(job, reason)
 

@@ -50,13 +50,13 @@ class DomainRoom:
         if known is None:
             rows_of = self._session.topology.tree.rows_of
             rows = [np.flatnonzero(rows_of(domain)) for domain in key]
-            starts = np.cumsum([0, *(len(found) for found in rows)])
+            starts = np.cumsum([0, *(len(result) for result in rows)])
             positions = np.concatenate(rows) if rows else _NO_POSITIONS
             known = self._positions[key] = (positions, starts)
         positions, starts = known
         sums = np.concatenate(([0], np.cumsum(slots[positions])))
-        found: list[int] = (sums[starts[1:]] - sums[starts[:-1]]).tolist()
-        return found
+        result: list[int] = (sums[starts[1:]] - sums[starts[:-1]]).tolist()
+        return result
 
 
 def _slots(view: ClassView, future: NDArray[np.float64], most: int) -> NDArray[np.int64]:

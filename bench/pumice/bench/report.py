@@ -26,7 +26,9 @@ _HOW = """\
 - Every cluster has a background, made from a seed: Services, of which one in ten jobs has one, DNS with
   required anti-affinity, a web application with preferred anti-affinity, a DaemonSet of another scheduler,
   disruption budgets, quotas, images and annotations of nodes, cordoned and just registered nodes, GPUs and
-  jobs that ask for them, and single, best-effort and finished pods. `--background none` leaves it out.
+  jobs that ask for them, and single, best-effort and finished pods. End to end, the API server holds Services,
+  DNS, the DaemonSet, the web application and budgets, and every node reports its status every ten seconds.
+  `--background none` leaves it out.
 - *Inside the engine* means one process, caches cold, the session alone: neither making the cluster nor
   the stream counts. Sessions up to 20,000 pods are measured three times, each on a fresh engine, and
   the best is shown; each line that is printed has the median as well. Sessions of a cluster at rest run

@@ -39,7 +39,7 @@ _DEFAULT_DIGEST_SECONDS: Final = 60.0
 _LAST_WORDS_SECONDS: Final = 1.0
 # Outcomes and pods that only confirm binds, and reports of nodes, wait for so many times as long as
 # other ops. A message costs a core as much as twenty such ops.
-_MOST_FLUSHES: Final = 5
+_FLUSHES_IN_WAIT: Final = 5
 
 
 class _StreamOver(Exception):  # noqa: N818 - the usual end of a stream is no error
@@ -243,7 +243,7 @@ class CoreStream:
     async def _wait_for_more(self) -> None:
         """Waits for ops that share the batch; longer while all only tell what the core assumes."""
         outbox, seconds = self._outbox, self._options.flush_seconds
-        for _ in range(_MOST_FLUSHES if seconds else 0):
+        for _ in range(_FLUSHES_IN_WAIT if seconds else 0):
             if outbox.in_snapshot or outbox.waiting_bytes >= self._limits.batch_bytes:
                 return
             await self._clock.sleep(seconds)

@@ -9,6 +9,8 @@ from pumice.core.cache.store import ObjectStores
 from pumice.core.cache.tasks import Task
 from pumice.core.model.devices import DeviceAllocation, DeviceClass, ResourceClaim, ResourceSlice
 
+# Extended resources that stand for devices of a class, which their names end with.
+_IMPLICIT = "deviceclass.resource.kubernetes.io/"
 # The key of a claim, the pod that it was allocated for, and the devices.
 AssumedAllocation = tuple[str, str, DeviceAllocation]
 
@@ -97,6 +99,13 @@ class DeviceCache:
         # Tasks that use claims, by uid.
         self.users: dict[str, Task] = {}
         self._catalog: tuple[int, DeviceCatalog] | None = None
+
+    def class_behind(self, resource: str) -> str:
+        """The device class whose devices an extended resource stands for; empty: none."""
+        named = resource.removeprefix(_IMPLICIT) if resource.startswith(_IMPLICIT) else ""
+        if named in self.classes:
+            return named
+        return next((c.name for c in self.classes if c.extended_resource_name == resource), "")
 
     def claims_of(self, task: Task) -> list[ResourceClaim]:
         """The claims of a task that exist, each once."""

@@ -258,9 +258,17 @@ class Feasibility:
         for position, count in zip(
             *np.unique(short[asked & (short >= 0)], return_counts=True), strict=True
         ):
-            counts[f"Insufficient {view.need_names[position]}"] = int(count)
+            counts[self._shortage(view.need_names[position])] = int(count)
         unresolvable = self._count_refusals(task, view, asked & (short < 0), counts)
         return FitErrors(int(asked.sum()), tuple(counts.items()), unresolvable)
+
+    def _shortage(self, resource: str) -> str:
+        text = f"Insufficient {resource}"
+        if not len(self._session.cache.devices.classes) or resource in self._session.table.columns:
+            return text
+        class_ = self._session.cache.devices.class_behind(resource)
+        reason = f"it stands for devices of class {class_}, which is not supported"
+        return f"{text}: {reason}" if class_ else text
 
     def predicate_errors(self, task: Task, view: ClassView) -> FitErrors:
         """Why the predicates let the task nowhere, where resources are not asked about."""

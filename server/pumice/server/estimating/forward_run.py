@@ -15,7 +15,7 @@ from enum import Enum
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Bind, Evict, PodGroupStatusChanged, SessionResult
-from pumice.core.deltas import Deleted, Delta, Upserted
+from pumice.core.deltas import Deleted, Delta, PodsUpserted
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.model.reasons import Reason
@@ -173,7 +173,7 @@ class ForwardRun:
     def _take_over(self) -> None:
         """Plans the ends of pods on nodes; decisions that are on their way count as applied."""
         cache = self._state.engine.cache
-        deltas: list[Delta] = []
+        placed: list[Pod] = []
         for uid in sorted(cache.tasks):
             task = cache.tasks[uid]
             if task.status is TaskStatus.RELEASING:
@@ -182,9 +182,9 @@ class ForwardRun:
                 pod = task.pod
                 if not pod.node_name:
                     pod = self._placed(task, task.node_name)
-                    deltas.append(Upserted(pod))
+                    placed.append(pod)
                 self._plan_end(pod, task)
-        self._state.engine.apply(deltas, self._now_ns)
+        self._update(placed)
 
     def _has_started(self, target: Target) -> bool:
         cache = self._state.engine.cache
@@ -201,7 +201,7 @@ class ForwardRun:
 
     def _apply(self, result: SessionResult) -> bool:
         """Applies decisions; whether the next session may decide more at once."""
-        cache, deltas = self._state.engine.cache, list[Delta]()
+        cache, placed = self._state.engine.cache, list[Pod]()
         evicts = False
         for decision in result.decisions:
             task = cache.tasks.get(decision.uid)
@@ -209,15 +209,18 @@ class ForwardRun:
                 continue
             if isinstance(decision, Bind):
                 pod = self._placed(task, decision.node, decision.annotations)
-                deltas.append(Upserted(pod))
+                placed.append(pod)
                 self._plan_end(pod, task)
             elif isinstance(decision, Evict):
                 evicts = True
                 self._plan(decision.uid, self._grace_ns, deletes=True)
-        self._state.engine.apply(deltas, self._now_ns)
+        self._update(placed)
         admits = self._note_phases(result)
         # The last session of a run that nothing else would end is repeated.
-        return evicts or admits or (bool(deltas) and not self._ends)
+        return evicts or admits or (bool(placed) and not self._ends)
+
+    def _update(self, pods: list[Pod], gone: Iterable[Delta] = ()) -> None:
+        self._state.engine.apply([*gone, PodsUpserted(pods)], self._now_ns)
 
     def _placed(self, task: Task, node: str, annotations: Iterable[tuple[str, str]] = ()) -> Pod:
         return replace(
@@ -253,20 +256,20 @@ class ForwardRun:
 
     def _end_pods(self) -> None:
         """Ends the pods whose time has come."""
-        cache, deltas = self._state.engine.cache, list[Delta]()
+        cache, gone, changed = self._state.engine.cache, list[Delta](), list[Pod]()
         while self._ends and self._ends[0][0] <= self._now_ns:
             _, _, uid, deletes = heapq.heappop(self._ends)
             task = cache.tasks.get(uid)
             if task is None:
                 continue
             if deletes:
-                deltas.append(Deleted(Pod, uid))
-                deltas += self._replacement(task)
+                gone.append(Deleted(Pod, uid))
+                changed += self._replacement(task)
             elif task.status is not TaskStatus.RELEASING and task.pod.phase not in _FINISHED:
-                deltas.append(Upserted(replace(task.pod, phase=PodPhase.SUCCEEDED)))
-        self._state.engine.apply(deltas, self._now_ns)
+                changed.append(replace(task.pod, phase=PodPhase.SUCCEEDED))
+        self._update(changed, gone)
 
-    def _replacement(self, task: Task) -> list[Delta]:
+    def _replacement(self, task: Task) -> list[Pod]:
         """The pod that a controller makes for a deleted one that had not finished."""
         pod = task.pod
         if pod.phase in _FINISHED or not (pod.group_name or pod.controller_uid):
@@ -285,7 +288,7 @@ class ForwardRun:
             start_time_ns=0,
             creation_time_ns=self._now_ns,
         )
-        return [Upserted(made)]
+        return [made]
 
 
 def _placed_count(job: Job) -> int:

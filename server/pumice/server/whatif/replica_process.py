@@ -34,6 +34,7 @@ from pumice.server.state import ClusterState
 from pumice.server.status import status_of
 from pumice.server.whatif import frames
 from pumice.server.whatif.trial import run_inline, run_trial
+from pumice.server.whatif.warming import Warming
 from pumice.v1 import configuration_pb2, delta_pb2
 from pumice.v1.scheduling_service_pb2 import ScheduleRequest, ScheduleResponse
 
@@ -152,6 +153,7 @@ class ReplicaProcess:
         self._target = target
         self._replica = Replica()
         self._frames = frames.FrameBuffer()
+        self._warming = Warming()
         self._trials: dict[int, _Trial] = {}
         self._selector = selectors.DefaultSelector()
         self._verbs: dict[str, Callable[..., None]] = {
@@ -217,6 +219,8 @@ class ReplicaProcess:
         def work() -> bytes:
             return self._scheduled(request, now_ns, max_objects).SerializeToString()
 
+        if self._replica.state is not None:
+            self._warming.prepare(self._replica.state.engine, now_ns)
         self._fork(id_, work, seconds, memory_bytes)
 
     def _estimate(

@@ -18,7 +18,7 @@ from pumice.server.local import compare_recording
 from pumice.server.plugins import installed_registry
 from pumice.server.replaying.playback import Playback
 from pumice.server.wire.groups import PHASE_NUMBERS
-from pumice.testing import assert_replay_identical, recordings_in
+from pumice.testing import RecordingWarning, assert_replay_identical, recordings_in
 from pumice.v1.cluster_service_pb2 import SnapshotEnd
 from pumice.v1.recording_pb2 import RecordingEntry
 from tests.replay import pythons
@@ -301,6 +301,8 @@ def test_a_torn_recording_is_replayed_as_far_as_it_is_whole(
     assert 10 < found.sessions < 40
     assert "is cut off" in found.ending
     with pytest.raises(AssertionError, match="is cut off"):
+        assert_replay_identical(torn, strict=True)
+    with pytest.warns(RecordingWarning, match="is cut off"):
         assert_replay_identical(torn)
 
 

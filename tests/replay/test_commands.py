@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pumice.cli.main import run
-from pumice.recordings import Recording
+from pumice.recordings import Recording, redaction
 from pumice.testing import assert_replay_identical, assert_scenario, recordings_in
+from pumice.v1.pod_pb2 import Pod
 from tests.replay.walks import PACKING, recorded
 
 GOLDEN = recordings_in(Path(__file__).parents[1] / "recordings")
@@ -205,3 +206,18 @@ def test_a_file_without_a_whole_session_says_so(
         torn.write_bytes(walk_file.read_bytes()[: held.frames()[1].offset_bytes])
     assert run(["replay", str(torn)]) == 2
     assert capsys.readouterr().out == "nothing to compare: no session is in it whole\n"
+
+
+def test_run_times_and_numbers_of_cpus_survive_redaction() -> None:
+    class Renamed:
+        """Renames everything."""
+
+        def name(self, text: str) -> str:
+            return "x"
+
+        namespace = label_key = name
+
+    kept = {"pumice.sh/run-time": "1h30m", "pumice.io/numa-cpus": "0-3,8"}
+    pod = Pod(name="secret", annotations={**kept, "example.com/owner": "secret"})
+    redaction._rewrite(pod, Renamed())
+    assert dict(pod.annotations) == kept

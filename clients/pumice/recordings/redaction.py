@@ -104,6 +104,8 @@ _LABEL_KEYS = {
 _NAMESPACES = {"Namespace.name"}
 _LABELS = ("labels", "node_selector")
 _OUR_DOMAINS = ("kubernetes.io", "k8s.io", "volcano.sh")
+# Durations and numbers of cpus, which name nothing.
+_KEPT_ANNOTATIONS = frozenset({"pumice.sh/run-time", "pumice.io/numa-cpus"})
 _NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
 _KEPT_NAMES = {
     "",
@@ -287,7 +289,8 @@ def _rewrite_map(name: str, held: Any, kind: Any, renamer: Renamer) -> None:
     if name in _LABELS:
         renamed = {renamer.label_key(k): renamer.name(v) for k, v in held.items()}
     elif name == "annotations":
-        renamed = {k: _path(v, renamer) for k, v in held.items() if _is_ours(k)}
+        kept = {k: v for k, v in held.items() if k in _KEPT_ANNOTATIONS}
+        renamed = {k: _path(v, renamer) for k, v in held.items() if _is_ours(k)} | kept
     elif name == "min_task_member":
         renamed = {renamer.name(k): v for k, v in held.items()}
     elif value.message_type is not None:

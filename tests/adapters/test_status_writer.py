@@ -15,10 +15,11 @@ from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 from pumice.v1.cluster_service_pb2 import StatusBatch
 from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
 from pumice.v1.group_pb2 import PodGroupStatus
-from pumice.v1.object_pb2 import KIND_POD_GROUP, ClusterObject
+from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
 from pumice.v1.status_pb2 import (
     Event,
     PodConditionChange,
+    PodGateLift,
     PodGroupStatusChange,
     QueueStatusChange,
     StatusChange,
@@ -28,7 +29,7 @@ from tests.adapters.fake_world import FakeWorld, group, pod
 
 
 class Bench:
-    def __init__(self, slots: int = 4) -> None:
+    def __init__(self, slots: int = 4, waiting_report_seconds: float = 0.0) -> None:
         self.world, self.clock, self.buffer = FakeWorld(), FakeClock(), ResumeBuffer()
         self.slots = CallLimiter(slots)
         self.metrics = Metrics()
@@ -36,7 +37,13 @@ class Bench:
             self.world,
             self.buffer,
             self.slots,
-            RuntimeOptions("c", "a", status_tries=3, event_queue_size=20),
+            RuntimeOptions(
+                "c",
+                "a",
+                status_tries=3,
+                event_queue_size=20,
+                waiting_report_seconds=waiting_report_seconds,
+            ),
             self.clock,
             random.Random(1),
             self.metrics,
@@ -237,3 +244,50 @@ async def test_a_deposed_leader_says_so_once(caplog: pytest.LogCaptureFixture) -
     await settle()
     assert bench.writer.is_idle
     assert [record.levelname for record in caplog.records] == ["INFO"]
+
+
+def waits(name: str) -> tuple[StatusChange, Event]:
+    """That a pod waits, as the core reports it."""
+    uid = f"uid-{name}"
+    change = PodConditionChange(namespace="ns", name=name, uid=uid, reason="Unschedulable")
+    said = Event(kind=KIND_POD, namespace="ns", name=name, uid=uid, reason="FailedScheduling")
+    said.message = name
+    return StatusChange(pod=change), said
+
+
+async def test_that_a_pod_waits_is_written_only_if_it_still_waits_a_moment_later() -> None:
+    bench = Bench(waiting_report_seconds=0.5)
+    for name in ("bound", "waits"):
+        bench.hold(pod(name))
+        change, said = waits(name)
+        bench.say(change, events=(said,))
+    await settle()
+    assert not bench.world.called("status")
+    assert not bench.world.called("event")
+    bench.hold(pod("bound", node="n1"))
+    await bench.clock.advance(0.5)
+    assert bench.world.called("status") == ["waits"]
+    assert bench.world.called("event") == ["waits"]
+    assert bench.metrics.counted("dropped_events", cause="overtaken") == 1
+    assert bench.writer.is_idle
+
+
+async def test_an_event_that_a_pod_waits_is_overtaken_by_its_bind() -> None:
+    bench = Bench(waiting_report_seconds=0.5)
+    bench.hold(pod("a"))
+    _, said = waits("a")
+    bench.say(events=(said, said))
+    bound = Event(kind=KIND_POD, namespace="ns", name="a", uid="uid-a", reason="Scheduled")
+    bound.message = "bound"
+    bench.writer.take_event(bound)
+    await bench.clock.advance(0.5)
+    assert bench.world.called("event") == ["bound"]
+    assert bench.metrics.counted("dropped_events", cause="overtaken") == 2
+
+
+async def test_the_gate_of_a_pod_is_lifted_at_once() -> None:
+    bench = Bench(waiting_report_seconds=0.5)
+    lift = PodGateLift(namespace="ns", name="a", uid="uid-a", gate="g")
+    bench.say(StatusChange(pod_gate=lift))
+    await settle()
+    assert bench.world.called("status") == ["a"]

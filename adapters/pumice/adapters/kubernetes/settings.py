@@ -29,6 +29,7 @@ from pumice.manifests.golang import parse_bool
 from pumice.v1 import configuration_pb2
 
 _CONNECTIONS = 32
+_WAITING_REPORT_SECONDS = 0.5
 _DEBUG_VERBOSITY = 5
 
 
@@ -103,6 +104,7 @@ def settings_from(
             adapter_id=values["adapter_id"] or socket.gethostname(),
             calls_in_flight=_CONNECTIONS,
             apply_timeout_seconds=apply_seconds,
+            waiting_report_seconds=_WAITING_REPORT_SECONDS,
             shutdown_timeout_seconds=values["drain_timeout"],
             scheduler_names=_scheduler_names(values) if shadow is None else (),
             other_scheduler_check_seconds=values["other_scheduler_check"],

@@ -42,6 +42,8 @@ class RuntimeOptions:
     # Attempts for one event, and events that may wait; more are dropped and counted.
     event_tries: int = 12
     event_queue_size: int = 10_000
+    # Time before it is written that a pod waits: most pods of a gang are bound meanwhile.
+    waiting_report_seconds: float = 0.0
     # When the world ends: time for the core to acknowledge the last ops.
     last_ops_timeout_seconds: float = 5.0
     # When the process is asked to end: time for gangs that have begun, then for reports of them.

@@ -3,6 +3,9 @@
 A status that waits is replaced by a newer one. Events are written in order, one after the other per
 object, with growing delays after failures. Events beyond the length of the queue, and events that
 fail too often, are dropped and counted.
+
+That a pod waits is written a moment later, and not at all if the pod was bound meanwhile: a session
+may see a gang before all of its pods exist.
 """
 
 import asyncio
@@ -21,12 +24,15 @@ from pumice.adapters.runtime.options import RuntimeOptions
 from pumice.adapters.runtime.status_changes import is_written, subject
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, StatusUpdater
 from pumice.v1.cluster_service_pb2 import StatusBatch
+from pumice.v1.object_pb2 import KIND_POD
 from pumice.v1.status_pb2 import Event, StatusChange
 
 log = logging.getLogger(__name__)
 
 StatusKey: TypeAlias = tuple[KindNumber, str]
 
+# The reason of events of pods that wait.
+_WAITS = "FailedScheduling"
 _AGAIN = {
     ApplyCode.CONFLICT,
     ApplyCode.THROTTLED,
@@ -85,9 +91,11 @@ class StatusWriter:
         for change in batch.changes:
             self._take_change(change)
         for event in batch.events:
-            self.take_event(event)
+            is_wait = event.kind == KIND_POD and event.reason == _WAITS
+            self.take_event(event, self._options.waiting_report_seconds if is_wait else 0.0)
 
-    def take_event(self, event: Event) -> None:
+    def take_event(self, event: Event, delay: float = 0.0) -> None:
+        """Writes an event; after a delay only if the pod has no later event and no node by then."""
         if self._is_full():
             return
         self._event_count += 1
@@ -97,7 +105,9 @@ class StatusWriter:
             waiting.append(event)
             return
         self._events[key] = deque([event])
-        self._event_tasks[key] = asyncio.get_running_loop().create_task(self._write_events(key))
+        self._event_tasks[key] = asyncio.get_running_loop().create_task(
+            self._write_events(key, delay)
+        )
 
     def _is_full(self) -> bool:
         """Whether an event has to be dropped; says so once until the queue is half empty."""
@@ -142,11 +152,14 @@ class StatusWriter:
 
     async def _write_status(self, key: StatusKey, pending: _Pending) -> None:
         failures = 0
+        delay = self._options.waiting_report_seconds
+        if delay and pending.change is not None and pending.change.HasField("pod"):
+            await self._clock.sleep(delay)
         while not pending.is_empty():
             async with self._limiter.hold(CallPriority.STATUS):
                 # Taken only now, so that the newest status is written.
                 change = pending.take()
-                if change is None or self._is_written(key, change):
+                if change is None or self._is_needless(key, change):
                     continue
                 result = await self._call_status(change)
             self._count("status_writes", key, result)
@@ -163,6 +176,13 @@ class StatusWriter:
             await self._clock.sleep(self._delay(failures, result))
         del self._statuses[key]
 
+    def _is_bound(self, key: StatusKey) -> bool:
+        held = self._buffer.get(*key) if key[0] == KIND_POD else None
+        return held is not None and bool(held.message().pod.node_name)
+
+    def _is_needless(self, key: StatusKey, change: StatusChange) -> bool:
+        return (change.HasField("pod") and self._is_bound(key)) or self._is_written(key, change)
+
     def _is_written(self, key: StatusKey, change: StatusChange) -> bool:
         held = self._buffer.get(*key)
         revision = 0 if held is None else held.revision
@@ -175,9 +195,12 @@ class StatusWriter:
         self._unseen[key] = revision
         return False
 
-    async def _write_events(self, key: StatusKey) -> None:
+    async def _write_events(self, key: StatusKey, delay: float) -> None:
         waiting = self._events[key]
         failures = 0
+        if delay:
+            await self._clock.sleep(delay)
+            self._drop_overtaken(key, waiting)
         while waiting:
             async with self._limiter.hold(CallPriority.EVENT):
                 result = await self._call_event(waiting[0])
@@ -198,6 +221,13 @@ class StatusWriter:
             )
         del self._events[key]
         del self._event_tasks[key]
+
+    def _drop_overtaken(self, key: StatusKey, waiting: deque[Event]) -> None:
+        """Drops events that a pod waits before a later event, and all of them once it is bound."""
+        while waiting and waiting[0].reason == _WAITS and (len(waiting) > 1 or self._is_bound(key)):
+            waiting.popleft()
+            self._event_count -= 1
+            self._metrics.count("dropped_events", cause="overtaken")
 
     async def _call_status(self, change: StatusChange) -> ApplyResult:
         try:

@@ -101,6 +101,8 @@ async def test_a_gang_is_complete_when_its_last_pod_has_come(core: RunningCore) 
     core.clock.advance(0.02)
     names = [d.bind.name for d in await adapter.decisions()]
     assert sorted(names) == ["job-0", "job-1", "job-2"]
+    # Decisions are sent before the session is counted.
+    await core.session(2)
     assert core.metric("pumice_sessions_total") == 2
 
 

@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from pumice.adapters.kubernetes.errors import KubernetesError, NotLeadingError, one_line
 from pumice.adapters.kubernetes.reserved_objects import ReservationError
+from pumice.adapters.kubernetes.results import result_of
 from pumice.adapters.runtime.clock import Backoff, Clock
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, ReadError, Reading
@@ -89,6 +90,34 @@ class BindAttempts(Generic[A]):
             self._by_pod_uid[order.uid] = attempt
         return attempt
 
+    async def prepare(
+        self,
+        order: Bind,
+        make: Callable[[str, str, str, str, float], A],
+        reserve: Callable[[A], Awaitable[ApplyResult]],
+    ) -> ApplyResult:
+        """Reserves for the pod of an order with ``reserve``; a final failure undoes the attempt."""
+        attempt = self.open(order, make)
+        if attempt.is_busy:
+            return ApplyResult(ApplyCode.WAITING, "an earlier attempt is being ended")
+        if attempt.node != order.node:
+            await self.end(attempt)
+            reason = f"the {self._resource} reservations on another node are being undone"
+            return ApplyResult(ApplyCode.WAITING, reason)
+        attempt.is_busy = True
+        try:
+            result = await reserve(attempt)
+        except ReservationError as error:
+            result = error.result
+        except KubernetesError as error:
+            result = result_of(error)
+        finally:
+            attempt.is_busy = False
+            attempt.touched, attempt.failures = self._clock.now(), 0
+        if result.code in FINAL_FAILURES:
+            await self.end(attempt)
+        return result
+
     async def settle(self, order: Bind, result: ApplyResult) -> None:
         """Ends the attempt when the result of the pod's own binding is final."""
         attempt = self._by_pod_uid.get(order.uid)
@@ -100,6 +129,12 @@ class BindAttempts(Generic[A]):
         elif result.code is ApplyCode.PLACED or result.code in FINAL_FAILURES:
             await self.end(attempt)
         # Otherwise the bind is tried again, or a sweep reads the pod.
+
+    async def run(self) -> None:
+        """Sweeps for ever."""
+        while True:
+            await self._clock.sleep(SWEEP_SECONDS)
+            await self.sweep()
 
     async def sweep(self) -> None:
         """Ends attempts that nobody continues."""

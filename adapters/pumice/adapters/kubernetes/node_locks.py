@@ -10,21 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.bind_attempts import (
-    FINAL_FAILURES,
-    SWEEP_SECONDS,
-    BindAttempt,
-    BindAttempts,
-    ReadPod,
-)
-from pumice.adapters.kubernetes.errors import KubernetesError
+from pumice.adapters.kubernetes.bind_attempts import BindAttempt, BindAttempts, ReadPod
 from pumice.adapters.kubernetes.reserved_objects import (
     ReservationError,
     ReservedObjects,
     retry_conflicts,
 )
 from pumice.adapters.kubernetes.resources import NODES
-from pumice.adapters.kubernetes.results import result_of
 from pumice.adapters.kubernetes.session import METADATA_ONLY
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.metrics import Metrics
@@ -54,30 +46,18 @@ class NodeLockBinder:
         self._objects, self._clock, self._metrics = objects, clock, metrics
         self._attempts = BindAttempts("lock", self._undo, read_pod, clock, metrics)
         metrics.gauge_from("lock_reservations", lambda: len(self._attempts))
-        self.settle, self.close = self._attempts.settle, self._attempts.close
+        attempts = self._attempts
+        self.settle, self.close, self.run = attempts.settle, attempts.close, attempts.run
 
     async def prepare(self, order: Bind) -> ApplyResult:
         """DONE: the node is locked for the pod; WAITING: for another one."""
-        attempt = self._attempts.open(order, _Attempt)
-        if attempt.is_busy:
-            return ApplyResult(ApplyCode.WAITING, "an earlier attempt is being ended")
-        if attempt.node != order.node:
-            await self._attempts.end(attempt)
-            return ApplyResult(ApplyCode.WAITING, "the lock of another node is being given back")
-        attempt.is_busy = True
-        attempt.lock = lock_of(order)
-        try:
-            result = await retry_conflicts(lambda: self._take(attempt))
-        except ReservationError as error:
-            result = error.result
-        except KubernetesError as error:
-            result = result_of(error)
-        finally:
-            attempt.is_busy = False
-            attempt.touched, attempt.failures = self._clock.now(), 0
-        if result.code in FINAL_FAILURES:
-            await self._attempts.end(attempt)
-        return result
+        lock = lock_of(order)
+
+        async def reserve(attempt: _Attempt) -> ApplyResult:
+            attempt.lock = lock
+            return await retry_conflicts(lambda: self._take(attempt))
+
+        return await self._attempts.prepare(order, _Attempt, reserve)
 
     async def _take(self, attempt: _Attempt) -> ApplyResult:
         metadata = await self._read(attempt.node)
@@ -93,12 +73,6 @@ class NodeLockBinder:
         attempt.value = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond:06}Z"
         await self._write(attempt, metadata, attempt.value)
         return DONE
-
-    async def run(self) -> None:
-        """Ends attempts that nobody continues."""
-        while True:
-            await self._clock.sleep(SWEEP_SECONDS)
-            await self._attempts.sweep()
 
     async def _undo(self, attempt: _Attempt) -> None:
         async def undo() -> None:

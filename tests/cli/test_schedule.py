@@ -163,3 +163,26 @@ def test_a_queue_without_a_state_is_open(
     file = written(tmp_path, NODE, queue, in_queue)
     ended = pumice(capsys, "schedule", "--inline", file, "--json")
     assert (ended.code, len(json.loads(ended.out)["binds"])) == (0, 2)
+
+
+@pytest.mark.parametrize("option", ["--eta", "--others"])
+def test_what_needs_a_core_is_refused_with_inline(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, option: str
+) -> None:
+    file = tmp_path / "gang.yaml"
+    file.write_text("kind: Pod\n")
+    ended = pumice(capsys, "schedule", "--inline", option, "-f", file)
+    assert (ended.code, f"{option} needs a core" in ended.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [(("--nearest", "3"), "--nearest has no effect"), (("--eta",), "is for jobs that are there")],
+)
+def test_options_of_live_explanations_are_refused_with_a_manifest(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...], problem: str
+) -> None:
+    file = tmp_path / "gang.yaml"
+    file.write_text("kind: Pod\n")
+    ended = pumice(capsys, "explain", "job", "team/job", "-f", file, *options)
+    assert (ended.code, problem in ended.err) == (2, True)

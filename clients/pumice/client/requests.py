@@ -13,6 +13,7 @@ from pumice.v1.recording_service_pb2 import RecordRequest
 from pumice.v1.scheduling_service_pb2 import (
     ClusterSource,
     EstimateStartRequest,
+    ExplainedObject,
     ExplainRequest,
     InlineSource,
     ObjectName,
@@ -62,16 +63,15 @@ def cluster_source(
 
 
 def explain_request(
-    cluster: str,
-    nearest: int,
-    wait_seconds: float | None,
-    *,
-    job: ObjectName | None = None,
-    pod: ObjectName | None = None,
+    cluster: str, subject: ExplainedObject, nearest: int, wait_seconds: float | None
 ) -> ExplainRequest:
     request = ExplainRequest(
-        cluster=cluster, nearest_node_count=arguments.count("nearest", nearest), job=job, pod=pod
+        cluster=cluster, nearest_node_count=arguments.count("nearest", nearest)
     )
+    if subject.HasField("job"):
+        request.job.CopyFrom(subject.job)
+    else:
+        request.pod.CopyFrom(subject.pod)
     wait = arguments.seconds("wait_seconds", wait_seconds, zero=True)
     if wait is not None:
         request.max_wait.CopyFrom(duration_of(wait))

@@ -14,7 +14,6 @@ from pumice.client.manifests import ManifestLike
 from pumice.client.results import ScheduleResult, explanation_from_trial
 from pumice.v1.scheduling_service_pb2 import (
     ExplainedObject,
-    ExplainRequest,
     ScheduleRequest,
     ScheduleResponse,
 )
@@ -137,18 +136,16 @@ class SchedulingMethods:
             cluster: The cluster; None: that of the settings.
             timeout_seconds: Longest time of the call; None: that of the settings.
         """
-        job = requests.object_name(name)
-        if manifest is None and configuration is None:
-            request = requests.explain_request(
-                self._cluster(cluster), nearest, wait_seconds, job=job
-            )
-            requests.add_horizon(request, horizon_seconds)
-            return await self._explain(request, timeout_seconds)
-        arguments.without_trial(
-            nearest=nearest, wait_seconds=wait_seconds, horizon_seconds=horizon_seconds
+        return await self._explain_object(
+            ExplainedObject(job=requests.object_name(name)),
+            manifest=manifest,
+            configuration=configuration,
+            nearest=nearest,
+            wait_seconds=wait_seconds,
+            horizon_seconds=horizon_seconds,
+            cluster=cluster,
+            timeout_seconds=timeout_seconds,
         )
-        subject = ExplainedObject(job=job)
-        return await self._explain_trial(subject, manifest, configuration, cluster, timeout_seconds)
 
     async def explain_pod(
         self,
@@ -163,23 +160,50 @@ class SchedulingMethods:
         timeout_seconds: float | None = None,
     ) -> Explanation:
         """Why a pod waits or is on its node; the arguments are those of ``explain_job``."""
-        pod = requests.object_name(name)
+        return await self._explain_object(
+            ExplainedObject(pod=requests.object_name(name)),
+            manifest=manifest,
+            configuration=configuration,
+            nearest=nearest,
+            wait_seconds=wait_seconds,
+            horizon_seconds=horizon_seconds,
+            cluster=cluster,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def _explain_object(
+        self,
+        subject: ExplainedObject,
+        *,
+        manifest: ManifestLike | None,
+        configuration: ConfigurationLike | None,
+        nearest: int,
+        wait_seconds: float | None,
+        horizon_seconds: float | None,
+        cluster: str | None,
+        timeout_seconds: float | None,
+    ) -> Explanation:
+        name = self._cluster(cluster)
         if manifest is None and configuration is None:
-            request = requests.explain_request(
-                self._cluster(cluster), nearest, wait_seconds, pod=pod
-            )
+            request = requests.explain_request(name, subject, nearest, wait_seconds)
             requests.add_horizon(request, horizon_seconds)
-            return await self._explain(request, timeout_seconds)
+            deadline = self._caller.deadline(timeout_seconds)
+            response = await self._caller.call(self._scheduling.Explain, request, deadline)
+            return Explanation.from_proto(response)
         arguments.without_trial(
             nearest=nearest, wait_seconds=wait_seconds, horizon_seconds=horizon_seconds
         )
-        subject = ExplainedObject(pod=pod)
-        return await self._explain_trial(subject, manifest, configuration, cluster, timeout_seconds)
 
-    async def _explain(self, request: ExplainRequest, timeout_seconds: float | None) -> Explanation:
-        deadline = self._caller.deadline(timeout_seconds)
-        response = await self._caller.call(self._scheduling.Explain, request, deadline)
-        return Explanation.from_proto(response)
+        def trial() -> ScheduleRequest:
+            made = requests.schedule_request(
+                requests.cluster_source(name, () if manifest is None else manifest, ()),
+                configuration=configuration,
+                timeout_seconds=timeout_seconds,
+            )
+            made.explained.append(subject)
+            return made
+
+        return explanation_from_trial(await self._schedule(trial, timeout_seconds))
 
     async def estimate_start(
         self,
@@ -204,27 +228,6 @@ class SchedulingMethods:
         response = await self._caller.call(self._scheduling.EstimateStart, request, deadline)
         return StartEstimate.from_response(response)
 
-    async def _explain_trial(
-        self,
-        subject: ExplainedObject,
-        manifest: ManifestLike | None,
-        configuration: ConfigurationLike | None,
-        cluster: str | None,
-        timeout_seconds: float | None,
-    ) -> Explanation:
-        name = self._cluster(cluster)
-
-        def request() -> ScheduleRequest:
-            made = requests.schedule_request(
-                requests.cluster_source(name, () if manifest is None else manifest, ()),
-                configuration=configuration,
-                timeout_seconds=timeout_seconds,
-            )
-            made.explained.append(subject)
-            return made
-
-        return explanation_from_trial(await self._schedule(request, timeout_seconds))
-
-    def _cluster(self, given: str | None) -> str:
+    def _cluster(self, name: str | None) -> str:
         own = self._caller.settings.cluster
-        return own if given is None else arguments.text("cluster", given)
+        return own if name is None else arguments.text("cluster", name)

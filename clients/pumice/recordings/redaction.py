@@ -105,7 +105,7 @@ _NAMESPACES = {"Namespace.name"}
 _LABELS = ("labels", "node_selector")
 _OUR_DOMAINS = ("kubernetes.io", "k8s.io", "volcano.sh")
 # Durations and numbers of cpus, which name nothing.
-_KEPT_ANNOTATIONS = frozenset({"pumice.sh/run-time", "pumice.io/numa-cpus"})
+_KEPT_ANNOTATIONS = frozenset({"pumice.sh/run-time", "pumice.sh/numa-cpus"})
 _NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
 _KEPT_NAMES = {
     "",

@@ -21,7 +21,7 @@ from pumice.core.registry import Registry
 from tests.core.builders import NOW_NS, fill, node, pod, pod_group, queue
 
 SECOND_NS = 10**9
-CPUS = "pumice.io/numa-cpus"
+CPUS = "pumice.sh/numa-cpus"
 SINGLE, RESTRICTED, BEST = "single-numa-node", "restricted", "best-effort"
 
 

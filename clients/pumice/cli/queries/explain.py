@@ -38,10 +38,8 @@ _COLOURS = {StageResult.PASSED: "green", StageResult.HELD_BACK: "yellow"}
 _nearest_option = click.option(
     "--nearest",
     type=click.IntRange(1, 100),
-    default=5,
-    show_default=True,
     metavar="N",
-    help="Number of nodes to show that almost fit.",
+    help="Number of nodes to show that almost fit, 5 by default; not with -f or --conf.",
 )
 
 
@@ -97,11 +95,14 @@ _eta_option = click.option(
 )
 
 
-class _Times(TypedDict):
-    """Times of a call, in seconds."""
+class _Question(TypedDict, total=False):
+    """Arguments of a call for an explanation."""
 
+    nearest: int
     wait_seconds: float
     horizon_seconds: float | None
+    manifest: list[Manifest]
+    configuration: str
 
 
 @click.group("explain", cls=_Explained)
@@ -116,24 +117,11 @@ def explain_group() -> None:
 @_trial_options
 @core_options
 @output_options
-def job_command(
-    name: str,
-    nearest: int,
-    eta: bool,
-    files: tuple[str, ...],
-    conf: str | None,
-    output: str,
-    **connection: Any,
-) -> int:
+def job_command(name: str, output: str, **options: Any) -> int:
     """Explains a PodGroup, or the PodGroup of a Volcano Job."""
-    trial = _trial(files, conf, eta)
+    question, connection = _question(**options)
     with core(**connection) as client, with_other_kind(client.explain_pod, "pod", name):
-        if trial:
-            explanation = client.explain_job(name, **trial)
-        else:
-            times = _asked(client, eta=eta)
-            explanation = client.explain_job(name, nearest=nearest, **times)
-        _print(explanation, output)
+        _print(client.explain_job(name, **question(client)), output)
     return 0
 
 
@@ -144,54 +132,47 @@ def job_command(
 @_trial_options
 @core_options
 @output_options
-def pod_command(
-    name: str,
-    nearest: int,
-    eta: bool,
-    files: tuple[str, ...],
-    conf: str | None,
-    output: str,
-    **connection: Any,
-) -> int:
+def pod_command(name: str, output: str, **options: Any) -> int:
     """Explains a pod: why it waits, why it is on its node, or which job it was evicted for."""
-    trial = _trial(files, conf, eta)
+    question, connection = _question(**options)
     with core(**connection) as client, with_other_kind(client.explain_job, "job", name):
-        if trial:
-            explanation = client.explain_pod(name, **trial)
-        else:
-            times = _asked(client, eta=eta)
-            explanation = client.explain_pod(name, nearest=nearest, **times)
-        _print(explanation, output)
+        _print(client.explain_pod(name, **question(client)), output)
     return 0
 
 
-class _Trial(TypedDict, total=False):
-    """What would be different."""
-
-    manifest: list[Manifest]
-    configuration: str
-
-
-def _trial(files: tuple[str, ...], conf: str | None, eta: bool) -> _Trial:
-    trial = _Trial()
-    if eta and (files or conf is not None):
+def _question(
+    nearest: int | None,
+    eta: bool,
+    files: tuple[str, ...],
+    conf: str | None,
+    **connection: Any,
+) -> tuple[Callable[[Client], _Question], dict[str, Any]]:
+    """The arguments of the call for an explanation, and the options of the connection."""
+    if not files and conf is None:
+        return lambda client: _live_question(client, nearest, eta=eta), connection
+    if eta:
         raise click.UsageError(
             "--eta is for jobs that are there; 'pumice schedule --eta' is for others"
         )
+    if nearest is not None:
+        raise click.UsageError("--nearest has no effect with -f or --conf; leave it out")
+    trial = _Question()
     if files:
         trial["manifest"] = read_manifests(files)
     if conf is not None:
         trial["configuration"] = read_text(conf)
-    return trial
+    return lambda _: trial, connection
 
 
-def _asked(client: Client, *, eta: bool) -> _Times:
-    """Times that a call takes."""
-    return {
+def _live_question(client: Client, nearest: int | None, *, eta: bool) -> _Question:
+    question = _Question(
         # At most half of the call's time, so that an answer without nodes still arrives.
-        "wait_seconds": min(_WAIT_SECONDS, client.settings.timeout_seconds / 2),
-        "horizon_seconds": _HORIZON_SECONDS if eta else None,
-    }
+        wait_seconds=min(_WAIT_SECONDS, client.settings.timeout_seconds / 2),
+        horizon_seconds=_HORIZON_SECONDS if eta else None,
+    )
+    if nearest is not None:
+        question["nearest"] = nearest
+    return question
 
 
 @contextmanager

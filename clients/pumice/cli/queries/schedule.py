@@ -51,8 +51,16 @@ _HORIZON_SECONDS = 24 * 3600.0
     show_default=True,
     help="Maximum number of sessions; pods that one session binds run in the next.",
 )
-@click.option("--others", is_flag=True, help="Also what becomes of the other jobs of the cluster.")
-@click.option("--eta", is_flag=True, help="Estimate of the start of each job within a day.")
+@click.option(
+    "--others",
+    is_flag=True,
+    help="Also what becomes of the other jobs of the cluster; not with --inline.",
+)
+@click.option(
+    "--eta",
+    is_flag=True,
+    help="Estimate of the start of each job within a day; not with --inline.",
+)
 @core_options
 @output_options
 def schedule_command(
@@ -75,8 +83,8 @@ def schedule_command(
     """
     if not (files or named or removed):
         raise click.UsageError("no manifest; name one with -f FILE")
-    if inline and (removed or eta):
-        option = "--remove" if removed else "--eta"
+    needs_core = {"--remove": removed, "--eta": eta, "--others": others}
+    for option in [option for option, value in needs_core.items() if inline and value]:
         raise click.UsageError(f"{option} needs a core; leave out --inline")
     manifests = read_manifests((*files, *named))
     configuration = None if conf is None else read_text(conf)

@@ -115,7 +115,7 @@ def _sentence(made: pb.StartEstimate, now_ns: int) -> str:
         case pb.START_OUTCOME_EXPECTED:
             return f"{name} is expected to start {_when(made, now_ns)}. {_based_on(made.basis)}"
         case pb.START_OUTCOME_NOT_WITHIN_HORIZON:
-            text = f"{name} is not expected to start within {_told(_nanoseconds(made.horizon))}"
+            text = f"{name} is not expected to start within {_duration_text(_nanoseconds(made.horizon))}"
         case pb.START_OUTCOME_NEVER:
             text = (
                 f"{name} does not start as things are: when everything has ended that is expected "
@@ -129,7 +129,7 @@ def _sentence(made: pb.StartEstimate, now_ns: int) -> str:
             )
     if made.HasField("earliest_time"):
         earliest_ns = made.earliest_time.ToNanoseconds() - now_ns
-        text += f", and in {_told(earliest_ns)} if pods run shorter than usual"
+        text += f", and in {_duration_text(earliest_ns)} if pods run shorter than usual"
     return f"{text}. {_based_on(made.basis)}"
 
 
@@ -137,16 +137,14 @@ def _when(made: pb.StartEstimate, now_ns: int) -> str:
     expected_ns, earliest_ns = (
         _left(each.ToNanoseconds(), now_ns) for each in (made.expected_time, made.earliest_time)
     )
-    earliest = _told(earliest_ns)
+    earliest = _duration_text(earliest_ns)
     if not made.HasField("latest_time"):
-        horizon = _told(_nanoseconds(made.horizon))
-        return (
-            f"in {_told(expected_ns)} (in {earliest} at the earliest, perhaps not within {horizon})"
-        )
-    latest = _told(_left(made.latest_time.ToNanoseconds(), now_ns))
+        horizon = _duration_text(_nanoseconds(made.horizon))
+        return f"in {_duration_text(expected_ns)} (in {earliest} at the earliest, perhaps not within {horizon})"
+    latest = _duration_text(_left(made.latest_time.ToNanoseconds(), now_ns))
     if earliest == latest:
         return f"in {earliest}"
-    return f"in {_told(expected_ns)} (between {earliest} and {latest})"
+    return f"in {_duration_text(expected_ns)} (between {earliest} and {latest})"
 
 
 def _based_on(basis: pb.RunTimeBasis) -> str:
@@ -157,10 +155,10 @@ def _based_on(basis: pb.RunTimeBasis) -> str:
         (basis.assumed_count, "assumed"),
         (basis.endless_count, "without end"),
     )
-    told = [f"{count} {word}" for count, word in counts if count]
-    if not told:
+    parts = [f"{count} {word}" for count, word in counts if count]
+    if not parts:
         return "No run time mattered."
-    return f"Run times of pods: {', '.join(told)}."
+    return f"Run times of pods: {', '.join(parts)}."
 
 
 def _left(at_ns: int, now_ns: int) -> int:
@@ -171,7 +169,7 @@ def _nanoseconds(message: object) -> int:
     return int(getattr(message, "seconds", 0)) * _SECOND_NS + int(getattr(message, "nanos", 0))
 
 
-def _told(nanoseconds: int) -> str:
+def _duration_text(nanoseconds: int) -> str:
     """``3 h 20 min``; ``under 1 s``."""
     seconds = round(nanoseconds / _SECOND_NS)
     for index, (size, unit) in enumerate(_UNITS):

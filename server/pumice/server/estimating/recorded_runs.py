@@ -49,7 +49,7 @@ class _RecordedRuns:
         # Queues by PodGroup, and PodGroups by uid.
         self._queues: dict[str, str] = {}
         self._groups: dict[str, str] = {}
-        # Running pods by uid, with the time of their start; and jobs of which a pod has succeeded.
+        # Running pods by uid, with the time of their start; and PodGroups of which a pod has succeeded.
         self._running: dict[str, tuple[int, Pod]] = {}
         self._succeeded: set[str] = set()
 
@@ -70,8 +70,8 @@ class _RecordedRuns:
     def _pod(self, pod: pod_pb2.Pod, now_ns: int) -> None:
         if pod.phase in _FINISHED:
             self._end(pod.uid, now_ns)
-            if pod.phase == pod_pb2.POD_PHASE_SUCCEEDED:
-                self._succeeded.add(_job_of(_named(pod)))
+            if pod.phase == pod_pb2.POD_PHASE_SUCCEEDED and pod.group_name:
+                self._succeeded.add(f"{pod.namespace}/{pod.group_name}")
         elif pod.terminating:
             self._learned.terminates(pod.uid, now_ns)
         elif pod.phase == pod_pb2.POD_PHASE_RUNNING and pod.uid not in self._running:

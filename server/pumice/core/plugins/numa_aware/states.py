@@ -16,7 +16,7 @@ from pumice.core.plugins.numa_aware.alignment import align
 from pumice.core.plugins.numa_aware.layout import Layout, bits, layout_of, numbers_in, read_cpus
 from pumice.core.session.feasibility.rows import NodeRows
 
-CPUS = "pumice.io/numa-cpus"
+CPUS = "pumice.sh/numa-cpus"
 NO_INFORMATION = "numa info is empty"
 NOT_STATIC = "cpu manager policy isn't static"
 NOTHING_FREE = "cpu allocatable map is empty"

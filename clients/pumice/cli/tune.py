@@ -22,10 +22,9 @@ from pumice.cli.replay.files import readable_files, recording_files
 from pumice.cli.replay.verdicts import amount
 from pumice.cli.simulation.sources import read_text
 from pumice.cli.terminal import complain, console, json_option, say_json
-from pumice.evaluation import Options, Overrides, WhatIf
-from pumice.evaluation.candidate import Candidate
+from pumice.evaluation import Options, Overrides
 from pumice.evaluation.changed_entries import names_by_kind
-from pumice.evaluation.processes import Judge, judge
+from pumice.evaluation.processes import judge
 from pumice.evaluation.search import Evaluation, Search
 from pumice.evaluation.search_space import read_body, space_of
 from pumice.recordings import Recording
@@ -120,10 +119,12 @@ def tune_command(
         search = Search(body, space_of(body, _varied(varied, history)), goals, seed)
         ends = time.monotonic() + minutes * 60
         with judge(paths, Options(), processes) as run_all:
-            told = _Told(run_all, search)
-            why = search.run(told, evaluations, lambda: time.monotonic() >= ends)
-    for one in search.evaluations:
-        _write(folder, one)
+            why = search.run(
+                run_all,
+                evaluations,
+                lambda: time.monotonic() >= ends,
+                lambda batch: _keep(folder, batch),
+            )
     if as_json:
         say_json(_json(search, paths, folder, why))
     else:
@@ -134,16 +135,12 @@ def tune_command(
     return max(codes)
 
 
-class _Told:
-    """Says on a terminal how far the search is."""
-
-    def __init__(self, run_all: Judge, search: Search) -> None:
-        self._run_all, self._search = run_all, search
-
-    def __call__(self, candidates: Sequence[Candidate]) -> list[WhatIf]:
-        if sys.stderr.isatty():
-            click.echo(f"evaluation {candidates[-1].name}: {len(candidates)} at once", err=True)
-        return self._run_all(candidates)
+def _keep(folder: Path, batch: Sequence[Evaluation]) -> None:
+    """Writes evaluations at once, so that a search that is interrupted keeps them."""
+    for one in batch:
+        _write(folder, one)
+    if sys.stderr.isatty():
+        click.echo(f"evaluation {batch[-1].number} is done", err=True)
 
 
 def _history(paths: Sequence[Path]) -> History:

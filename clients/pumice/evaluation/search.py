@@ -63,8 +63,17 @@ class Search:
     # Settings that a core refused.
     refused: int = 0
 
-    def run(self, judge: Judge, most: int, is_over: Callable[[], bool]) -> str:
-        """Evaluates until there were ``most``, time is over, or nothing is left; says which."""
+    def run(
+        self,
+        judge: Judge,
+        most: int,
+        is_over: Callable[[], bool],
+        judged: Callable[[Sequence[Evaluation]], None] = lambda _: None,
+    ) -> str:
+        """Evaluates until there were ``most``, time is over, or nothing is left; says which.
+
+        ``judged`` is called with the evaluations of each batch.
+        """
         rng = random.Random(self.seed)
         seen: set[Point] = set()
         points = self._points(rng, seen)
@@ -76,6 +85,7 @@ class Search:
             if not batch:
                 return "all settings were tried"
             self._judge(judge, batch)
+            judged(batch)
         return f"{most} evaluations were made"
 
     @property

@@ -73,6 +73,9 @@ def _conditions(conditions: Iterable[PodGroupCondition]) -> list[tuple[str, int,
 
 
 def _has_condition(pod: Pod, wanted: PodConditionChange) -> bool:
+    if pod.node_name:
+        # It does not wait any more.
+        return True
     if wanted.nominated_node_name and pod.nominated_node_name != wanted.nominated_node_name:
         return False
     return any(

@@ -159,7 +159,7 @@ class StatusWriter:
             async with self._limiter.hold(CallPriority.STATUS):
                 # Taken only now, so that the newest status is written.
                 change = pending.take()
-                if change is None or self._is_needless(key, change):
+                if change is None or self._is_written(key, change):
                     continue
                 result = await self._call_status(change)
             self._count("status_writes", key, result)
@@ -179,9 +179,6 @@ class StatusWriter:
     def _is_bound(self, key: StatusKey) -> bool:
         held = self._buffer.get(*key) if key[0] == KIND_POD else None
         return held is not None and bool(held.message().pod.node_name)
-
-    def _is_needless(self, key: StatusKey, change: StatusChange) -> bool:
-        return (change.HasField("pod") and self._is_bound(key)) or self._is_written(key, change)
 
     def _is_written(self, key: StatusKey, change: StatusChange) -> bool:
         held = self._buffer.get(*key)

@@ -11,7 +11,9 @@ import pytest
 from pumice.cli.main import run
 from pumice.evaluation.candidate import check_configuration
 from pumice.evaluation.ranking import dominates
+from pumice.evaluation.search import Search
 from pumice.evaluation.search_space import ARGUMENTS, read_body, space_of
+from pumice.recordings import RecordingError
 from pumice.server.local import built_in_configuration
 from pumice.testing import recordings_in
 from pumice.v1.configuration_pb2 import Configuration
@@ -70,6 +72,22 @@ def test_time_ends_a_search_after_the_base(
     found = tuned(tmp_path / "a", capsys, "--minutes", "0.00001")
     assert found["ended"] == "the budget of time is used up"
     assert len(found["evaluations"]) == 1
+
+
+def test_a_search_that_ends_early_keeps_its_evaluations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = Search._judge
+
+    def once(search: Search, *arguments: Any) -> None:
+        if search.evaluations:
+            raise RecordingError("rec", "is gone")
+        judge(search, *arguments)
+
+    monkeypatch.setattr(Search, "_judge", once)
+    folder = tmp_path / "a"
+    assert run(["tune", str(TROUBLE), *GOALS, "--into", str(folder), "--processes", "1"]) == 2
+    assert [file.name for file in folder.iterdir()] == ["00.yaml"]
 
 
 def test_the_output_shows_the_configuration_and_the_command(

@@ -43,6 +43,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """Removes Volcano's scheduling gate."""
     CAPABILITY_QUESTIONS: _Capability.ValueType  # 6
     """Asks questions over HTTP on behalf of plugins."""
+    CAPABILITY_EXTENDED_RESOURCE_CLAIMS: _Capability.ValueType  # 7
+    """Makes ResourceClaims for extended resources of pods, and names them in the pods' status."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """What an adapter can do. The core never sends a decision that needs a capability which the adapter
@@ -61,6 +63,8 @@ CAPABILITY_REMOVE_GATES: Capability.ValueType  # 5
 """Removes Volcano's scheduling gate."""
 CAPABILITY_QUESTIONS: Capability.ValueType  # 6
 """Asks questions over HTTP on behalf of plugins."""
+CAPABILITY_EXTENDED_RESOURCE_CLAIMS: Capability.ValueType  # 7
+"""Makes ResourceClaims for extended resources of pods, and names them in the pods' status."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _WelcomeMode:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from pumice.v1 import devices_pb2 as pumice_dot_v1_dot_devices__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18pumice/v1/decision.proto\x12\tpumice.v1\x1a\x17pumice/v1/devices.proto\"W\n\x04Gang\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\x15\n\rpod_group_uid\x18\x03 \x01(\t\x12\x11\n\tspec_hash\x18\x04 \x01(\t\x12\x0c\n\x04size\x18\x05 \x01(\x05\"2\n\x0cVolumeChoice\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x13\n\x0bvolume_name\x18\x02 \x01(\t\"<\n\x0cSharedDevice\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0b\n\x03ids\x18\x02 \x03(\t\x12\x11\n\tnode_lock\x18\x03 \x01(\t\"h\n\x13ResourceClaimChoice\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x11\n\tclaim_uid\x18\x02 \x01(\t\x12/\n\nallocation\x18\x03 \x01(\x0b\x32\x1b.pumice.v1.DeviceAllocation\"\xba\x02\n\x04\x42ind\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\x35\n\x0b\x61nnotations\x18\x05 \x03(\x0b\x32 .pumice.v1.Bind.AnnotationsEntry\x12(\n\x07volumes\x18\x06 \x03(\x0b\x32\x17.pumice.v1.VolumeChoice\x12(\n\x07\x64\x65vices\x18\x07 \x03(\x0b\x32\x17.pumice.v1.SharedDevice\x12\x37\n\x0fresource_claims\x18\x08 \x03(\x0b\x32\x1e.pumice.v1.ResourceClaimChoice\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"d\n\x05\x45vict\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0f\n\x07\x66or_job\x18\x06 \x01(\t\"t\n\x08\x44\x65\x63ision\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07gang_id\x18\x02 \x01(\t\x12\x1f\n\x04\x62ind\x18\x03 \x01(\x0b\x32\x0f.pumice.v1.BindH\x00\x12!\n\x05\x65vict\x18\x04 \x01(\x0b\x32\x10.pumice.v1.EvictH\x00\x42\x07\n\x05order\"T\n\x07Outcome\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12$\n\x04\x63ode\x18\x02 \x01(\x0e\x32\x16.pumice.v1.OutcomeCode\x12\x0e\n\x06reason\x18\x03 \x01(\t*\xab\x01\n\x0bOutcomeCode\x12\x1c\n\x18OUTCOME_CODE_UNSPECIFIED\x10\x00\x12\x18\n\x14OUTCOME_CODE_APPLIED\x10\x01\x12\x19\n\x15OUTCOME_CODE_CONFLICT\x10\x02\x12\x15\n\x11OUTCOME_CODE_GONE\x10\x03\x12\x19\n\x15OUTCOME_CODE_RETRYING\x10\x04\x12\x17\n\x13OUTCOME_CODE_FAILED\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18pumice/v1/decision.proto\x12\tpumice.v1\x1a\x17pumice/v1/devices.proto\"W\n\x04Gang\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\x15\n\rpod_group_uid\x18\x03 \x01(\t\x12\x11\n\tspec_hash\x18\x04 \x01(\t\x12\x0c\n\x04size\x18\x05 \x01(\x05\"2\n\x0cVolumeChoice\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x13\n\x0bvolume_name\x18\x02 \x01(\t\"<\n\x0cSharedDevice\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0b\n\x03ids\x18\x02 \x03(\t\x12\x11\n\tnode_lock\x18\x03 \x01(\t\"\xc1\x01\n\x13ResourceClaimChoice\x12\r\n\x05\x63laim\x18\x01 \x01(\t\x12\x11\n\tclaim_uid\x18\x02 \x01(\t\x12/\n\nallocation\x18\x03 \x01(\x0b\x32\x1b.pumice.v1.DeviceAllocation\x12*\n\x08requests\x18\x04 \x03(\x0b\x32\x18.pumice.v1.DeviceRequest\x12+\n\x08mappings\x18\x05 \x03(\x0b\x32\x19.pumice.v1.RequestMapping\"F\n\x0eRequestMapping\x12\x11\n\tcontainer\x18\x01 \x01(\t\x12\x10\n\x08resource\x18\x02 \x01(\t\x12\x0f\n\x07request\x18\x03 \x01(\t\"\xba\x02\n\x04\x42ind\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\x35\n\x0b\x61nnotations\x18\x05 \x03(\x0b\x32 .pumice.v1.Bind.AnnotationsEntry\x12(\n\x07volumes\x18\x06 \x03(\x0b\x32\x17.pumice.v1.VolumeChoice\x12(\n\x07\x64\x65vices\x18\x07 \x03(\x0b\x32\x17.pumice.v1.SharedDevice\x12\x37\n\x0fresource_claims\x18\x08 \x03(\x0b\x32\x1e.pumice.v1.ResourceClaimChoice\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"d\n\x05\x45vict\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0f\n\x07\x66or_job\x18\x06 \x01(\t\"t\n\x08\x44\x65\x63ision\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07gang_id\x18\x02 \x01(\t\x12\x1f\n\x04\x62ind\x18\x03 \x01(\x0b\x32\x0f.pumice.v1.BindH\x00\x12!\n\x05\x65vict\x18\x04 \x01(\x0b\x32\x10.pumice.v1.EvictH\x00\x42\x07\n\x05order\"T\n\x07Outcome\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x01 \x01(\t\x12$\n\x04\x63ode\x18\x02 \x01(\x0e\x32\x16.pumice.v1.OutcomeCode\x12\x0e\n\x06reason\x18\x03 \x01(\t*\xab\x01\n\x0bOutcomeCode\x12\x1c\n\x18OUTCOME_CODE_UNSPECIFIED\x10\x00\x12\x18\n\x14OUTCOME_CODE_APPLIED\x10\x01\x12\x19\n\x15OUTCOME_CODE_CONFLICT\x10\x02\x12\x15\n\x11OUTCOME_CODE_GONE\x10\x03\x12\x19\n\x15OUTCOME_CODE_RETRYING\x10\x04\x12\x17\n\x13OUTCOME_CODE_FAILED\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,24 +34,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_BIND_ANNOTATIONSENTRY']._loaded_options = None
   _globals['_BIND_ANNOTATIONSENTRY']._serialized_options = b'8\001'
-  _globals['_OUTCOMECODE']._serialized_start=997
-  _globals['_OUTCOMECODE']._serialized_end=1168
+  _globals['_OUTCOMECODE']._serialized_start=1159
+  _globals['_OUTCOMECODE']._serialized_end=1330
   _globals['_GANG']._serialized_start=64
   _globals['_GANG']._serialized_end=151
   _globals['_VOLUMECHOICE']._serialized_start=153
   _globals['_VOLUMECHOICE']._serialized_end=203
   _globals['_SHAREDDEVICE']._serialized_start=205
   _globals['_SHAREDDEVICE']._serialized_end=265
-  _globals['_RESOURCECLAIMCHOICE']._serialized_start=267
-  _globals['_RESOURCECLAIMCHOICE']._serialized_end=371
-  _globals['_BIND']._serialized_start=374
-  _globals['_BIND']._serialized_end=688
-  _globals['_BIND_ANNOTATIONSENTRY']._serialized_start=638
-  _globals['_BIND_ANNOTATIONSENTRY']._serialized_end=688
-  _globals['_EVICT']._serialized_start=690
-  _globals['_EVICT']._serialized_end=790
-  _globals['_DECISION']._serialized_start=792
-  _globals['_DECISION']._serialized_end=908
-  _globals['_OUTCOME']._serialized_start=910
-  _globals['_OUTCOME']._serialized_end=994
+  _globals['_RESOURCECLAIMCHOICE']._serialized_start=268
+  _globals['_RESOURCECLAIMCHOICE']._serialized_end=461
+  _globals['_REQUESTMAPPING']._serialized_start=463
+  _globals['_REQUESTMAPPING']._serialized_end=533
+  _globals['_BIND']._serialized_start=536
+  _globals['_BIND']._serialized_end=850
+  _globals['_BIND_ANNOTATIONSENTRY']._serialized_start=800
+  _globals['_BIND_ANNOTATIONSENTRY']._serialized_end=850
+  _globals['_EVICT']._serialized_start=852
+  _globals['_EVICT']._serialized_end=952
+  _globals['_DECISION']._serialized_start=954
+  _globals['_DECISION']._serialized_end=1070
+  _globals['_OUTCOME']._serialized_start=1072
+  _globals['_OUTCOME']._serialized_end=1156
 # @@protoc_insertion_point(module_scope)

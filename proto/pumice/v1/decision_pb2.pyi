@@ -165,6 +165,8 @@ class ResourceClaimChoice(_message.Message):
     CLAIM_FIELD_NUMBER: _builtins.int
     CLAIM_UID_FIELD_NUMBER: _builtins.int
     ALLOCATION_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    MAPPINGS_FIELD_NUMBER: _builtins.int
     claim: _builtins.str
     """The claim's name in the pod's namespace."""
     claim_uid: _builtins.str
@@ -172,20 +174,59 @@ class ResourceClaimChoice(_message.Message):
     def allocation(self) -> _devices_pb2.DeviceAllocation:
         """Absent: already allocated, only reserve it for the pod."""
 
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[_devices_pb2.DeviceRequest]:
+        """Not empty: the claim is to be made for the extended resources of the pod, which owns it, with
+        these requests; it has no uid yet. Needs CAPABILITY_EXTENDED_RESOURCE_CLAIMS.
+        """
+
+    @_builtins.property
+    def mappings(self) -> _containers.RepeatedCompositeFieldContainer[Global___RequestMapping]:
+        """Of such a claim: which container gets the devices of which request."""
+
     def __init__(
         self,
         *,
         claim: _builtins.str = ...,
         claim_uid: _builtins.str = ...,
         allocation: _devices_pb2.DeviceAllocation | None = ...,
+        requests: _abc.Iterable[_devices_pb2.DeviceRequest] | None = ...,
+        mappings: _abc.Iterable[Global___RequestMapping] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "claim", b"claim", "claim_uid", b"claim_uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "claim", b"claim", "claim_uid", b"claim_uid", "mappings", b"mappings", "requests", b"requests"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ResourceClaimChoice: _TypeAlias = ResourceClaimChoice  # noqa: Y015
+
+@_typing.final
+class RequestMapping(_message.Message):
+    """The request of a claim that gives a container its devices of an extended resource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINER_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    REQUEST_FIELD_NUMBER: _builtins.int
+    container: _builtins.str
+    resource: _builtins.str
+    request: _builtins.str
+    def __init__(
+        self,
+        *,
+        container: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        request: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container", b"container", "request", b"request", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RequestMapping: _TypeAlias = RequestMapping  # noqa: Y015
 
 @_typing.final
 class Bind(_message.Message):

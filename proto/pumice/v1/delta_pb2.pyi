@@ -158,7 +158,9 @@ class PluginData(_message.Message):
     TEXTS_FIELD_NUMBER: _builtins.int
     plugin: _builtins.str
     """The plugin that reads it. `usage` has the measured usage of nodes: the name is the node's, the
-    numbers are `cpu` and `memory` in percent, and `time`, Unix seconds.
+    numbers are `cpu` and `memory` in percent, and `time`, Unix seconds. `deviceshare` has the
+    NPUs of nodes: the name is `npu/` and the node's, the texts are lists of chips such as
+    `huawei.com/Ascend310P` and `huawei.com/Ascend310P-Unhealthy`, and `NodeStatus`.
     """
     name: _builtins.str
     @_builtins.property

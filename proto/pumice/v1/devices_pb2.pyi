@@ -770,6 +770,7 @@ class DeviceClass(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     SELECTORS_FIELD_NUMBER: _builtins.int
     EXTENDED_RESOURCE_NAME_FIELD_NUMBER: _builtins.int
+    CREATION_TIME_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """Never empty, like the name."""
     name: _builtins.str
@@ -779,6 +780,8 @@ class DeviceClass(_message.Message):
     def selectors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """CEL expressions over `device`; all must hold."""
 
+    @_builtins.property
+    def creation_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
@@ -786,10 +789,11 @@ class DeviceClass(_message.Message):
         name: _builtins.str = ...,
         selectors: _abc.Iterable[_builtins.str] | None = ...,
         extended_resource_name: _builtins.str = ...,
+        creation_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["extended_resource_name", b"extended_resource_name", "name", b"name", "selectors", b"selectors", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time", "extended_resource_name", b"extended_resource_name", "name", b"name", "selectors", b"selectors", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

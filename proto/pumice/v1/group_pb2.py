@@ -29,7 +29,7 @@ from pumice.v1 import resource_pb2 as pumice_dot_v1_dot_resource__pb2
 from pumice.v1 import selector_pb2 as pumice_dot_v1_dot_selector__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pumice/v1/group.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19pumice/v1/condition.proto\x1a\x18pumice/v1/resource.proto\x1a\x18pumice/v1/selector.proto\"t\n\x0fNetworkTopology\x12\x11\n\x04hard\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x19\n\x0chighest_tier\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x19\n\x11highest_tier_name\x18\x03 \x01(\tB\x07\n\x05_hardB\x0f\n\r_highest_tier\"\xe2\x01\n\x0eSubGroupPolicy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12*\n\x08selector\x18\x02 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x18\n\x10match_label_keys\x18\x03 \x03(\t\x12\x1b\n\x0esub_group_size\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x16\n\x0emin_sub_groups\x18\x05 \x01(\x05\x12\x34\n\x10network_topology\x18\x06 \x01(\x0b\x32\x1a.pumice.v1.NetworkTopologyB\x11\n\x0f_sub_group_size\"\xba\x01\n\x11PodGroupCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12*\n\x06status\x18\x02 \x01(\x0e\x32\x1a.pumice.v1.ConditionStatus\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x15\n\rtransition_id\x18\x05 \x01(\t\x12\x33\n\x0ftransition_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x9f\x01\n\x0ePodGroupStatus\x12\'\n\x05phase\x18\x01 \x01(\x0e\x32\x18.pumice.v1.PodGroupPhase\x12\x0f\n\x07running\x18\x02 \x01(\x05\x12\x11\n\tsucceeded\x18\x03 \x01(\x05\x12\x0e\n\x06\x66\x61iled\x18\x04 \x01(\x05\x12\x30\n\nconditions\x18\x05 \x03(\x0b\x32\x1c.pumice.v1.PodGroupCondition\"\xb1\x07\n\x08PodGroup\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x31\n\rcreation_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x06labels\x18\x05 \x03(\x0b\x32\x1f.pumice.v1.PodGroup.LabelsEntry\x12\x39\n\x0b\x61nnotations\x18\x06 \x03(\x0b\x32$.pumice.v1.PodGroup.AnnotationsEntry\x12\r\n\x05queue\x18\x07 \x01(\t\x12\x12\n\nmin_member\x18\x08 \x01(\x05\x12?\n\x0fmin_task_member\x18\t \x03(\x0b\x32&.pumice.v1.PodGroup.MinTaskMemberEntry\x12.\n\rmin_resources\x18\n \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12G\n\x13min_resources_milli\x18\x0b \x03(\x0b\x32*.pumice.v1.PodGroup.MinResourcesMilliEntry\x12\x1b\n\x13priority_class_name\x18\x0c \x01(\t\x12\x34\n\x10network_topology\x18\r \x01(\x0b\x32\x1a.pumice.v1.NetworkTopology\x12\x35\n\x12sub_group_policies\x18\x0e \x03(\x0b\x32\x19.pumice.v1.SubGroupPolicy\x12\x13\n\x0bpreemptable\x18\x0f \x01(\x08\x12\x16\n\x0erevocable_zone\x18\x10 \x01(\t\x12\x33\n\x10sla_waiting_time\x18\x11 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06status\x18\x12 \x01(\x0b\x32\x19.pumice.v1.PodGroupStatus\x12\x11\n\tspec_hash\x18\x13 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x34\n\x12MinTaskMemberEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\x1a\x38\n\x16MinResourcesMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"g\n\x11NodeGroupAffinity\x12\x10\n\x08required\x18\x01 \x03(\t\x12\x11\n\tpreferred\x18\x02 \x03(\t\x12\x15\n\ranti_required\x18\x03 \x03(\t\x12\x16\n\x0e\x61nti_preferred\x18\x04 \x03(\t\"\xed\x04\n\x05Queue\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x31\n\rcreation_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x36\n\x0b\x61nnotations\x18\x04 \x03(\x0b\x32!.pumice.v1.Queue.AnnotationsEntry\x12\x13\n\x06weight\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x10\n\x08priority\x18\x06 \x01(\x05\x12\x0e\n\x06parent\x18\x07 \x01(\t\x12\x18\n\x0breclaimable\x18\x08 \x01(\x08H\x01\x88\x01\x01\x12+\n\ncapability\x18\t \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12)\n\x08\x64\x65served\x18\n \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12*\n\tguarantee\x18\x0b \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12.\n\x08\x61\x66\x66inity\x18\x0c \x01(\x0b\x32\x1c.pumice.v1.NodeGroupAffinity\x12$\n\x05state\x18\r \x01(\x0e\x32\x15.pumice.v1.QueueState\x12\x32\n\tallocated\x18\x0e \x03(\x0b\x32\x1f.pumice.v1.Queue.AllocatedEntry\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x30\n\x0e\x41llocatedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\t\n\x07_weightB\x0e\n\x0c_reclaimable\"Q\n\rPriorityClass\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\x05\x12\x16\n\x0eglobal_default\x18\x04 \x01(\x08\"\x9b\x02\n\rResourceQuota\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12;\n\nhard_milli\x18\x04 \x03(\x0b\x32\'.pumice.v1.ResourceQuota.HardMilliEntry\x12;\n\nused_milli\x18\x05 \x03(\x0b\x32\'.pumice.v1.ResourceQuota.UsedMilliEntry\x1a\x30\n\x0eHardMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0eUsedMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x87\x01\n\tNamespace\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x30\n\x06labels\x18\x03 \x03(\x0b\x32 .pumice.v1.Namespace.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x86\x02\n\x13PodDisruptionBudget\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12*\n\x08selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x1b\n\x13\x64isruptions_allowed\x18\x05 \x01(\x05\x12\x16\n\x0e\x64isrupted_pods\x18\x06 \x03(\t\x12\x15\n\rmin_available\x18\x07 \x01(\x05\x12\x31\n\rcreation_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x63ontroller_uid\x18\t \x01(\t\"d\n\x08Workload\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12*\n\x08selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector*\xc3\x01\n\rPodGroupPhase\x12\x1f\n\x1bPOD_GROUP_PHASE_UNSPECIFIED\x10\x00\x12\x1b\n\x17POD_GROUP_PHASE_PENDING\x10\x01\x12\x1b\n\x17POD_GROUP_PHASE_INQUEUE\x10\x02\x12\x1b\n\x17POD_GROUP_PHASE_RUNNING\x10\x03\x12\x1b\n\x17POD_GROUP_PHASE_UNKNOWN\x10\x04\x12\x1d\n\x19POD_GROUP_PHASE_COMPLETED\x10\x05*\x89\x01\n\nQueueState\x12\x1b\n\x17QUEUE_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10QUEUE_STATE_OPEN\x10\x01\x12\x16\n\x12QUEUE_STATE_CLOSED\x10\x02\x12\x17\n\x13QUEUE_STATE_CLOSING\x10\x03\x12\x17\n\x13QUEUE_STATE_UNKNOWN\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15pumice/v1/group.proto\x12\tpumice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19pumice/v1/condition.proto\x1a\x18pumice/v1/resource.proto\x1a\x18pumice/v1/selector.proto\"t\n\x0fNetworkTopology\x12\x11\n\x04hard\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x19\n\x0chighest_tier\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x19\n\x11highest_tier_name\x18\x03 \x01(\tB\x07\n\x05_hardB\x0f\n\r_highest_tier\"\xe2\x01\n\x0eSubGroupPolicy\x12\x0c\n\x04name\x18\x01 \x01(\t\x12*\n\x08selector\x18\x02 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x18\n\x10match_label_keys\x18\x03 \x03(\t\x12\x1b\n\x0esub_group_size\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x16\n\x0emin_sub_groups\x18\x05 \x01(\x05\x12\x34\n\x10network_topology\x18\x06 \x01(\x0b\x32\x1a.pumice.v1.NetworkTopologyB\x11\n\x0f_sub_group_size\"\xba\x01\n\x11PodGroupCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12*\n\x06status\x18\x02 \x01(\x0e\x32\x1a.pumice.v1.ConditionStatus\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x15\n\rtransition_id\x18\x05 \x01(\t\x12\x33\n\x0ftransition_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x9f\x01\n\x0ePodGroupStatus\x12\'\n\x05phase\x18\x01 \x01(\x0e\x32\x18.pumice.v1.PodGroupPhase\x12\x0f\n\x07running\x18\x02 \x01(\x05\x12\x11\n\tsucceeded\x18\x03 \x01(\x05\x12\x0e\n\x06\x66\x61iled\x18\x04 \x01(\x05\x12\x30\n\nconditions\x18\x05 \x03(\x0b\x32\x1c.pumice.v1.PodGroupCondition\"\xc7\x07\n\x08PodGroup\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x31\n\rcreation_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x06labels\x18\x05 \x03(\x0b\x32\x1f.pumice.v1.PodGroup.LabelsEntry\x12\x39\n\x0b\x61nnotations\x18\x06 \x03(\x0b\x32$.pumice.v1.PodGroup.AnnotationsEntry\x12\r\n\x05queue\x18\x07 \x01(\t\x12\x12\n\nmin_member\x18\x08 \x01(\x05\x12?\n\x0fmin_task_member\x18\t \x03(\x0b\x32&.pumice.v1.PodGroup.MinTaskMemberEntry\x12.\n\rmin_resources\x18\n \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12G\n\x13min_resources_milli\x18\x0b \x03(\x0b\x32*.pumice.v1.PodGroup.MinResourcesMilliEntry\x12\x1b\n\x13priority_class_name\x18\x0c \x01(\t\x12\x34\n\x10network_topology\x18\r \x01(\x0b\x32\x1a.pumice.v1.NetworkTopology\x12\x35\n\x12sub_group_policies\x18\x0e \x03(\x0b\x32\x19.pumice.v1.SubGroupPolicy\x12\x13\n\x0bpreemptable\x18\x0f \x01(\x08\x12\x16\n\x0erevocable_zone\x18\x10 \x01(\t\x12\x33\n\x10sla_waiting_time\x18\x11 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06status\x18\x12 \x01(\x0b\x32\x19.pumice.v1.PodGroupStatus\x12\x11\n\tspec_hash\x18\x13 \x01(\t\x12\x14\n\x0ctopology_key\x18\x14 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x34\n\x12MinTaskMemberEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\x1a\x38\n\x16MinResourcesMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"g\n\x11NodeGroupAffinity\x12\x10\n\x08required\x18\x01 \x03(\t\x12\x11\n\tpreferred\x18\x02 \x03(\t\x12\x15\n\ranti_required\x18\x03 \x03(\t\x12\x16\n\x0e\x61nti_preferred\x18\x04 \x03(\t\"\xed\x04\n\x05Queue\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x31\n\rcreation_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x36\n\x0b\x61nnotations\x18\x04 \x03(\x0b\x32!.pumice.v1.Queue.AnnotationsEntry\x12\x13\n\x06weight\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x10\n\x08priority\x18\x06 \x01(\x05\x12\x0e\n\x06parent\x18\x07 \x01(\t\x12\x18\n\x0breclaimable\x18\x08 \x01(\x08H\x01\x88\x01\x01\x12+\n\ncapability\x18\t \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12)\n\x08\x64\x65served\x18\n \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12*\n\tguarantee\x18\x0b \x01(\x0b\x32\x17.pumice.v1.ResourceList\x12.\n\x08\x61\x66\x66inity\x18\x0c \x01(\x0b\x32\x1c.pumice.v1.NodeGroupAffinity\x12$\n\x05state\x18\r \x01(\x0e\x32\x15.pumice.v1.QueueState\x12\x32\n\tallocated\x18\x0e \x03(\x0b\x32\x1f.pumice.v1.Queue.AllocatedEntry\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x30\n\x0e\x41llocatedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\t\n\x07_weightB\x0e\n\x0c_reclaimable\"Q\n\rPriorityClass\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\x05\x12\x16\n\x0eglobal_default\x18\x04 \x01(\x08\"\x9b\x02\n\rResourceQuota\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12;\n\nhard_milli\x18\x04 \x03(\x0b\x32\'.pumice.v1.ResourceQuota.HardMilliEntry\x12;\n\nused_milli\x18\x05 \x03(\x0b\x32\'.pumice.v1.ResourceQuota.UsedMilliEntry\x1a\x30\n\x0eHardMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x30\n\x0eUsedMilliEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x87\x01\n\tNamespace\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x30\n\x06labels\x18\x03 \x03(\x0b\x32 .pumice.v1.Namespace.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x86\x02\n\x13PodDisruptionBudget\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12*\n\x08selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector\x12\x1b\n\x13\x64isruptions_allowed\x18\x05 \x01(\x05\x12\x16\n\x0e\x64isrupted_pods\x18\x06 \x03(\t\x12\x15\n\rmin_available\x18\x07 \x01(\x05\x12\x31\n\rcreation_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x63ontroller_uid\x18\t \x01(\t\"d\n\x08Workload\x12\x0b\n\x03uid\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12*\n\x08selector\x18\x04 \x01(\x0b\x32\x18.pumice.v1.LabelSelector*\xc3\x01\n\rPodGroupPhase\x12\x1f\n\x1bPOD_GROUP_PHASE_UNSPECIFIED\x10\x00\x12\x1b\n\x17POD_GROUP_PHASE_PENDING\x10\x01\x12\x1b\n\x17POD_GROUP_PHASE_INQUEUE\x10\x02\x12\x1b\n\x17POD_GROUP_PHASE_RUNNING\x10\x03\x12\x1b\n\x17POD_GROUP_PHASE_UNKNOWN\x10\x04\x12\x1d\n\x19POD_GROUP_PHASE_COMPLETED\x10\x05*\x89\x01\n\nQueueState\x12\x1b\n\x17QUEUE_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10QUEUE_STATE_OPEN\x10\x01\x12\x16\n\x12QUEUE_STATE_CLOSED\x10\x02\x12\x17\n\x13QUEUE_STATE_CLOSING\x10\x03\x12\x17\n\x13QUEUE_STATE_UNKNOWN\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -54,10 +54,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESOURCEQUOTA_USEDMILLIENTRY']._serialized_options = b'8\001'
   _globals['_NAMESPACE_LABELSENTRY']._loaded_options = None
   _globals['_NAMESPACE_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_PODGROUPPHASE']._serialized_start=3430
-  _globals['_PODGROUPPHASE']._serialized_end=3625
-  _globals['_QUEUESTATE']._serialized_start=3628
-  _globals['_QUEUESTATE']._serialized_end=3765
+  _globals['_PODGROUPPHASE']._serialized_start=3452
+  _globals['_PODGROUPPHASE']._serialized_end=3647
+  _globals['_QUEUESTATE']._serialized_start=3650
+  _globals['_QUEUESTATE']._serialized_end=3787
   _globals['_NETWORKTOPOLOGY']._serialized_start=180
   _globals['_NETWORKTOPOLOGY']._serialized_end=296
   _globals['_SUBGROUPPOLICY']._serialized_start=299
@@ -67,37 +67,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PODGROUPSTATUS']._serialized_start=717
   _globals['_PODGROUPSTATUS']._serialized_end=876
   _globals['_PODGROUP']._serialized_start=879
-  _globals['_PODGROUP']._serialized_end=1824
-  _globals['_PODGROUP_LABELSENTRY']._serialized_start=1615
-  _globals['_PODGROUP_LABELSENTRY']._serialized_end=1660
-  _globals['_PODGROUP_ANNOTATIONSENTRY']._serialized_start=1662
-  _globals['_PODGROUP_ANNOTATIONSENTRY']._serialized_end=1712
-  _globals['_PODGROUP_MINTASKMEMBERENTRY']._serialized_start=1714
-  _globals['_PODGROUP_MINTASKMEMBERENTRY']._serialized_end=1766
-  _globals['_PODGROUP_MINRESOURCESMILLIENTRY']._serialized_start=1768
-  _globals['_PODGROUP_MINRESOURCESMILLIENTRY']._serialized_end=1824
-  _globals['_NODEGROUPAFFINITY']._serialized_start=1826
-  _globals['_NODEGROUPAFFINITY']._serialized_end=1929
-  _globals['_QUEUE']._serialized_start=1932
-  _globals['_QUEUE']._serialized_end=2553
-  _globals['_QUEUE_ANNOTATIONSENTRY']._serialized_start=1662
-  _globals['_QUEUE_ANNOTATIONSENTRY']._serialized_end=1712
-  _globals['_QUEUE_ALLOCATEDENTRY']._serialized_start=2478
-  _globals['_QUEUE_ALLOCATEDENTRY']._serialized_end=2526
-  _globals['_PRIORITYCLASS']._serialized_start=2555
-  _globals['_PRIORITYCLASS']._serialized_end=2636
-  _globals['_RESOURCEQUOTA']._serialized_start=2639
-  _globals['_RESOURCEQUOTA']._serialized_end=2922
-  _globals['_RESOURCEQUOTA_HARDMILLIENTRY']._serialized_start=2824
-  _globals['_RESOURCEQUOTA_HARDMILLIENTRY']._serialized_end=2872
-  _globals['_RESOURCEQUOTA_USEDMILLIENTRY']._serialized_start=2874
-  _globals['_RESOURCEQUOTA_USEDMILLIENTRY']._serialized_end=2922
-  _globals['_NAMESPACE']._serialized_start=2925
-  _globals['_NAMESPACE']._serialized_end=3060
-  _globals['_NAMESPACE_LABELSENTRY']._serialized_start=1615
-  _globals['_NAMESPACE_LABELSENTRY']._serialized_end=1660
-  _globals['_PODDISRUPTIONBUDGET']._serialized_start=3063
-  _globals['_PODDISRUPTIONBUDGET']._serialized_end=3325
-  _globals['_WORKLOAD']._serialized_start=3327
-  _globals['_WORKLOAD']._serialized_end=3427
+  _globals['_PODGROUP']._serialized_end=1846
+  _globals['_PODGROUP_LABELSENTRY']._serialized_start=1637
+  _globals['_PODGROUP_LABELSENTRY']._serialized_end=1682
+  _globals['_PODGROUP_ANNOTATIONSENTRY']._serialized_start=1684
+  _globals['_PODGROUP_ANNOTATIONSENTRY']._serialized_end=1734
+  _globals['_PODGROUP_MINTASKMEMBERENTRY']._serialized_start=1736
+  _globals['_PODGROUP_MINTASKMEMBERENTRY']._serialized_end=1788
+  _globals['_PODGROUP_MINRESOURCESMILLIENTRY']._serialized_start=1790
+  _globals['_PODGROUP_MINRESOURCESMILLIENTRY']._serialized_end=1846
+  _globals['_NODEGROUPAFFINITY']._serialized_start=1848
+  _globals['_NODEGROUPAFFINITY']._serialized_end=1951
+  _globals['_QUEUE']._serialized_start=1954
+  _globals['_QUEUE']._serialized_end=2575
+  _globals['_QUEUE_ANNOTATIONSENTRY']._serialized_start=1684
+  _globals['_QUEUE_ANNOTATIONSENTRY']._serialized_end=1734
+  _globals['_QUEUE_ALLOCATEDENTRY']._serialized_start=2500
+  _globals['_QUEUE_ALLOCATEDENTRY']._serialized_end=2548
+  _globals['_PRIORITYCLASS']._serialized_start=2577
+  _globals['_PRIORITYCLASS']._serialized_end=2658
+  _globals['_RESOURCEQUOTA']._serialized_start=2661
+  _globals['_RESOURCEQUOTA']._serialized_end=2944
+  _globals['_RESOURCEQUOTA_HARDMILLIENTRY']._serialized_start=2846
+  _globals['_RESOURCEQUOTA_HARDMILLIENTRY']._serialized_end=2894
+  _globals['_RESOURCEQUOTA_USEDMILLIENTRY']._serialized_start=2896
+  _globals['_RESOURCEQUOTA_USEDMILLIENTRY']._serialized_end=2944
+  _globals['_NAMESPACE']._serialized_start=2947
+  _globals['_NAMESPACE']._serialized_end=3082
+  _globals['_NAMESPACE_LABELSENTRY']._serialized_start=1637
+  _globals['_NAMESPACE_LABELSENTRY']._serialized_end=1682
+  _globals['_PODDISRUPTIONBUDGET']._serialized_start=3085
+  _globals['_PODDISRUPTIONBUDGET']._serialized_end=3347
+  _globals['_WORKLOAD']._serialized_start=3349
+  _globals['_WORKLOAD']._serialized_end=3449
 # @@protoc_insertion_point(module_scope)

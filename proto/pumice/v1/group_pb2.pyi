@@ -332,6 +332,7 @@ class PodGroup(_message.Message):
     SLA_WAITING_TIME_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     SPEC_HASH_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """Never empty, like namespace and name."""
     namespace: _builtins.str
@@ -348,6 +349,10 @@ class PodGroup(_message.Message):
     class, minResources, topology, scheduling annotations; never status, resourceVersion or
     generation. Whoever makes this message makes the hash; the core does not look into it, it gives
     it back in Gang, and the adapter compares it with that of the PodGroup it holds by then.
+    """
+    topology_key: _builtins.str
+    """A label: all pods must be on nodes with the same value of it. Not together with
+    network_topology.
     """
     @_builtins.property
     def creation_time(self) -> _timestamp_pb2.Timestamp: ...
@@ -401,10 +406,11 @@ class PodGroup(_message.Message):
         sla_waiting_time: _duration_pb2.Duration | None = ...,
         status: Global___PodGroupStatus | None = ...,
         spec_hash: _builtins.str = ...,
+        topology_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["creation_time", b"creation_time", "min_resources", b"min_resources", "network_topology", b"network_topology", "sla_waiting_time", b"sla_waiting_time", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "creation_time", b"creation_time", "labels", b"labels", "min_member", b"min_member", "min_resources", b"min_resources", "min_resources_milli", b"min_resources_milli", "min_task_member", b"min_task_member", "name", b"name", "namespace", b"namespace", "network_topology", b"network_topology", "preemptable", b"preemptable", "priority_class_name", b"priority_class_name", "queue", b"queue", "revocable_zone", b"revocable_zone", "sla_waiting_time", b"sla_waiting_time", "spec_hash", b"spec_hash", "status", b"status", "sub_group_policies", b"sub_group_policies", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "creation_time", b"creation_time", "labels", b"labels", "min_member", b"min_member", "min_resources", b"min_resources", "min_resources_milli", b"min_resources_milli", "min_task_member", b"min_task_member", "name", b"name", "namespace", b"namespace", "network_topology", b"network_topology", "preemptable", b"preemptable", "priority_class_name", b"priority_class_name", "queue", b"queue", "revocable_zone", b"revocable_zone", "sla_waiting_time", b"sla_waiting_time", "spec_hash", b"spec_hash", "status", b"status", "sub_group_policies", b"sub_group_policies", "topology_key", b"topology_key", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

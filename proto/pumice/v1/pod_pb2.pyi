@@ -351,11 +351,14 @@ class ContainerResources(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     REQUESTS_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    SIDECAR_FIELD_NUMBER: _builtins.int
     init: _builtins.bool
     """An init container, sidecars included."""
     milli_cpu: _builtins.int
     """The cpu that it requests, in thousandths of a core."""
     name: _builtins.str
+    sidecar: _builtins.bool
+    """An init container that runs beside the regular ones."""
     @_builtins.property
     def limits(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """The limits of extended resources; units: see resource.proto."""
@@ -372,10 +375,11 @@ class ContainerResources(_message.Message):
         limits: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         requests: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         name: _builtins.str = ...,
+        sidecar: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["init", b"init", "limits", b"limits", "milli_cpu", b"milli_cpu", "name", b"name", "requests", b"requests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["init", b"init", "limits", b"limits", "milli_cpu", b"milli_cpu", "name", b"name", "requests", b"requests", "sidecar", b"sidecar"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

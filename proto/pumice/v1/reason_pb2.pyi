@@ -66,6 +66,10 @@ class _ReasonCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReasonCode
     """
     REASON_CODE_EXTENDER_WAITS: _ReasonCode.ValueType  # 21
     """The extender was asked and has not answered yet."""
+    REASON_CODE_NO_LABEL_DOMAIN_FITS: _ReasonCode.ValueType  # 22
+    """No nodes with the same value of a label take it. `subjects`: the label, and where it is known the
+    label and value with room for most of its pods; `have` is for how many.
+    """
 
 class ReasonCode(_ReasonCode, metaclass=_ReasonCodeEnumTypeWrapper):
     """Reasons as data: who held something back, why, and with which numbers.
@@ -114,6 +118,10 @@ HyperNode with room for most of its pods; `have` is for how many.
 """
 REASON_CODE_EXTENDER_WAITS: ReasonCode.ValueType  # 21
 """The extender was asked and has not answered yet."""
+REASON_CODE_NO_LABEL_DOMAIN_FITS: ReasonCode.ValueType  # 22
+"""No nodes with the same value of a label take it. `subjects`: the label, and where it is known the
+label and value with room for most of its pods; `have` is for how many.
+"""
 Global___ReasonCode: _TypeAlias = ReasonCode  # noqa: Y015
 
 @_typing.final

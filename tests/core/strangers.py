@@ -10,7 +10,6 @@ import numpy as np
 from pumice.core.configuration import (
     DEFAULT_CONFIGURATION,
     Arguments,
-    ArgumentSchema,
     Configuration,
     PluginOptions,
 )
@@ -37,7 +36,7 @@ class StrangerPlugin:
 
     name: ClassVar[str] = "stranger"
     api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    arguments: ClassVar[type[Arguments]] = Arguments
 
     def __init__(self, options: PluginOptions) -> None:
         pass
@@ -64,11 +63,7 @@ class ProbeAction:
     """Asks one extension point, as some action would, after pods were placed."""
 
     name: ClassVar[str] = "probe"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
     point: ClassVar[str] = ""
-
-    def __init__(self, arguments: Arguments) -> None:
-        pass
 
     def execute(self, session: Session) -> None:
         if not self.point:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pumice.core.cel import CelError, compiled
-from pumice.core.cel.patterns import pattern
+from pumice.core.cel.functions import _pattern as pattern
 
 SINGLE = st.sampled_from(
     [
@@ -71,6 +71,15 @@ def test_patterns_match_as_in_python(text: str, where: str) -> None:
         ("x{", "x{", True),
         ("(?:ab)*c", "ababc", True),
         ("é", "café", True),
+        ("^[^é]{3}é$", "café", True),
+        ("[à-ü]$", "café", True),
+        ("[[:^alpha:]]", "é", True),
+        ("^[[:punct:][:space:]]+$", "[-] ~", True),
+        ("[:alpha:]", "b", False),
+        ("(?i)a100\\z", "NVIDIA-A100", True),
+        ("(?P<model>h|A)100", "A100", True),
+        (".", "\n", False),
+        ("(?s).", "\n", True),
         ("\\x", "x", None),
     ],
 )
@@ -85,7 +94,7 @@ def test_what_matches(text: str, where: str, is_in: bool | None) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("(", ")", "a)", "*", "a**", "[a", "[b-a]", "a{1001}", "a{2,1}", "(?i)a", "(?P<n>a)"),
+        *("(", ")", "a)", "*", "a**", "[a", "[b-a]", "a{1001}", "a{2,1}", "(?m)a", "(?=a)b"),
         *("\\1", "\\pL", "[[:none:]]", "a\\", "((a{100}){100}){100}", "(" * 200 + ")" * 200),
     ],
 )  # fmt: skip

@@ -211,6 +211,16 @@ def test_a_job_that_fits_nowhere_says_so_in_volcanos_words() -> None:
     }
 
 
+def test_a_gang_that_is_placed_is_not_called_unschedulable() -> None:
+    made = engine("enqueue, allocate", STOCK, node("n1"), queue(), pod_group("g"), pod("g-0", "g"))
+    result = run(made)
+    assert result.decisions
+    status = written(result)
+    assert status is not None
+    assert (status.phase, [c.type for c in status.conditions]) == (P.INQUEUE, ["Scheduled"])
+    assert not result.events
+
+
 def test_only_the_first_resource_that_lacks_is_named() -> None:
     tiers = (("gang", "predicates"),)
     made = engine("allocate", tiers, *short_of_cpu(), pod("j-a-0", "j", 2, 99), pod("j-a-1", "j"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pumice.core.configuration import Catalog
+from pumice.core.configuration import ArgumentType, Catalog, typed_value
 from pumice.core.registry import Registry
 from tests.core.test_configuration import problems, read, warnings
 
@@ -31,6 +31,7 @@ def with_action_argument(action: str, argument: str) -> str:
         ("overcommit", "overcommit-factor: 0.9", "Volcano would use 1.2 instead"),
         ("sla", "sla-waiting-time: 3600", "must be a duration such as 1h2m3s"),
         ("sla", "sla-waiting-time: 0s", "must be above 0"),
+        ("sla", "sla-waiting-time: -1h", "must be above 0"),
         ("capacity", "ancestorReclaimLevel: -1", "Volcano would use 0 instead"),
         ("nodeorder", "leastrequsted.weight: 1", "did you mean 'leastrequested.weight'?"),
         ("predicates", "predicate.NodeAffinityEnabled: true", "'predicate.NodeAffinityEnable'?"),
@@ -54,6 +55,7 @@ def test_what_volcano_replaces_or_ignores_is_a_problem(
             "has no effect: Volcano never reads it either",
         ),
         ("predicates", "predicate.GPUSharingEnable: true", "moved it to the plugin deviceshare"),
+        ("predicates", "predicate.GPUNumberEnable: true", "moved it to the plugin deviceshare"),
         ("predicates", "predicate.resources.nvidia.com/gpu.cpu: 4", "resource-strategy-fit"),
         ("predicates", "volumebinding.bindTimeoutSeconds: 60", "has no effect"),
     ],
@@ -66,7 +68,19 @@ def test_what_is_used_oddly_or_not_at_all_is_a_warning(
     assert warning in found[0]
 
 
-@pytest.mark.parametrize("action", ["allocate", "backfill", "reclaim"])
+def test_thresholds_of_pods_are_accepted_in_both_spellings() -> None:
+    text = "strategies: [{name: lowNodeUtilization, params: {thresholds: {pod: 20, pods: 20}}}]"
+    found = " ".join(warnings(with_argument("rescheduling", text), CATALOG))
+    assert "thresholds.pod: has no effect" in found
+    assert "thresholds.pods: has no effect" in found
+
+
+def test_the_error_cache_of_allocate_is_that_of_the_gang_actions() -> None:
+    text = with_action_argument("allocate", "predicateErrorCacheEnable: false")
+    assert not warnings(text, CATALOG)
+
+
+@pytest.mark.parametrize("action", ["backfill", "reclaim"])
 def test_the_error_cache_is_accepted_and_changes_nothing(action: str) -> None:
     text = with_action_argument(action, "predicateErrorCacheEnable: false")
     assert "has no effect" in warnings(text, CATALOG)[0]
@@ -83,7 +97,16 @@ def test_the_arguments_of_preempt_are_volcanos() -> None:
     assert len(warnings(text, CATALOG)) == 1
 
 
-def test_every_action_and_plugin_says_what_it_takes() -> None:
-    for schema in (*CATALOG.actions.values(), *CATALOG.plugins.values()):
-        keys = {*schema.exact, *schema.prefixes}
-        assert set(schema.limits) <= keys
+def test_every_default_is_a_value_that_the_reader_accepts() -> None:
+    waiting = [*CATALOG.actions.values(), *CATALOG.plugins.values()]
+    while waiting:
+        declared = waiting.pop().declared
+        assert len({argument.name for argument in declared}) == len(declared)
+        for argument in declared:
+            waiting += [argument.members] if argument.members else []
+            if argument.kind in (None, ArgumentType.MAP, ArgumentType.LIST):
+                continue
+            if argument.default in (None, "") or argument.name == "metricsPeriod":
+                continue
+            assert typed_value(argument.default, argument.kind) == argument.default
+            assert argument.limit is None or argument.limit.why_not(argument.default) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pumice.core.model.durations import MAX_DURATION_LENGTH, parse_duration_ns
+from pumice.core.model.quantities import MAX_DURATION_LENGTH, parse_duration_ns
 
 SECOND = 10**9
 

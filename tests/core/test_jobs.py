@@ -29,7 +29,7 @@ def standing(session: Opened, **statuses: TaskStatus) -> Job:
     """The job with tasks in the statuses that only sessions know."""
     job = session.job("g")
     for name, status in statuses.items():
-        job.set_status(session.task(name.replace("_", "-")), status)
+        job.set_status([session.task(name.replace("_", "-"))], status)
     return job
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import weakref
+from collections import Counter
 from typing import Any
 from unittest.mock import patch
 
@@ -101,7 +102,7 @@ def use_up(table: NodeTable, nodes: list[Any]) -> None:
 
 
 def view_of(session: Session, class_: TaskClass) -> ClassView:
-    view = ClassView(class_, (), session.table, session.chains, {})
+    view = ClassView(class_, (), session.table, session.chains, Counter())
     view.sync()
     return view
 
@@ -144,7 +145,7 @@ def test_the_kernel_and_numpy_agree_bit_for_bit(
             by_numpy = best_rows(session.table, slow, within, count)
         assert chosen_rows(session, fast, within, count) == by_numpy
 
-    engine_of(nodes, arguments).look(compare, NOW_NS)
+    engine_of(nodes, arguments).inspect(compare, NOW_NS)
 
 
 def test_the_usual_class_is_left_to_the_kernel() -> None:
@@ -156,7 +157,7 @@ def test_the_usual_class_is_left_to_the_kernel() -> None:
         def is_served(session: Session, class_: TaskClass = asked) -> bool:
             return view_of(session, class_).has_program
 
-        assert engine_of(nodes, arguments).look(is_served, NOW_NS)
+        assert engine_of(nodes, arguments).inspect(is_served, NOW_NS)
 
 
 @given(rows=st.lists(st.integers(0, 6), max_size=20))

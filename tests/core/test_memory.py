@@ -134,7 +134,7 @@ def test_views_of_living_classes_are_limited_by_their_size() -> None:
 
 
 def test_no_session_is_kept_alive_by_a_view() -> None:
-    engine = fill(Engine(), node("n1"), queue(), pod_group("g"), pod("a", "g", 9))
+    engine = fill(Engine(), node("n1"), queue(), pod_group("g"), pod("a", "g", 1))
     engine.schedule(NOW_NS)
     (view,) = [view for _, view in engine._views._views.values()]
     gc.collect()

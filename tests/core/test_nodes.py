@@ -48,9 +48,9 @@ def test_what_a_task_takes_follows_its_status_and_comes_back(
     table, task = session.engine.cache.table, session.task("p")
     before = table.amounts.copy()
     task.status, task.node_name = status, "n1"
-    table.add_task(task)
+    table.add({task.uid: task})
     assert cpu(table) == amounts
-    table.remove_task(task)
+    table.remove(task)
     assert np.array_equal(table.amounts, before)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pumice.core.actions.preempt.settings import PreemptSettings
-from pumice.core.configuration import Arguments
+from pumice.core.actions.preempt.arguments import PreemptArguments
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import PodAffinityTerm
@@ -51,7 +50,7 @@ def preempted(*objects: Any, tiers: Tiers = PLAIN, **arguments: Any) -> tuple[li
 def test_how_many_candidates_are_enough(
     arguments: dict[str, int], nodes: int, candidates: int
 ) -> None:
-    assert PreemptSettings.of(Arguments(arguments)).candidates_among(nodes) == candidates
+    assert PreemptArguments(arguments).candidates_among(nodes) == candidates
 
 
 def test_the_search_begins_with_the_first_name_and_ends_with_enough_candidates() -> None:

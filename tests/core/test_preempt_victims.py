@@ -163,7 +163,7 @@ def test_an_undone_eviction_is_missing_in_kubernetes_view_only() -> None:
         assert np.array_equal(getattr(table, part), before), part
     assert table.kube_pods[0] == pods[0] - 1
     assert table.kube_requested[0, 0] == requested[0, 0] - 1000
-    assert not session.moves.kube_sees(victim)
+    assert not session.moves.is_in_kube_view(victim)
 
     # A second time changes nothing more, and the end of the session puts it back.
     statement.evict(victim, "preempt")

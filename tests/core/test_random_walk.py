@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from pumice.core.cache.broken import is_broken
+from pumice.core.cache.assumptions import is_broken
 from pumice.core.decisions import (
     Bind,
     Decision,
@@ -36,7 +36,7 @@ from pumice.core.model.selectors import Taint, TaintEffect
 from tests.core import builders, recount
 from tests.world import SECOND_NS, START_NS, Cluster, make_engine
 
-EVICTING = {"preempt", "reclaim"}
+EVICTING = {"preempt", "reclaim", "gangpreempt", "gangreclaim"}
 CONFIGURATIONS: dict[str, tuple[str, list[list[Any]]]] = {
     "default": (
         "enqueue, allocate, backfill",
@@ -52,6 +52,17 @@ CONFIGURATIONS: dict[str, tuple[str, list[list[Any]]]] = {
     "capacity": (
         "enqueue, reclaim, allocate, preempt, backfill",
         [["priority", "gang", "conformance"], ["predicates", "capacity", "binpack", "sla"]],
+    ),
+    "gangs": (
+        "enqueue, gangreclaim, allocate, gangpreempt, backfill",
+        [["priority", "gang", "conformance"], ["predicates", "capacity", "binpack"]],
+    ),
+    "every action": (
+        "enqueue, allocate, gangpreempt, preempt, gangreclaim, reclaim, backfill",
+        [
+            ["priority", "gang", "conformance"],
+            ["overcommit", "drf", "predicates", "proportion", "resourcequota", "nodeorder"],
+        ],
     ),
     "packing": (
         "enqueue, allocate, backfill",

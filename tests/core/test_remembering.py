@@ -18,6 +18,7 @@ from pumice.core.engine import Engine, Rejection
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.session.hooks import Chains
 from pumice.core.session.placing import placement
+from pumice.core.session.placing.statement import Statement
 from tests.core.builders import NOW_NS, fill, job, node, queue
 from tests.core.test_random_walk import Walk
 from tests.world import make_engine
@@ -33,6 +34,7 @@ def slowly() -> Iterator[None]:
         patch.object(Chains, "all_of", return_value=None),
         patch.object(allocate._AllocateRun, "_fits_nowhere", return_value=False),
         patch.object(placement.Placement, "_place_class", return_value=False),
+        patch.object(placement.Placement, "place_at_once", return_value=None),
     ):
         yield
 
@@ -141,13 +143,11 @@ def test_after_a_node_frees_up_only_the_gangs_it_can_help_are_tried() -> None:
     engine = crowded()
     gone = next(t for t in engine.cache.tasks.values() if t.node_name == "n1")
     engine.apply([Deleted(Pod, gone.uid)])
-    place_tasks = placement.Placement.place_tasks
-    with patch.object(
-        placement.Placement, "place_tasks", autospec=True, side_effect=place_tasks
-    ) as tried:
+    place_class = Statement.place_class
+    with patch.object(Statement, "place_class", autospec=True, side_effect=place_class) as tried:
         result = engine.schedule(NOW_NS + 2 * SECOND_NS)
-    names = {call.args[1].name for call in tried.call_args_list}
-    assert names == {"small-00", "small-01"}
+    names = {call.args[2][0].job_id for call in tried.call_args_list}
+    assert names == {"ns/small-00", "ns/small-01"}
     assert sum(isinstance(d, Bind) for d in result.decisions) == 4
 
 

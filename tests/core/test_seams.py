@@ -14,7 +14,7 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.configuration import (
-    ArgumentSchema,
+    Arguments,
     Configuration,
     PluginOptions,
 )
@@ -41,7 +41,7 @@ class _Plugin:
     """What all plugins here share."""
 
     api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    arguments: ClassVar[type[Arguments]] = Arguments
 
     def __init__(self, options: PluginOptions) -> None:
         pass

@@ -76,6 +76,16 @@ def test_a_pod_that_only_claims_a_device_is_best_effort() -> None:
     assert opened.task("p").best_effort
 
 
+def test_pods_that_come_together_use_their_devices_as_pods_that_come_alone() -> None:
+    spec = PodSpec((("pods", 1),), resource_claims=(PodResourceClaim("gpu", "one"),))
+    spec = replace(spec, scheduler_name="volcano")
+    pods = [replace(pod(name, "g"), spec=spec) for name in ("a", "b", "c")]
+    cache = Opened(queue(), pod_group("g"), pods[0], plugins=[]).engine.cache
+    assert not cache.pod_updates.upsert_all(pods[1:])
+    users = cache.devices.users
+    assert sorted(task.name for task in users.values()) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("name", "index"),
     [

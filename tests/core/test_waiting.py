@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pumice.core.cache.waiting import WaitingGroups
+from pumice.core.cache.job_index import WaitingGroups
 from pumice.core.deltas import ClusterObject, Deleted, OutcomeCode, OutcomeReported, Upserted
 from pumice.core.engine import Engine
-from pumice.core.model.group import QueueState, Workload
+from pumice.core.model.group import PodGroupPhase, QueueState, ResourceQuota, Workload
 from pumice.core.model.pod import Pod, PodAffinityTerm, PodPhase
 from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 from tests.core.builders import GIB, NOW_NS, fill, job, node, pod, priority_class, queue
@@ -36,6 +36,17 @@ CONFIGURATIONS: dict[str, tuple[str, list[list[Any]]]] = {
     "reclaiming": (
         "enqueue, reclaim, allocate, preempt, backfill",
         [["priority", "gang", "conformance"], ["predicates", "capacity", "nodeorder"]],
+    ),
+    "gangs": (
+        "enqueue, gangreclaim, allocate, gangpreempt, backfill",
+        [["priority", "gang", "conformance"], ["predicates", "capacity", "nodeorder"]],
+    ),
+    "every action": (
+        "enqueue, allocate, gangpreempt, preempt, gangreclaim, reclaim, backfill",
+        [
+            ["priority", "gang", "conformance"],
+            ["overcommit", "drf", "predicates", "capacity", "resourcequota", "nodeorder"],
+        ],
     ),
     "sla": (
         "enqueue, allocate, backfill",
@@ -125,6 +136,32 @@ class Crowd:
         born = None if which % 5 else 10 * which + 5
         self.arrives(size, cpu, f"q{which % 2}", ("", "p1", "p2")[which % 3], born)
 
+    def job_asks_to_be_admitted(self, which: int) -> None:
+        """Some are too large for the cluster, for the quota of their namespace, or for their queue."""
+        cpu = (1, 4, 20, 200)[which % 4]
+        self.asks(1 + which % 2, cpu, f"q{which % 2}", "p2" if which % 5 else "")
+
+    def asks(self, size: int, cpu: int, queue_name: str, priority: str = "") -> None:
+        """A gang that is not admitted yet; of some there are no pods."""
+        self.number += 1
+        minimum = size * cpu * 1000
+        group, *pods = job(
+            f"j{self.number:03}",
+            size,
+            cpu,
+            creation_time_ns=10 * self.number,
+            queue_name=queue_name,
+            priority_class_name=priority,
+            phase=PodGroupPhase.PENDING,
+            min_resources=(("cpu", minimum),),
+            min_resources_milli=(("requests.cpu", minimum),),
+        )
+        self.put(group, *pods[: size * (self.number % 3)])
+
+    def quota_changes(self, which: int) -> None:
+        limit = (("requests.cpu", which % 7 * 1000),)
+        self.put(ResourceQuota("uid-quota", "ns", "quota", hard_milli=limit))
+
     def node_comes(self, which: int) -> None:
         self.put(node(f"n{4 + which % 3}", which % 7))
 
@@ -174,6 +211,8 @@ EVENTS: tuple[Callable[[Crowd, int], None], ...] = (
     Crowd.pod_ends,
     Crowd.pod_goes,
     Crowd.job_comes,
+    Crowd.job_asks_to_be_admitted,
+    Crowd.quota_changes,
     Crowd.node_comes,
     Crowd.node_changes,
     Crowd.queue_changes,

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 from pumice.core.model.devices import ClaimChoice, DeviceAllocation
 from pumice.core.model.group import PodGroupStatus
+from pumice.core.model.pod import Pod
 from pumice.core.model.reasons import Reason
 
 # Those that come by the thousand are not frozen, because frozen ones take longer to make. No code
 # changes one.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Gang:
     """The group that a decision belongs to; it is applied whole or not at all."""
 
@@ -87,7 +88,9 @@ class Evict:
     job: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return f"evict {self.name} for {self.for_job.rpartition('/')[2]}"
+        return f"evict {self.name}" + (
+            f" for {self.for_job.rpartition('/')[2]}" if self.for_job else ""
+        )
 
 
 Decision = Bind | Evict
@@ -165,6 +168,11 @@ class Event:
     warning: bool
     reason: str
     message: str
+
+    @classmethod
+    def about(cls, pod: Pod, reason: str, message: str) -> Event:
+        """A warning about a pod."""
+        return cls("Pod", pod.namespace, pod.name, pod.uid, True, reason, message)
 
 
 @dataclass(slots=True, unsafe_hash=True)

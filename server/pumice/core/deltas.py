@@ -102,7 +102,7 @@ class DataReported:
     """Data that an adapter reports for a plugin; it replaces the data under the same name."""
 
     plugin: str
-    # Of what, for example a node's name.
+    # What the data is about, for example a node's name.
     name: str
     # Without values, what was known is forgotten.
     values: Mapping[str, str | float]

@@ -38,6 +38,7 @@ from pumice.core.session.evicting import break_up
 from pumice.core.session.feasibility.view_cache import ClassViews
 from pumice.core.session.guarding.answers import time_or_none
 from pumice.core.session.guarding.guard import HookGuard, PluginFailedError, blaming, culprit
+from pumice.core.session.holding import remember_held
 from pumice.core.session.queues import QueueAccount
 from pumice.core.session.session import Session
 from pumice.core.session.timings import CLOSING, OPENING, Timings
@@ -78,7 +79,7 @@ class Engine:
         self._id_prefix = id_prefix
         self._views = ClassViews()
         self._plugin_wake_ns: int | None = None
-        self._looks = 0
+        self._inspections = 0
         self._skip_check = SkipCheck()
         # For readers: queues after the last session, why jobs wait, and by node what is reserved
         # for pods that wait for room which is being freed.
@@ -92,12 +93,14 @@ class Engine:
             self.configuration = configuration
             self._views.clear()
             self.cache.node_states.clear()
-            self.cache.job_index.waiting.wake_all()
+            self.cache.job_index.wake_all()
             self.cache.version += 1
             self.cache.placement_changes += 1
 
     def change_settings(self, settings: CacheSettings) -> None:
         """Rebuilds the cache for other settings, under which other pods may be scheduled."""
+        ignored = self.registry.ignored_resources(self.configuration)
+        settings = replace(settings, ignored_resources=ignored)
         if settings == self.cache.settings:
             return
         self.registry = self.registry.for_compat(settings.compat)
@@ -105,8 +108,7 @@ class Engine:
         self._views = ClassViews()
         taken = checkpoint.take(old, self.session)
         # Every job may have other pods now, and is looked at again.
-        jobs = tuple(replace(memory, closed=False) for memory in taken.jobs)
-        checkpoint.give_back(self.cache, replace(taken, jobs=jobs))
+        checkpoint.restore(self.cache, replace(taken, closed_jobs=()))
         self.cache.version += old.version + 1
         self.cache.placement_changes += old.placement_changes + 1
 
@@ -122,7 +124,7 @@ class Engine:
         self._skip_check.reset()
         self.cache = self.registry.mode.cache(self.cache.settings)
         self._views = ClassViews()
-        checkpoint.give_back(self.cache, state)
+        checkpoint.restore(self.cache, state)
 
     # Deltas in.
 
@@ -204,6 +206,7 @@ class Engine:
     def schedule(self, now_ns: int) -> SessionResult:
         """Runs one session. A plugin that raises is left out, and the session starts over."""
         self.session += 1
+        self.change_settings(self.cache.settings)
         self.cache.settle()
         for number in self.cache.forget_classes():
             self._views.forget(number)
@@ -236,7 +239,7 @@ class Engine:
         """Whether a session now would decide and report nothing, as the last one did."""
         return self._skip_check.can_skip(self.cache, now_ns)
 
-    def look_again(self) -> None:
+    def require_session(self) -> None:
         """The next session is not skipped."""
         self._skip_check.reset()
 
@@ -260,9 +263,8 @@ class Engine:
             session.broken = {id_: session.jobs[id_].queue for id_ in broken}
             break_up(session, broken, deadline)
             for name in self.configuration.actions:
-                arguments = self.configuration.arguments_of(name)
                 with self.timings.action(name):
-                    self.registry.actions[name](arguments).execute(session)
+                    self.registry.actions[name]().execute(session)
                 session.outbox.action_ended(name)
             with self.timings.action(CLOSING):
                 self._close(session, plugins)
@@ -319,7 +321,7 @@ class Engine:
         statuses = self.registry.mode.close(session)
         decisions = session.outbox.decisions()
         touched, concerned = session.moves.touched_jobs, session.concerned_jobs()
-        self.promised = promises_of(session, touched)
+        self.promised = promises_of(session)
         session.moves.finish()
         self.cache.storage.ledger.close(session.moves.bound)
         self.cache.devices.ledger.close(session.moves.bound)
@@ -332,6 +334,7 @@ class Engine:
         self.accounts, self.waits = session.accounts, waits_of(session)
         events = events_of(session, statuses)
         remember_waiting(session, self.waits)
+        remember_held(session, self.waits)
         return SessionResult(
             self.session,
             session.now_ns,
@@ -370,13 +373,13 @@ class Engine:
                 self.cache.pod_updates.assume(task, status, node)
         self.cache.assume_statuses(statuses)
 
-    def look(self, question: Callable[[Session], T], now_ns: int) -> T:
+    def inspect(self, question: Callable[[Session], T], now_ns: int) -> T:
         """Opens a session, calls a function with it, and undoes the session."""
         self.cache.settle()
         # Numbered like no other, so that views ask this session's plugins and nobody else's.
-        self._looks -= 1
+        self._inspections -= 1
         session = self.registry.mode.session(
-            self._looks, now_ns, self.cache, self.configuration, self._views, {}
+            self._inspections, now_ns, self.cache, self.configuration, self._views, {}
         )
         try:
             self._open(session)

@@ -20,7 +20,6 @@ from pumice.core.cache.cluster import ClusterCache
 from pumice.core.configuration import (
     DEFAULT_CONFIGURATION,
     Arguments,
-    ArgumentSchema,
     Catalog,
     Configuration,
     PluginOptions,
@@ -63,14 +62,13 @@ PLUGIN_API = 1
 class Plugin(Protocol):
     """A plugin: made from its options for every session, then opened.
 
-    It may also have ``close(session)``, called when all actions have run, and
-    ``next_wake(now_ns)``: when its answers will change though nothing in the cluster does. With
-    ``required = True`` a session decides nothing rather than go on without it when it raises.
+    It may also have ``arguments``, a subclass of Arguments; ``close(session)``, called when all actions have run;
+    and ``next_wake(now_ns)``: when its answers will change though nothing in the cluster does. With
+    ``required = True`` a session decides nothing rather than go on without it when it raises. A
+    third-party plugin must also have ``api``, the version of the interface.
     """
 
     name: ClassVar[str]
-    api: ClassVar[int]
-    arguments: ClassVar[ArgumentSchema]
 
     def __init__(self, options: PluginOptions) -> None: ...
 
@@ -78,12 +76,9 @@ class Plugin(Protocol):
 
 
 class Action(Protocol):
-    """An action: made from its arguments for every session, then executed."""
+    """An action, made for every session; it may also have ``arguments``, a subclass of Arguments."""
 
     name: ClassVar[str]
-    arguments: ClassVar[ArgumentSchema]
-
-    def __init__(self, arguments: Arguments) -> None: ...
 
     def execute(self, session: Session) -> None: ...
 
@@ -95,23 +90,6 @@ class PluginRefusedError(InputError):
         super().__init__(f"plugin {name} {problem}")
         self.name = name
         self.problem = problem
-
-
-class PluginApiError(PluginRefusedError):
-    """A plugin for another version of the interface."""
-
-    def __init__(self, name: str, api: object) -> None:
-        declared = "declares no api" if api is None else f"declares api = {api!r}"
-        super().__init__(name, f"{declared}; this engine supports api = {PLUGIN_API}")
-        self.api = api
-
-
-class PluginNameTakenError(PluginRefusedError):
-    """A plugin whose name is taken."""
-
-    def __init__(self, name: str, holder: type[Plugin]) -> None:
-        whose = f"{holder.__module__}.{holder.__qualname__}"
-        super().__init__(name, f"has a name that is taken by {whose}; give it another")
 
 
 BUILT_IN_ACTIONS: tuple[type[Action], ...] = (
@@ -187,19 +165,6 @@ KUBE_BATCH_MODE = Mode(
     kubebatch.read_configuration,
 )
 
-# Without these, pods could be placed or evicted that must not be.
-_REQUIRED = frozenset(
-    (
-        "capacity",
-        "conformance",
-        "deviceshare",
-        "gang",
-        "network-topology-aware",
-        "predicates",
-        "proportion",
-        "resourcequota",
-    )
-)
 _PLUGIN_NAME = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 
 
@@ -237,21 +202,39 @@ class Registry:
 
     def is_required(self, plugin: str) -> bool:
         """Whether a session must not decide anything without it."""
-        return (
-            plugin in _REQUIRED | self._implied
-            or getattr(self.plugins[plugin], "required", False) is True
+        return getattr(self.plugins[plugin], "required", False) is True
+
+    def ignored_resources(self, configuration: Configuration) -> tuple[str, ...]:
+        """Resources that containers name and no node offers."""
+        plugin = DeviceSharePlugin
+        return tuple(
+            name
+            for tier in configuration.tiers
+            for options in tier
+            if options.name == plugin.name
+            for name in plugin.ignored_resources(options, configuration.device_config)
         )
 
     def catalog(self) -> Catalog:
         return Catalog(
-            {name: action.arguments for name, action in self.actions.items()},
+            {name: _arguments_of(action) for name, action in self.actions.items()},
             {
-                name: getattr(plugin, "arguments", ArgumentSchema())
+                name: _arguments_of(plugin)
                 for name, plugin in self.plugins.items()
                 if name not in self._implied
             },
             self.refused,
+            {
+                "action": frozenset(action.name for action in BUILT_IN_ACTIONS),
+                "plugin": frozenset(plugin.name for plugin in BUILT_IN_PLUGINS),
+            },
         )
+
+
+def _arguments_of(taker: object) -> type[Arguments]:
+    """The arguments that an action or plugin declares; by default none."""
+    declared: type[Arguments] = getattr(taker, "arguments", Arguments)
+    return declared
 
 
 def check_plugin(plugin: object, plugins: Mapping[str, type[Plugin]]) -> None:
@@ -266,10 +249,14 @@ def check_plugin(plugin: object, plugins: Mapping[str, type[Plugin]]) -> None:
         )
     api = getattr(plugin, "api", None)
     if type(api) is not int or api != PLUGIN_API:
-        raise PluginApiError(name, api)
+        stated = "declares no api" if api is None else f"declares api = {api!r}"
+        problem = f"{stated}; this engine supports api = {PLUGIN_API}"
+        raise PluginRefusedError(name, problem)
     if name in plugins:
-        raise PluginNameTakenError(name, plugins[name])
+        holder = f"{plugins[name].__module__}.{plugins[name].__qualname__}"
+        raise PluginRefusedError(name, f"has a name that is taken by {holder}; give it another")
     if not callable(getattr(plugin, "open", None)):
         raise PluginRefusedError(name, "has no method open(session)")
-    if not isinstance(getattr(plugin, "arguments", ArgumentSchema()), ArgumentSchema):
-        raise PluginRefusedError(name, "has arguments that are not an ArgumentSchema")
+    declared = getattr(plugin, "arguments", Arguments)
+    if not isinstance(declared, type) or not issubclass(declared, Arguments):
+        raise PluginRefusedError(name, "has arguments that are not a subclass of Arguments")

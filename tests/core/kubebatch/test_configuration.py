@@ -7,24 +7,32 @@ import yaml
 
 from pumice.core.configuration import (
     Arguments,
-    ArgumentSchema,
-    ArgumentType,
     Catalog,
     Configuration,
+    boolean,
+    integer,
     read_configuration,
 )
 from pumice.core.errors import ConfigurationError
 from pumice.core.kubebatch import DEFAULT_CONFIGURATION
 from pumice.core.kubebatch import read_configuration as read_kube_batch_configuration
+from pumice.core.registry import Registry
 
 NAMES = ("gang", "priority", "drf", "predicates", "proportion", "nodeorder")
+
+
+class NodeOrder(Arguments):
+    least = integer("leastrequested.weight", 1, "a weight")
+
+
+class Predicates(Arguments):
+    caches = boolean("predicate.CacheEnable", "a switch", default=False)
+
+
 CATALOG = Catalog(
-    dict.fromkeys(("allocate", "backfill", "preempt", "reclaim"), ArgumentSchema()),
-    {
-        **dict.fromkeys(NAMES, ArgumentSchema()),
-        "nodeorder": ArgumentSchema({"leastrequested.weight": ArgumentType.INT}),
-        "predicates": ArgumentSchema({"predicate.CacheEnable": ArgumentType.BOOL}),
-    },
+    dict.fromkeys(("allocate", "backfill", "preempt", "reclaim"), Arguments),
+    {**dict.fromkeys(NAMES, Arguments), "nodeorder": NodeOrder, "predicates": Predicates},
+    volcano=Registry().catalog().volcano,
 )
 
 
@@ -211,7 +219,7 @@ def plugins(*entries: str) -> str:
     ("text", "problem"),
     [
         ("actions: allocate\ntiers: 7", "tiers: must be a list of tiers"),
-        ("actions: allocate\ntiers: [7]", "tiers[0]: must be a mapping with a list plugins"),
+        ("actions: allocate\ntiers: [7]", "tiers[0]: must be a mapping with the key plugins"),
         ("tiers: []", "actions: must be one text such as"),
         ("actions: allocate,\ntiers: []", "actions: has an empty name between commas"),
         ("actions: allocate\ntiers: []\nmetrics: {}", "metrics: unknown key 'metrics'"),
@@ -221,7 +229,7 @@ def plugins(*entries: str) -> str:
         ),
         (plugins("gang"), "tiers[0].plugins[0]: must be a mapping with the key name"),
         (plugins("{name: gagn}"), "plugins[0].name: unknown plugin 'gagn'; did you mean 'gang'?"),
-        (plugins("{name: gang}", "{name: gang}"), "tiers: plugin 'gang' is listed twice"),
+        (plugins("{name: gang}", "{name: gang}"), "tiers[0]: plugin 'gang' is listed twice"),
         (
             plugins("{name: gang, disableJobReady: true, enableJobOrder: true}"),
             "'enableJobOrder' is of v0.5, other flags of this file are of v0.4; use one kind",

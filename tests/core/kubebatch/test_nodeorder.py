@@ -133,5 +133,5 @@ def test_the_weights_are_one_but_for_most_requested() -> None:
 
 
 def test_taints_images_and_spread_have_no_score() -> None:
-    keys = set(engine().registry.plugins["nodeorder"].arguments.exact)
-    assert keys == {f"{name}.weight" for name in ALL}
+    declared = engine().registry.catalog().plugins["nodeorder"].declared
+    assert {argument.name for argument in declared} == {f"{name}.weight" for name in ALL}

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from pumice.core.engine import Engine
-from pumice.core.kubebatch.plugins.drf import share
+from pumice.core.kubebatch.plugins.proportion import share
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import PodGroup
 from pumice.core.model.pod import PodPhase

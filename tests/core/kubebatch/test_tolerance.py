@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE as T
+from pumice.core.kubebatch import tolerance
 from pumice.core.kubebatch.tolerance import counted, counts, lesser
 from pumice.core.model.resources import Resources
 from tests.core import builders
@@ -35,14 +35,14 @@ GPU = "nvidia.com/gpu"
 def test_less_or_equal_is_less_or_closer_than_the_tolerance(
     left: Resources, right: Resources, fits: bool
 ) -> None:
-    assert T.is_at_most(left, right) is fits
+    assert tolerance.is_at_most(left, right) is fits
 
 
 def test_an_amount_below_every_tolerance_is_empty() -> None:
-    assert T.is_empty(Resources(9, 10 * MIB - 1, {GPU: 9}))
-    assert not T.is_empty(Resources(10, 0))
-    assert not T.is_empty(Resources(0, 10 * MIB))
-    assert not T.is_empty(Resources(0, 0, {GPU: 10}))
+    assert tolerance.is_empty(Resources(9, 10 * MIB - 1, {GPU: 9}))
+    assert not tolerance.is_empty(Resources(10, 0))
+    assert not tolerance.is_empty(Resources(0, 10 * MIB))
+    assert not tolerance.is_empty(Resources(0, 0, {GPU: 10}))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_an_amount_below_every_tolerance_is_empty() -> None:
     ],
 )
 def test_less_is_strict_in_every_dimension(left: Resources, right: Resources, less: bool) -> None:
-    assert T.is_less(left, right) is less
+    assert tolerance.is_less(left, right) is less
 
 
 def test_the_lesser_of_two_has_scalars_only_where_both_have_some() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ def engine_with(arguments: Mapping[str, Any], *objects: Any, actions: str = "all
 
 VGPU = {"deviceshare.VGPUEnable": True}
 BINPACK = {**VGPU, "deviceshare.SchedulePolicy": "binpack", "deviceshare.ScheduleWeight": 1}
+HAMI = {"deviceshare.AscendHAMiVNPUEnable": True}
 SHARING = {"deviceshare.GPUSharingEnable": True}
 BY_NUMBER = {"deviceshare.GPUNumberEnable": True}
 
@@ -67,6 +69,67 @@ def vgpu_node(name: str, *cards: str, register: str | None = None) -> Node:
         allocatable=offered,
         capacity=offered,
     )
+
+
+_A100 = {
+    "models": ["A100-SXM4-40GB", "A100-PCIE-40GB"],
+    "allowedGeometries": [
+        {"group": "group1", "geometries": [{"name": "1g.5gb", "memory": 5120, "count": 7}]},
+        {
+            "group": "group2",
+            "geometries": [
+                {"name": "2g.10gb", "memory": 10240, "count": 3},
+                {"name": "1g.5gb", "memory": 5120, "count": 1},
+            ],
+        },
+        {"group": "group3", "geometries": [{"name": "7g.40gb", "memory": 40960, "count": 1}]},
+    ],
+}
+MIG_CONFIG = {"nvidia": {"knownMigGeometries": [_A100]}}
+
+
+def mig_node(name: str, cards: int = 1, kind: str = "A100-SXM4-40GB", mode: str = "mig") -> Node:
+    register = "".join(
+        f"{name}-{index},10,40960,NVIDIA-{kind},true,{mode}:" for index in range(cards)
+    )
+    return vgpu_node(name, *["40960"] * cards, register=register)
+
+
+def npu_node(
+    name: str,
+    *cards: tuple[int, ...],
+    word: str = "Ascend310P",
+    count: int = 8,
+    cores: int = 8,
+    annotations: Mapping[str, str] | None = None,
+) -> Node:
+    """Cards are ``(memory,)`` or ``(memory, network)``."""
+    register = [
+        {
+            "id": f"{name}-{index}",
+            "count": count,
+            "devmem": card[0],
+            "devcore": cores,
+            "type": word,
+            **({"custominfo": {"NetworkID": card[1]}} if len(card) > 1 else {}),
+        }
+        for index, card in enumerate(cards)
+    ]
+    offered = (*amounts(64, 256, pods=110), (f"huawei.com/{word}", count * len(cards) * 1000))
+    said = {f"hami.io/node-register-{word}": json.dumps(register), **(annotations or {})}
+    return Node(f"uid-{name}", name, annotations=said, allocatable=offered, capacity=offered)
+
+
+def npu(memory: int = 0, number: int = 1, cores: int = 0, word: str = "Ascend310P") -> Any:
+    resource = f"huawei.com/{word}"
+    asked = {resource: number, f"{resource}-memory": memory, f"{resource}-core": cores}
+    return {name: amount for name, amount in asked.items() if amount or name == resource}
+
+
+def configured(engine: Engine, config: Mapping[str, Any]) -> Engine:
+    """The engine with a device configuration."""
+    engine.configure(replace(engine.configuration, device_config=json.dumps(config)))
+    return engine
 
 
 def asking(name: str, group: str, *containers: Mapping[str, int], **fields: Any) -> Pod:

@@ -29,8 +29,8 @@ def capacity(
 def account(session: Opened, name: str) -> CapacityAccount:
     plugin = session.plugins["capacity"]
     assert isinstance(plugin, CapacityPlugin)
-    assert plugin._accounts is not None
-    return plugin._accounts[name]
+    assert plugin._queues is not None
+    return plugin._queues[name]
 
 
 def with_cores(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pumice.core.cache.tasks import TaskClass
-from pumice.core.configuration import Arguments, read_configuration
+from pumice.core.configuration import read_configuration
 from pumice.core.deltas import ClusterObject
 from pumice.core.errors import ConfigurationError
-from pumice.core.plugins.binpack import resource_weights
+from pumice.core.plugins.binpack import BinpackArguments
 from pumice.core.registry import Registry
 from pumice.core.session.feasibility.rows import NodeRows
 from tests.core.builders import GIB, job, node, pod, pod_group, queue
@@ -61,17 +61,15 @@ def test_a_negative_weight_inverts_the_scores() -> None:
     assert scores(down) == [-score for score in scores(up)]
 
 
-def test_weights_below_zero_count_as_one_and_zero_is_zero() -> None:
-    arguments = Arguments(
+def test_listed_resources_count_beside_cpu_and_memory() -> None:
+    arguments = BinpackArguments(
         {
-            "binpack.cpu": -1,
             "binpack.memory": 0,
             "binpack.resources": "nvidia.com/gpu, example.com/a,,example.com/b",
             "binpack.resources.nvidia.com/gpu": 7,
-            "binpack.resources.example.com/a": -2,
         }
     )
-    assert resource_weights(arguments) == {
+    assert arguments.weights() == {
         "cpu": 1,
         "memory": 0,
         "nvidia.com/gpu": 7,
@@ -81,8 +79,8 @@ def test_weights_below_zero_count_as_one_and_zero_is_zero() -> None:
 
 
 def test_cpu_and_memory_in_the_list_are_overwritten_by_their_own_keys() -> None:
-    arguments = Arguments({"binpack.resources": "cpu", "binpack.resources.cpu": 9})
-    assert resource_weights(arguments) == {"cpu": 1, "memory": 1}
+    arguments = BinpackArguments({"binpack.resources": "cpu", "binpack.resources.cpu": 9})
+    assert arguments.weights() == {"cpu": 1, "memory": 1}
 
 
 def test_a_dimension_of_weight_zero_is_left_out() -> None:

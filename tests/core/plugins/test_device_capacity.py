@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pumice.core.cache.device_capacity import consumed_capacity
 from pumice.core.deltas import Upserted
 from pumice.core.model.devices import (
     CapacityPolicy,
@@ -18,7 +19,6 @@ from pumice.core.model.devices import (
     DeviceSubRequest,
     ResourceClaim,
 )
-from pumice.core.plugins.predicates.device_capacity import consumed_capacity
 from tests.core.builders import fill, node
 from tests.core.plugins.test_predicates_claims import (
     DRIVER,

@@ -298,10 +298,10 @@ def test_an_unconfirmed_bind_survives_a_checkpoint() -> None:
     [
         ({**SHARING, **BY_NUMBER}, "only one of"),
         ({**SHARING, **VGPU}, "only one of"),
-        ({"deviceshare.AscendHAMiVNPUEnable": True}, "Ascend"),
         ({"deviceshare.SchedulePolicy": "pack"}, "must be one of"),
-        ({"deviceshare.GPUExclusiveRules": [{"a": 1}]}, "mapping of labels"),
-        ({"deviceshare.GPUExclusiveRules": ["a"]}, "mapping of labels"),
+        ({"deviceshare.GPUExclusiveRules": [{"a": 1}]}, r"\[0\].a: must be a text"),
+        ({"deviceshare.GPUExclusiveRules": [{}]}, "mapping of labels"),
+        ({"deviceshare.GPUExclusiveRules": ["a"]}, "must be a mapping"),
     ],
 )
 def test_arguments_that_cannot_work_are_refused(arguments: dict[str, Any], problem: str) -> None:

@@ -12,7 +12,7 @@ from pumice.core.engine import Engine
 from pumice.core.model.group import NetworkTopology, PodGroup
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.model.topology import HyperNode
-from pumice.core.session.placing.room import DomainRoom
+from pumice.core.session.placing.candidate_domains import CandidateDomains, DomainCapacity
 from pumice.core.session.placing.topology import Topology
 from tests.core.networks import RandomNetwork, odd_hyper_node
 from tests.world import SECOND_NS, START_NS, Cluster, make_engine
@@ -76,9 +76,11 @@ def test_shortcuts_of_the_search_change_no_decision(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = play(seed, Cluster(engine()), RandomNetwork(seed))
-    monkeypatch.setattr(DomainRoom, "counted", lambda *_: None)
+    monkeypatch.setattr(DomainCapacity, "counted", lambda *_: None)
     monkeypatch.setattr(Topology, "ranked", lambda *_: None)
     monkeypatch.setattr(Topology, "is_first_by_name", lambda *_: False)
+    monkeypatch.setattr(CandidateDomains, "alike", lambda *_: None)
+    monkeypatch.setattr(CandidateDomains, "possible_for_all", lambda _self, _j, _p, d, **_: d)
     assert play(seed, Cluster(engine()), RandomNetwork(seed)) == short
 
 

@@ -12,7 +12,7 @@ import pytest
 from pumice.core.configuration import PluginOptions
 from pumice.core.deltas import ClusterObject
 from pumice.core.model.group import Workload
-from pumice.core.model.logarithm import natural_log
+from pumice.core.model.integers import natural_log
 from pumice.core.model.node import NodeImage
 from pumice.core.model.pod import (
     Pod,

@@ -60,8 +60,6 @@ def test_the_factor_inflates_the_cluster_and_has_a_default() -> None:
     assert vote(opened(node("n1", 10), *jobs), "exactly") == PERMIT
     assert vote(opened(node("n1", 10), *jobs), "above") == REJECT
     assert vote(opened(node("n1", 10), *jobs, factor=1.3), "above") == PERMIT
-    # Too small a factor is the default one.
-    assert vote(opened(node("n1", 10), *jobs, factor=0.5), "exactly") == PERMIT
 
 
 def test_a_factor_below_one_is_refused() -> None:

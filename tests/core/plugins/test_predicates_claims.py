@@ -309,7 +309,7 @@ def test_a_shared_claim_is_allocated_for_one_pod_at_a_time() -> None:
     engine = engine_with(node("n1"), slice_of("n1", gpu("gpu-0")), held, using("j", "c", size=2))
     [bind] = run(engine).values()
     assert run(engine, 1) == {}
-    assert "in the process of being allocated" in reasons(engine, "j")
+    assert "resource claim ns/c is in the process of being allocated" in reasons(engine, "j")
     engine.apply([Upserted(shown(held, bind))])
     assert sorted(run(engine, 2)) == ["j-1"]
 
@@ -359,21 +359,3 @@ def test_no_device_is_given_out_twice(
             if shows:
                 engine.apply([Upserted(shown(own, bind))])
         assert len(set(given)) == len(given)
-
-
-@pytest.mark.parametrize(
-    ("resource", "reason"),
-    [
-        ("example.com/gpu", ": it stands for devices of class behind, which is not supported"),
-        ("deviceclass.resource.kubernetes.io/behind", ": it stands for devices of class behind"),
-        ("example.com/other", "Insufficient example.com/other"),
-    ],
-)
-def test_a_resource_that_stands_for_devices_is_told(resource: str, reason: str) -> None:
-    behind = DeviceClass("uid-behind", "behind", (), "example.com/gpu")
-    wanted = pod("j-0", "j", 0.1, 0.1)
-    requests = (*wanted.spec.requests, (resource, 1000))
-    asking = replace(wanted, spec=replace(wanted.spec, requests=requests))
-    engine = engine_with(node("n1"), behind, pod_group("j"), asking)
-    assert run(engine) == {}
-    assert reason in reasons(engine, "j")

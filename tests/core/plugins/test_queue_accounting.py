@@ -105,7 +105,7 @@ def test_capacity_counts_what_is_placed(steps: list[tuple[int, int]], tree: bool
     session = cluster([options("capacity", *flags)])
     plugin = session.plugins["capacity"]
     assert isinstance(plugin, CapacityPlugin)
-    accounts = plugin._accounts
+    accounts = plugin._queues
     assert accounts is not None
     opening = {name: held.share for name, held in accounts.items()}
     Walk(session, steps)
@@ -136,7 +136,7 @@ def test_drf_counts_what_is_placed(steps: list[tuple[int, int]]) -> None:
         fresh.add_job(job.id, session.queue(name), held, job.index.total_request)
     for left in LEAVES:
         for right in LEAVES:
-            kept = plugin._grown_tree().compare(session.queue(left), session.queue(right))
+            kept = plugin._share_tree().compare(session.queue(left), session.queue(right))
             assert kept == fresh.compare(session.queue(left), session.queue(right))
 
 

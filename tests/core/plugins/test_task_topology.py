@@ -11,11 +11,11 @@ from pumice.core.configuration import Arguments, Configuration, PluginOptions
 from pumice.core.decisions import Bind
 from pumice.core.deltas import ClusterObject
 from pumice.core.engine import Engine
-from pumice.core.plugins.task_topology.buckets import JobBuckets
-from pumice.core.plugins.task_topology.topology import (
+from pumice.core.plugins.task_topology.buckets import (
     AFFINITY,
     ANTI_AFFINITY,
     TASK_ORDER,
+    JobBuckets,
     TaskTopology,
 )
 from tests.core.builders import NOW_NS, fill, node, pod, pod_group, queue
@@ -123,3 +123,9 @@ def test_a_bucket_that_fits_no_node_is_placed_in_parts() -> None:
     found = placed(3, *members, size=5, cpu=2, near="w")
     assert max(Counter(found.values()).values()) <= 2
     assert len(found) == 5
+
+
+def test_the_bucket_with_more_waiting_tasks_comes_next() -> None:
+    found = placed(4, *PS, *WORKERS, size=6, cpu=4, near="ps,w", away="ps")
+    # A heap decides: a task that was first before the last placement is still taken.
+    assert list(found) == ["ps-0", "w-0", "ps-1", "w-1", "w-3", "w-2"]

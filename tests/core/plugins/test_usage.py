@@ -12,7 +12,7 @@ from pumice.core.deltas import ClusterObject, DataReported
 from pumice.core.engine import Engine
 from pumice.core.errors import ConfigurationError
 from pumice.core.plugins.usage import TOO_MUCH_CPU, TOO_MUCH_MEMORY
-from pumice.core.plugins.usage.estimates import Estimator
+from pumice.core.plugins.usage.estimates import Estimator, EstimatorArguments
 from pumice.core.registry import Registry
 from pumice.core.session.feasibility.figures import MAX_AGE_SECONDS
 from tests.core.builders import GIB, NOW_NS, fill, job, node, pod, pod_group, queue
@@ -104,20 +104,21 @@ def test_running_pods_count_until_an_interval_after_their_start(
 @pytest.mark.parametrize(
     ("estimator", "load", "expected"),
     [
-        (Estimator(), 0.0, 1400.0),
-        (Estimator(), 0.6, 1680.0),
-        (Estimator(request_ratio=1.0), 1.0, 2400.0),
-        (Estimator(request_ratio=1.0, risk_factor=9), 1.0, 3000.0),
-        (Estimator(burst_ratio=1.0), 0.0, 2400.0),
-        (Estimator(request_ratio=0.0), 0.0, 0.0),
+        ({}, 0.0, 1400.0),
+        ({}, 0.6, 1680.0),
+        ({"request_ratio": 1.0}, 1.0, 2400.0),
+        ({"request_ratio": 1.0, "risk_factor": 9}, 1.0, 3000.0),
+        ({"burst_ratio": 1.0}, 0.0, 2400.0),
+        ({"request_ratio": 0.0}, 0.0, 0.0),
     ],
 )
 def test_the_estimate_of_a_pod_stays_within_its_limit(
-    estimator: Estimator, load: float, expected: float
+    estimator: dict[str, float], load: float, expected: float
 ) -> None:
     held = pod("a-0", "a", 2, spec={"limit_milli_cpu": 3000})
     session = Opened(queue(), pod_group("a"), held, plugins=[])
-    assert estimator.load_of(session.task("a-0"), load)[0] == pytest.approx(expected)
+    made = Estimator(EstimatorArguments(estimator))
+    assert made.load_of(session.task("a-0"), load)[0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -132,9 +133,9 @@ def test_the_estimate_of_a_pod_stays_within_its_limit(
 def test_pods_that_ask_for_nothing_have_a_load_too(
     given: dict[str, Any], cpu: float, memory: float
 ) -> None:
-    estimator = Estimator.of(given)
     session = Opened(queue(), pod_group("a"), pod("a-0", "a", 0, 0), plugins=[])
-    assert estimator.load_of(session.task("a-0"), 0.0) == (cpu, memory)
+    made = Estimator(EstimatorArguments(given))
+    assert made.load_of(session.task("a-0"), 0.0) == (cpu, memory)
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,33 @@ from typing import ClassVar
 import numpy as np
 
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import Arguments, Limit, PluginOptions, boolean, integer, text
 from pumice.core.model.fit import Refusal, node_refusal
 from pumice.core.session.hooks import Rows, Scores
 from pumice.core.session.session import Session
 
 __all__ = ["ZoneAffinityPlugin"]
 
-_LABEL = "zone-affinity.label"
-_WEIGHT = "zone-affinity.weight"
-_STRICT = "zone-affinity.strict"
 _FULL_SCORE = 100
+
+
+class ZoneAffinityArguments(Arguments):
+    """What a configuration may say about zone-affinity."""
+
+    label = text(
+        "zone-affinity.label", "topology.kubernetes.io/zone", "the node label that names a zone"
+    )
+    weight = integer(
+        "zone-affinity.weight",
+        1,
+        "how much the score counts beside those of others",
+        Limit(at_least=0),
+    )
+    strict = boolean(
+        "zone-affinity.strict",
+        "refuses nodes of other zones, instead of avoiding them",
+        default=False,
+    )
 
 
 class ZoneAffinityPlugin:
@@ -26,19 +42,13 @@ class ZoneAffinityPlugin:
 
     name: ClassVar[str] = "zone-affinity"
     api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            _LABEL: ArgumentType.STRING,
-            _WEIGHT: ArgumentType.INT,
-            _STRICT: ArgumentType.BOOL,
-        },
-        limits={_WEIGHT: Limit(at_least=0)},
-    )
+    arguments: ClassVar[type[Arguments]] = ZoneAffinityArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        self._label = options.arguments.text(_LABEL, "topology.kubernetes.io/zone")
-        self._weight = options.arguments.integer(_WEIGHT, 1)
-        self._strict = options.arguments.boolean(_STRICT, default=False)
+        arguments = ZoneAffinityArguments(options.arguments)
+        self._label = arguments.label
+        self._weight = arguments.weight
+        self._strict = arguments.strict
 
     def open(self, session: Session) -> None:
         """Called when a session begins: says what the plugin has an opinion about."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import ClassVar
 
+from pumice.core.cache.job_index import Key
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TasksToPlace
-from pumice.core.cache.waiting import Key
-from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
+from pumice.core.configuration import Arguments
+from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.evicting import REMEMBERS_ERRORS
 from pumice.core.session.ordering.heap import Heap, KeyHeap
 from pumice.core.session.placing.pending_tasks import (
     PendingTasks,
@@ -18,12 +21,22 @@ from pumice.core.session.placing.pending_tasks import (
     pending_tasks_of,
     tasks_to_place_of,
 )
-from pumice.core.session.placing.placement import Placement
+from pumice.core.session.placing.placement import Placement, finding_about
 from pumice.core.session.placing.search import DomainSearch, Found
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 from pumice.core.session.session import Session
 from pumice.core.session.waiting import WaitingJobs
+
+
+class AllocateArguments(Arguments):
+    """What gangpreempt and gangreclaim take from this action."""
+
+    remembers_errors = replace(
+        REMEMBERS_ERRORS,
+        meaning="gangpreempt and gangreclaim remember where pods of a role did not fit; no effect on"
+        " allocate, which always keeps results for equal pods",
+    )
 
 
 class AllocateAction:
@@ -34,13 +47,7 @@ class AllocateAction:
     """
 
     name: ClassVar[str] = "allocate"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {"predicateErrorCacheEnable": ArgumentType.BOOL},
-        without_effect={"predicateErrorCacheEnable": "results for equal pods are always kept"},
-    )
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
+    arguments: ClassVar[type[Arguments]] = AllocateArguments
 
     def execute(self, session: Session) -> None:
         run = _AllocateRun(session, self.name)
@@ -56,8 +63,6 @@ class _AllocateRun:
         self._author = author
         self._placement = Placement(session, author)
         self._search = DomainSearch(session, self._placement)
-        # Where the job that is being visited was placed; None: it was placed in no domain.
-        self._found: Found | None = None
         self._queues = session.orders.waiting_queues()
         self._jobs: dict[str, Heap[Job]] = {}
         # What is to be placed of jobs that were not tried yet.
@@ -66,6 +71,7 @@ class _AllocateRun:
         self._pending: dict[str, PendingTasks] = {}
         self._tasks: dict[str, deque[Task]] = {}
         self._lines = WaitingJobs(session)
+        self._has_lines = len(self._lines) > 0
         # The key of the job that is being visited; None where jobs have no keys.
         self._key: Key | None = None
 
@@ -144,7 +150,7 @@ class _AllocateRun:
             queue = self._queues.pop()
             jobs = self._jobs[queue.name]
             if session.votes.is_overused(queue):
-                self._wake(self._lines.all_of(queue))
+                self._wake(self._lines.of_overused(queue))
                 self._explain_overused(queue, jobs)
                 continue
             job = self._next(queue, jobs)
@@ -158,11 +164,12 @@ class _AllocateRun:
         """The next job of the queue. Waiting jobs before it that still fit nowhere are passed over."""
         if not isinstance(jobs, KeyHeap):
             return jobs.pop() if jobs else None
-        if len(self._lines):
+        if self._has_lines:
             self._wake(self._lines.woken(queue, jobs.first_key))
-        if not jobs:
+        try:
+            entry: tuple[Key, Job] = jobs.pop_entry()
+        except IndexError:
             return None
-        entry: tuple[Key, Job] = jobs.pop_entry()
         self._key, job = entry
         return job
 
@@ -172,99 +179,126 @@ class _AllocateRun:
             self._admit(job)
 
     def _explain_overused(self, queue: Queue, jobs: Heap[Job]) -> None:
+        session = self._session
+        reason = Reason(self._author, ReasonCode.QUEUE_OVERUSED, subjects=(queue.name,))
         while jobs:
-            reason = Reason(self._author, ReasonCode.QUEUE_OVERUSED, subjects=(queue.name,))
-            self._session.explain(jobs.pop(), reason)
+            key, job = jobs.pop_entry() if isinstance(jobs, KeyHeap) else (None, jobs.pop())
+            session.explain(job, reason)
+            to_place = self._to_place.pop(job.id, None)
+            if key is not None and to_place is not None and to_place is job.to_place:
+                to_place.finding, to_place.reasons = reason.code, (reason,)
+                session.waiting.found_unplaceable[job.id] = (job, key)
 
     def _visit(self, job: Job) -> bool:
         """Tries to place tasks of the job; true: it is to be visited again."""
         session = self._session
-        session.count("jobs_visited")
-        session.broken.pop(job.id, None)
-        to_place = self._to_place.pop(job.id, None)
-        if to_place is not None and self._fits_nowhere(job, to_place):
-            return False
-        statement, has_more = self._place(job, to_place)
+        session.work["jobs_visited"] += 1
+        if session.broken:
+            session.broken.pop(job.id, None)
+        to_place, found, has_more = self._to_place.pop(job.id, None), None, False
+        at_once = None if to_place is None else self._placement.place_at_once(job, to_place)
+        statement = at_once
+        if at_once is None:
+            if to_place is not None and self._fits_nowhere(job, to_place):
+                return False
+            statement, has_more, found = self._place(job, to_place)
+        is_ready = statement is not None and session.votes.is_ready(job)
+        if at_once is not None and not is_ready and not session.votes.is_pipelined(job):
+            at_once.discard()
+            statement = None
         if statement is None:
             self._explain_short(job)
             return False
-        if not session.votes.is_ready(job):
+        if not is_ready:
             # Pipelined: what it was promised stays reserved to the end of the session.
             session.explain(job, Reason(self._author, ReasonCode.PIPELINED))
             return False
         statement.commit(job.id)
-        if self._found is not None:
-            session.topology.occupies(job, self._found.domain, self._found.parts)
+        if found is not None:
+            session.topology.occupies(job, found.domain, found.parts)
         return has_more
 
-    def _place(self, job: Job, to_place: TasksToPlace | None) -> tuple[Statement | None, bool]:
-        """Tries to make the job ready. The second value: more tasks are left to place."""
+    def _place(
+        self, job: Job, to_place: TasksToPlace | None
+    ) -> tuple[Statement | None, bool, Found | None]:
+        """Tries to make the job ready.
+
+        The second value: more tasks are left to place. The third: in which domain it was placed.
+        """
         session = self._session
-        self._found = None
-        if job.has_policies or session.topology.is_constrained(job):
+        if job.has_policies or (job.stays_together and session.topology.is_constrained(job)):
             if to_place is not None:
                 self._pending[job.id] = of_one_sub_job(session, job, to_place.tasks)
             return self._place_in_domain(job, self._pending[job.id])
-        if to_place is not None:
-            self._tasks[job.id] = deque(to_place.tasks)
-        tasks, sub_job = self._tasks[job.id], job.default_sub_job()
+        if to_place is None:
+            tasks = self._tasks.pop(job.id)
+        else:
+            tasks = session.orders.waiting_tasks(to_place.tasks)
         uniform = to_place is not None and to_place.is_uniform
+        sub_job = job.default_sub_job()
         statement = self._placement.place_tasks(job, sub_job, tasks, CLUSTER_TOP, uniform=uniform)
-        return statement, bool(tasks)
+        if tasks:
+            self._tasks[job.id] = tasks
+        return statement, bool(tasks), None
 
     def _place_in_domain(
         self, job: Job, pending_tasks: PendingTasks
-    ) -> tuple[Statement | None, bool]:
+    ) -> tuple[Statement | None, bool, Found | None]:
         """The same for a job that must stay together, or whose parts must."""
-        found = self._found = self._search.find(job, pending_tasks)
+        found = self._search.find(job, pending_tasks)
         if found is not None:
-            return found.statement, bool(pending_tasks)
-        limit = self._session.topology.widest_limit_of(job)
-        if limit is not None:
+            return found.statement, bool(pending_tasks), found
+        topology, key = self._session.topology, job.topology_key
+        limit = topology.widest_limit_of(job)
+        if limit is not None or key:
             name, have, need = self._search.nearest or ("", 0, job.min_available)
             errors = next(iter(job.fit_errors.values()), None)
+            if key and (problem := topology.by_label.problem(job)):
+                count = len(self._session.table)
+                errors = FitErrors(count, ((problem, count),))
+            subject = key or str(limit)
             reason = Reason(
                 self._author,
-                ReasonCode.NO_DOMAIN_FITS,
+                ReasonCode.NO_LABEL_DOMAIN_FITS if key else ReasonCode.NO_DOMAIN_FITS,
                 have=have,
                 need=need,
-                subjects=(str(limit), name) if name else (str(limit),),
+                subjects=(subject, name) if name else (subject,),
                 nodes=errors.as_counts() if errors is not None else (),
             )
             self._session.explain(job, reason)
-        return None, False
+        return None, False, None
 
     def _fits_nowhere(self, job: Job, to_place: TasksToPlace) -> bool:
-        """Explains a gang whose first task fits on no node; false: that has to be tried.
+        """Explains a gang whose first task no node or not its queue takes; false: that has to be tried.
 
         It answers only where trying the tasks would give the same result.
         """
         session, votes, first = self._session, self._session.votes, to_place.tasks[0]
-        if not to_place.needs_all or to_place is not job.to_place:
+        if not to_place.needs_all or to_place is not job.to_place or first.gated:
             return False
-        if first.gated or not session.plain.is_filtered_by_class(first):
+        finding = finding_about(session, session.queue_of(job), first)
+        if finding is None or votes.is_ready(job) or votes.is_pipelined(job):
             return False
-        view = session.view(first)
-        if view.has_feasible_row:
-            return False
-        if not votes.is_allocatable(session.queue_of(job), first):
-            return False
-        if votes.is_ready(job) or votes.is_pipelined(job):
+        if isinstance(finding, FitErrors):
+            session.feasibility.prepare(first)
+            job.fit_errors[first.uid] = finding
+        elif not to_place.is_uniform or first.class_.spec.resource_claims:
+            # The queue may take another one of the tasks.
             return False
         session.count("tasks_tried")
-        session.feasibility.prepare(first)
-        errors = session.feasibility.class_errors(first, view)
-        job.fit_errors[first.uid] = errors
         if self._key is not None:
-            session.waiting.hopeless[job.id] = (job, self._key)
+            session.waiting.found_unplaceable[job.id] = (job, self._key)
         reasons = session.reasons.setdefault(job.id, [])
-        if to_place.errors is errors:
+        if to_place.finding is finding:
             reasons += to_place.reasons
             return True
         before = len(reasons)
-        self._placement.explain(job, first, errors)
+        if isinstance(finding, FitErrors):
+            self._placement.explain(job, first, finding)
+        else:
+            self._placement.explain_queue(job, finding, to_place.tasks)
         self._explain_short(job)
-        to_place.errors, to_place.reasons = errors, tuple(reasons[before:])
+        to_place.finding, to_place.reasons = finding, tuple(reasons[before:])
         return True
 
     def _explain_short(self, job: Job) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
+from pumice.core.configuration import Arguments, ArgumentType, ignored
 from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
@@ -21,17 +21,19 @@ from pumice.core.session.session import Session
 _PIPELINED = TaskStatus.PIPELINED
 
 
+class BackfillArguments(Arguments):
+    """Nothing that has an effect."""
+
+    error_cache = ignored(
+        "predicateErrorCacheEnable", "Volcano forgets it after each task", ArgumentType.BOOL
+    )
+
+
 class BackfillAction:
     """Places the best-effort tasks of all admitted jobs, queue by queue."""
 
     name: ClassVar[str] = "backfill"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {"predicateErrorCacheEnable": ArgumentType.BOOL},
-        without_effect={"predicateErrorCacheEnable": "Volcano forgets it after each task"},
-    )
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
+    arguments: ClassVar[type[Arguments]] = BackfillArguments
 
     def execute(self, session: Session) -> None:
         for task in self._tasks(session):
@@ -42,9 +44,10 @@ class BackfillAction:
         jobs: dict[str, Heap[Job]] = {}
         tasks_of_jobs: dict[str, list[Task]] = {}
         for job in session.awake_jobs():
-            if job.is_pending:
+            index = job.index
+            if not index.pending_best_effort and _PIPELINED not in index.by_status:
                 continue
-            tasks = self._best_effort(session, job)
+            tasks = [] if job.is_pending else self._best_effort(session, job)
             if not tasks or session.votes.why_not_valid(job) is not None:
                 continue
             if job.queue not in jobs:
@@ -60,10 +63,7 @@ class BackfillAction:
         return ordered
 
     def _best_effort(self, session: Session, job: Job) -> list[Task]:
-        index = job.index
-        if not index.pending_best_effort and not index.with_status(_PIPELINED):
-            return []
-        pending = []
+        index, pending = job.index, []
         if index.pending_best_effort:
             waiting = index.in_order(TaskStatus.PENDING)
             pending = [task for task in waiting if task.best_effort and not task.gated]
@@ -80,6 +80,8 @@ class BackfillAction:
             return
         view = session.view(task)
         allowed = session.feasibility.allows(task, view)
+        if job.topology_key:
+            allowed = allowed & session.topology.by_label.within(job)
         row = session.choice.best(task, view, allowed)
         if row is None:
             self._refuse(session, job, task, session.feasibility.predicate_errors(task, view))

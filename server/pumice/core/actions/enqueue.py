@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.model.group import PodGroupPhase, Queue
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.ordering.heap import Heap, LiveHeap
+from pumice.core.session.holding import HeldJobs
+from pumice.core.session.ordering.heap import Heap, KeyHeap, LiveHeap
 from pumice.core.session.session import Session
 
 
@@ -16,14 +16,11 @@ class EnqueueAction:
     """Visits the queues in their order, one pending job a visit; a rejected job blocks no other."""
 
     name: ClassVar[str] = "enqueue"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
 
     def execute(self, session: Session) -> None:
-        # Jobs that are passed over were admitted before.
-        if not any(job.is_pending for job in session.awake_jobs()):
+        held = HeldJobs(session)
+        pending = [job for job in session.awake_jobs() if job.is_pending]
+        if not pending and not len(held):
             return
         queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
         waiting: dict[str, Heap[Job]] = {}
@@ -31,18 +28,26 @@ class EnqueueAction:
             if job.queue not in waiting:
                 waiting[job.queue] = session.orders.waiting_jobs()
                 queues.push(session.queue_of(job))
-            if job.is_pending:
-                waiting[job.queue].push(job)
+        for job in pending:
+            waiting[job.queue].push(job)
         while queues:
             queue = queues.pop()
-            if not waiting[queue.name]:
-                continue
-            self._consider(session, waiting[queue.name].pop())
-            queues.push(queue)
+            jobs = waiting[queue.name]
+            if isinstance(jobs, KeyHeap) and len(held):
+                for job in held.woken(queue, jobs.first_key):
+                    jobs.push(job)
+            if jobs:
+                self._consider(session, jobs)
+                queues.push(queue)
 
-    def _consider(self, session: Session, job: Job) -> None:
+    def _consider(self, session: Session, jobs: Heap[Job]) -> None:
+        """Admits the first of the jobs, or says why not."""
+        key, job = jobs.pop_entry() if isinstance(jobs, KeyHeap) else (None, jobs.pop())
+        session.count("jobs_considered")
         if job.min_resources is None or session.votes.is_enqueueable(job):
             session.votes.enqueued(job)
             session.set_phase(job, PodGroupPhase.INQUEUE)
-        else:
-            session.explain(job, Reason(self.name, ReasonCode.NOT_ENQUEUED))
+            return
+        session.explain(job, Reason(self.name, ReasonCode.NOT_ENQUEUED))
+        if key is not None:
+            session.waiting.not_admitted[job.id] = (job, key, tuple(session.reasons[job.id]))

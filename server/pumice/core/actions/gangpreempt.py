@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.configuration import Arguments, ArgumentSchema
-from pumice.core.session.evicting import GANG_ARGUMENTS, GangActionRun, GangVictims
+from pumice.core.configuration import Arguments
+from pumice.core.session.evicting import GangActionRun, GangArguments, GangVictims
 from pumice.core.session.session import Session
 
 
@@ -17,21 +17,18 @@ class GangPreemptAction:
     """
 
     name: ClassVar[str] = "gangpreempt"
-    arguments: ClassVar[ArgumentSchema] = GANG_ARGUMENTS
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
+    arguments: ClassVar[type[Arguments]] = GangArguments
 
     def execute(self, session: Session) -> None:
         victims = GangVictims(
-            _may_take_from,
+            _may_evict,
             lambda _job: lambda left, right: _later_first(session, left, right),
             takes_bound=True,
         )
         GangActionRun(session, victims, self.name, reclaims=False).run()
 
 
-def _may_take_from(job: Job, victim: Job) -> bool:
+def _may_evict(job: Job, victim: Job) -> bool:
     return victim.queue == job.queue and victim.priority < job.priority
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.configuration import Arguments, ArgumentSchema
-from pumice.core.session.evicting import GANG_ARGUMENTS, First, GangActionRun, GangVictims
+from pumice.core.configuration import Arguments
+from pumice.core.session.evicting import First, GangActionRun, GangArguments, GangVictims
 from pumice.core.session.session import Session
 
 
@@ -17,23 +17,20 @@ class GangReclaimAction:
     """
 
     name: ClassVar[str] = "gangreclaim"
-    arguments: ClassVar[ArgumentSchema] = GANG_ARGUMENTS
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
+    arguments: ClassVar[type[Arguments]] = GangArguments
 
     def execute(self, session: Session) -> None:
         queues = session.queues
 
-        def may_take_from(job: Job, victim: Job) -> bool:
+        def may_evict(job: Job, victim: Job) -> bool:
             return victim.queue != job.queue and queues[victim.queue].is_reclaimable
 
-        victims = GangVictims(may_take_from, lambda job: _by_queue(session, job))
+        victims = GangVictims(may_evict, lambda job: _by_queue(session, job))
         GangActionRun(session, victims, self.name, reclaims=True).run()
 
 
 def _by_queue(session: Session, job: Job) -> First:
-    """Jobs in the order in which their queues have to give, which depends on who asks."""
+    """Jobs in the order in which their queues are reclaimed from; it depends on the job that asks."""
     queues = session.queues
 
     def first(left: Job, right: Job) -> bool | None:

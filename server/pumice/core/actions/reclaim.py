@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
+from pumice.core.configuration import Arguments, ArgumentType, ignored
 from pumice.core.model.fit import Mask
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
@@ -16,7 +18,6 @@ from pumice.core.session.evicting import (
     EvictionNodes,
     VictimOrder,
     VictimSearch,
-    fits_when_empty,
     frees_enough,
 )
 from pumice.core.session.feasibility.views import ClassView
@@ -28,17 +29,19 @@ from pumice.core.session.waiting import EvictionVisits
 _RUNNING = TaskStatus.RUNNING
 
 
+class ReclaimArguments(Arguments):
+    """Nothing that has an effect."""
+
+    error_cache = ignored(
+        "predicateErrorCacheEnable", "Volcano forgets it after each task", ArgumentType.BOOL
+    )
+
+
 class ReclaimAction:
     """Visits queues in their order, all starving jobs of one before the next; nodes by name."""
 
     name: ClassVar[str] = "reclaim"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {"predicateErrorCacheEnable": ArgumentType.BOOL},
-        without_effect={"predicateErrorCacheEnable": "Volcano forgets it after each task"},
-    )
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
+    arguments: ClassVar[type[Arguments]] = ReclaimArguments
 
     def execute(self, session: Session) -> None:
         if not session.unsettled_jobs:
@@ -83,7 +86,7 @@ class _ReclaimRun:
         """Whether evictions in other queues might make room for a task of the job."""
         session = self._session
         tasks = {task.class_.number: task for task in job.index.pending.values() if not task.gated}
-        if not tasks or job.is_pending or not session.votes.is_starving(job):
+        if not tasks or job.is_pending or not session.votes.is_starving(job) or job.topology_key:
             return False
         if session.votes.is_overused(session.queue_of(job)):
             return False
@@ -93,7 +96,7 @@ class _ReclaimRun:
         session = self._session
         view = session.view(task)
         nodes = session.feasibility.resolvable_by_eviction(task, view)
-        nodes = nodes & fits_when_empty(session, view)
+        nodes = nodes & self._nodes.large_enough(view)
         if task.class_.spec.never_preempts or not nodes.any():
             return False
         if not session.votes.may_reclaim(session.queue_of(job), [task]):
@@ -109,7 +112,8 @@ class _ReclaimRun:
         pending = job.index.pending.values()
         if job.is_pending or (not pending and job.queue in self._jobs):
             return
-        starving = bool(pending) and session.votes.is_starving(job)
+        # Evictions in several domains would not help a job that must stay in one.
+        starving = bool(pending) and not job.topology_key and session.votes.is_starving(job)
         if not starving and job.queue in self._jobs:
             return
         if session.votes.why_not_valid(job) is not None:
@@ -170,7 +174,7 @@ class _ReclaimRun:
         session.count("reclaimers_tried")
         view = session.view(task)
         nodes = self._nodes.nodes_for(task, view)
-        if not (nodes & fits_when_empty(session, view)).any():
+        if not self._nodes.is_any_large_enough(nodes, view):
             return False
         before = len(session.moves.log)
         if self._failed and self._failed.get(_key(task, nodes)) == before:
@@ -191,7 +195,7 @@ class _ReclaimRun:
         candidate_rows = self._search.candidate_rows(task, view, wanted)
         possible = nodes & candidate_rows.rows
         with_room: Mask | None = None
-        if view.fits_future.any():
+        if np.count_nonzero(view.fits_future):
             # Room that is free anyway counts only beside a candidate.
             with_room = nodes & view.fits_future & self._search.holders(wanted)
             possible |= with_room

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
 
@@ -13,10 +12,6 @@ class ShuffleAction:
     """Asks plugins about all running tasks; gangs are not protected."""
 
     name: ClassVar[str] = "shuffle"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
 
     def execute(self, session: Session) -> None:
         running = [

@@ -1,18 +1,24 @@
-"""Decisions that the cluster does not show yet, and jobs that wait after failed binds."""
+"""Decisions that the cluster does not show yet, and what follows from failed ones.
+
+A job waits after failed binds. A gang is broken when some of its members were bound and others were not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Bind, Decision
+from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.pod import Pod
 from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
 
 # Names of their own: Python 3.11 is slow to find members of enumerations.
 _BINDING, _RELEASING = TaskStatus.BINDING, TaskStatus.RELEASING
+_NO_ANNOTATIONS: tuple[tuple[str, str], ...] = ()
 _SECOND_NS = 1_000_000_000
 _LONGEST_COOL_DOWN_NS = 60 * _SECOND_NS
 # A job waits after this many failures in a row.
@@ -64,24 +70,26 @@ class Assumptions:
     def __len__(self) -> int:
         return len(self._by_pod)
 
-    def open(self, assumption: Assumption) -> None:
-        uid = assumption.pod_uid
-        if uid in self._by_pod:
-            self.pod_gone(uid)
-        self._by_decision[assumption.decision_id] = assumption
-        self._by_pod[uid] = assumption
+    def open(self, *assumptions: Assumption) -> None:
+        for assumption in assumptions:
+            uid = assumption.pod_uid
+            if uid in self._by_pod:
+                self.pod_gone(uid)
+            self._by_decision[assumption.decision_id] = assumption
+            self._by_pod[uid] = assumption
 
     def open_all(
         self, decisions: Iterable[Decision], tasks: Mapping[str, Task], now_ns: int
     ) -> None:
         """Opens an assumption for each decision about one of these tasks."""
+        made = []
         for decision in decisions:
-            uid, node = decision.uid, decision.node
-            where = (decision.id, uid, tasks[uid].job_id)
+            uid, status, added = decision.uid, _RELEASING, _NO_ANNOTATIONS
             if isinstance(decision, Bind):
-                self.open(Assumption(*where, _BINDING, node, now_ns, decision.annotations))
-            else:
-                self.open(Assumption(*where, _RELEASING, node, now_ns))
+                status, added = _BINDING, decision.annotations
+            job_id, node = tasks[uid].job_id, decision.node
+            made.append(Assumption(decision.id, uid, job_id, status, node, now_ns, added))
+        self.open(*made)
 
     def get(self, decision_id: str) -> Assumption | None:
         return self._by_decision.get(decision_id)
@@ -194,3 +202,61 @@ class Assumptions:
     def next_wake(self, now_ns: int) -> int | None:
         times = [s.until_ns for s in self._cool_downs.values() if s.until_ns > now_ns]
         return min(times, default=None)
+
+
+# A gang that was whole once has another phase, and may be short for other reasons.
+_NEVER_WHOLE = (PodGroupPhase.NONE, PodGroupPhase.PENDING, PodGroupPhase.INQUEUE)
+
+
+class BrokenGangs:
+    """Suspects are added when a decision fails; each session checks whether they are broken."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, int] = {}
+        self._scanned = False
+
+    def suspect(self, job_id: str, now_ns: int) -> None:
+        if job_id:
+            self._since.setdefault(job_id, now_ns)
+
+    def refresh(self, jobs: dict[str, Job], now_ns: int, *, search: bool) -> dict[str, int]:
+        """The broken jobs and since when; suspects that are whole, or not begun, are cleared.
+
+        With ``search`` all jobs are checked once, because only the cluster shows what a former core
+        or adapter left half done. A gang that is being evicted, or was never meant to be whole, looks
+        the same. Volcano gives such gangs no precedence, so ``search`` is used only with a deadline.
+        """
+        if search and not self._scanned:
+            self._scanned = True
+            for id_ in _left_half_done(jobs.values()):
+                self._since.setdefault(id_, now_ns)
+        if self._since:
+            self._since = {
+                id_: since
+                for id_, since in sorted(self._since.items())
+                if id_ in jobs and is_broken(jobs[id_])
+            }
+        return dict(self._since)
+
+    def memory(self) -> tuple[tuple[tuple[str, int], ...], bool]:
+        """The suspects and since when, and whether all jobs were looked at."""
+        return tuple(sorted(self._since.items())), self._scanned
+
+    def remember(self, since: Iterable[tuple[str, int]], *, scanned: bool) -> None:
+        self._since, self._scanned = dict(since), scanned
+
+    def next_wake(self, now_ns: int, deadline_ns: int | None) -> int | None:
+        if deadline_ns is None:
+            return None
+        times = [since + deadline_ns for since in self._since.values()]
+        return min((time for time in times if time > now_ns), default=None)
+
+
+def is_broken(job: Job) -> bool:
+    return bool(job.index.count(TaskStatus.BOUND, TaskStatus.RUNNING)) and not job.is_ready
+
+
+def _left_half_done(jobs: Iterable[Job]) -> list[str]:
+    return [
+        job.id for job in jobs if job.keeps_phase and job.phase in _NEVER_WHOLE and is_broken(job)
+    ]

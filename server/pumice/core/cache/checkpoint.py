@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pumice.core.cache.assumptions import Assumption, CoolDown
 from pumice.core.cache.cluster import ClusterCache
 from pumice.core.cache.devices import AssumedAllocation
 from pumice.core.cache.plugin_data import Values
-from pumice.core.cache.storage import TakenVolume
+from pumice.core.cache.storage import ReservedVolume
 from pumice.core.deltas import ClusterObject
-
-
-@dataclass(frozen=True, slots=True)
-class JobMemory:
-    """What the last session found about a job."""
-
-    job_id: str
-    # Nothing happened to it since its status was written.
-    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +24,11 @@ class Checkpoint:
     broken: tuple[tuple[str, int], ...] = ()
     broken_scanned: bool = False
     # Volumes given to claims, each with the pod it was given for.
-    volumes: tuple[tuple[TakenVolume, str], ...] = ()
+    volumes: tuple[tuple[ReservedVolume, str], ...] = ()
     # Claim, node and pod of volumes that shall be made.
     claims: tuple[tuple[str, str, str], ...] = ()
-    jobs: tuple[JobMemory, ...] = ()
+    # Ids of jobs to which nothing happened since their statuses were written.
+    closed_jobs: tuple[str, ...] = ()
     # By pod uid: reason, message and nominated node.
     reported_conditions: tuple[tuple[str, tuple[str, str, str]], ...] = ()
     # Nodes of this scheduler's shard whose claim a sent status gives up.
@@ -63,7 +54,7 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
         scanned,
         volumes,
         claims,
-        tuple(_job_memories(cache)),
+        tuple(job.id for job in cache.jobs.values() if job.closed_version == job.version),
         tuple(
             (task.uid, task.reported_condition)
             for task in cache.tasks.values()
@@ -76,13 +67,7 @@ def take(cache: ClusterCache, session: int) -> Checkpoint:
     )
 
 
-def _job_memories(cache: ClusterCache) -> Iterator[JobMemory]:
-    for job in cache.jobs.values():
-        if job.closed_version == job.version:
-            yield JobMemory(job.id, closed=True)
-
-
-def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
+def restore(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     """Fills an empty cache."""
     # Decisions are opened before the pods are added, which then get the decided status. An expired
     # decision would be closed by any update of its pod.
@@ -107,7 +92,7 @@ def give_back(cache: ClusterCache, checkpoint: Checkpoint) -> None:
     for uid, condition in checkpoint.reported_conditions:
         if uid in cache.tasks:
             cache.tasks[uid].reported_condition = condition
-    for memory in checkpoint.jobs:
-        job = cache.jobs.get(memory.job_id)
-        if job is not None and memory.closed:
+    for job_id in checkpoint.closed_jobs:
+        job = cache.jobs.get(job_id)
+        if job is not None:
             job.closed_version = job.version

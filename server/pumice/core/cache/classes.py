@@ -24,8 +24,9 @@ class ClassRegistry:
         # By spec alone, for pods without volumes: nearly all of them.
         self._by_spec: dict[PodSpec, TaskClass] = {}
         self._with_volumes: dict[tuple[PodSpec, _Counts], TaskClass] = {}
-        self._made = 0
-        # Classes whose last task went since the last session, by number.
+        # How many classes were ever made.
+        self.made = 0
+        # Classes that lost their last task since the last session, by number.
         self._unused: dict[int, TaskClass] = {}
 
     def __iter__(self) -> Iterator[TaskClass]:
@@ -58,9 +59,10 @@ class ClassRegistry:
         return class_
 
     def _make(self, spec: PodSpec, extra: _Counts) -> TaskClass:
-        self._made += 1
-        class_ = self._cache.class_type(self._made, spec, (*spec.requests, *extra))
-        class_.extra = extra
+        self.made += 1
+        ignored = self._cache.settings.ignored_resources
+        needed = tuple(item for item in spec.requests if item[0] not in ignored)
+        class_ = self._cache.class_type(self.made, spec, (*needed, *extra), extra)
         self._unused[class_.number] = class_
         self._cache.pods.notice(class_)
         return class_

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
-from pumice.core.cache.assumptions import Assumptions
-from pumice.core.cache.broken import BrokenGangs
+from pumice.core.cache.assumptions import Assumptions, BrokenGangs
 from pumice.core.cache.classes import ClassRegistry
+from pumice.core.cache.device_offers import DeviceOffers
 from pumice.core.cache.devices import DeviceCache
 from pumice.core.cache.entries import offered_names
 from pumice.core.cache.evictable import EvictableTasks
-from pumice.core.cache.hyper_nodes import HyperNodeTree, HyperNodeTrees
+from pumice.core.cache.hyper_nodes import HyperNodeTree
 from pumice.core.cache.job_index import JobIndex
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.labels import NodeLabels
@@ -21,21 +21,14 @@ from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.plugin_data import PluginDataStore
 from pumice.core.cache.pod_updates import PodUpdates
 from pumice.core.cache.pods import PodIndex
+from pumice.core.cache.selector_index import WorkloadSelectors
 from pumice.core.cache.settings import CacheSettings
 from pumice.core.cache.shards import ShardClaims
 from pumice.core.cache.storage import StorageCache
 from pumice.core.cache.store import ObjectStore, ObjectStores
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.cache.totals import QueueTotals
-from pumice.core.cache.validation import (
-    check_csi_node,
-    check_hyper_node,
-    check_node,
-    check_pod_group,
-    check_queue,
-    check_resource_names,
-)
-from pumice.core.cache.workloads import WorkloadSelectors
+from pumice.core.cache.validation import check, check_resource_names
 from pumice.core.decisions import (
     NodeShardStatusChanged,
     PodGroupStatusChanged,
@@ -54,6 +47,7 @@ from pumice.core.model.group import (
     ResourceQuota,
     Workload,
 )
+from pumice.core.model.memo import Versioned
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Resources
@@ -75,17 +69,21 @@ class ClusterCache:
     task_type: ClassVar[type[Task]] = Task
     class_type: ClassVar[type[TaskClass]] = TaskClass
     pod_updates_type: ClassVar[type[PodUpdates]] = PodUpdates
+    # Nodes offer extended resources that stand for devices.
+    offers_devices: ClassVar[bool] = True
+    # Pods that are marked as not preemptable are never evicted.
+    honours_preemptable: ClassVar[bool] = True
 
     def __init__(self, settings: CacheSettings | None = None) -> None:
         self.settings = settings or CacheSettings()
         self.table = NodeTable()
-        self.labels, self.evictable = NodeLabels(self.table), EvictableTasks(self.table)
-        self.pods = PodIndex(self.table)
-        self.table.watcher, self.table.watcher_of_many = self.pods.change, self.pods.enter_many
-        self.table.is_watched = self.pods.is_concerned_by
+        self.labels = NodeLabels(self.table)
+        self.evictable = EvictableTasks(self.table, preemptable_only=self.honours_preemptable)
+        self.pods = self.table.pods = PodIndex(self.table)
         self.stores = ObjectStores()
         self.storage, self.devices = StorageCache(self.stores), DeviceCache(self.stores)
         self.classes = ClassRegistry(self)
+        self._offers = DeviceOffers(self.devices, self.table, self.labels, self.classes)
         self.assumptions = Assumptions()
         self.totals = QueueTotals()
         self.job_index = JobIndex(self.totals)
@@ -113,125 +111,114 @@ class ClusterCache:
         self.hyper_nodes, self.shards = make(HyperNode, "name"), make(NodeShard, "name")
         self.numa_topologies = make(NumaTopology, "name")
         self.workload_selectors = WorkloadSelectors(self.workloads)
-        self._trees = HyperNodeTrees(self.hyper_nodes, self.table, self.labels)
+        hyper_nodes, table = self.hyper_nodes, self.table
+        self._tree = Versioned(
+            lambda: (hyper_nodes.version, table.layout, table.labels_version),
+            lambda: HyperNodeTree(hyper_nodes, table, self.labels),
+        )
         self.plugin_data, self.node_states = PluginDataStore(), PluginNodeStates()
         # By plugin: a time that it keeps over sessions, such as that of its last evictions.
         self.plugin_times: dict[str, int] = {}
-        # The version of the priority classes, and the priority of jobs that name none.
-        self._default_priority = (-1, 0)
+        # The priority of jobs that name no class.
+        classes = self.priority_classes
+        self._default_priority = Versioned(
+            lambda: classes.version,
+            lambda: next((c.value for c in reversed([*classes]) if c.global_default), 0),
+        )
         self.shard_claims = ShardClaims(self.shards, self.settings.shard_name)
 
     @property
     def hyper_node_tree(self) -> HyperNodeTree:
-        """The HyperNodes as they are now."""
-        return self._trees.tree()
+        """The HyperNodes as they are now; valid as long as no delta is applied."""
+        return self._tree.get()
 
-    # Upserts.
+    # Upserts and deletions.
 
     def upsert(self, item: ClusterObject) -> None:
         """Adds or replaces an object. An invalid object raises, and nothing changes."""
+        if isinstance(item, Pod):
+            self.pod_updates.upsert(item)
+            return
+        self._check(item)
+        store = self._store_of(type(item))
+        version = store.version
+        old = store.put(item)
+        if store.version == version:
+            return
+        self.version += 1
+        confirms = old is not None and _confirms(old, item)
+        self.placement_changes += not confirms
+        if isinstance(item, PodGroup):
+            job = self.job(item.key)
+            self._give_group(job, item)
+            if not confirms:
+                self.assumptions.end_cool_down(job.id)
+        else:
+            self._follow(item, gone=False)
+
+    def delete(self, kind: type[ClusterObject], uid: str) -> None:
+        """An unknown uid is a no-op: deletions may come twice and in any order."""
+        if kind is Pod:
+            self.pod_updates.delete(uid)
+            return
+        gone = self._store_of(kind).drop(uid)
+        if gone is None:
+            return
+        self.version += 1
+        self.placement_changes += 1
+        if isinstance(gone, PodGroup):
+            job = self.job(gone.key)
+            job.clear_group()
+            self.job_index.moved.add(job.id)
+            self.drop_if_done(job)
+        else:
+            self._follow(gone, gone=True)
+
+    def _check(self, item: ClusterObject) -> None:
+        check(item)
+        if isinstance(item, Node | CsiNode):
+            entry = self.table.entries.get(item.name)
+            node = item if isinstance(item, Node) else self.nodes.get(item.name)
+            known = entry.csi_limits if entry else ()
+            limits = known if isinstance(item, Node) else item.driver_limits
+            names = offered_names(node, limits, entry.device_offers if entry else ())
+            counted = entry.counted_names if entry else ()
+            check_resource_names(item, names, counted, self.table.offering_nodes)
+
+    def _follow(self, item: ClusterObject, *, gone: bool) -> None:
+        """Updates what follows from an object that has changed or is gone."""
         match item:
-            case Pod():
-                self.pod_updates.upsert(item)
             case Node():
-                self._upsert_node(item)
-            case PodGroup():
-                self._upsert_group(item)
-            case Queue():
-                self._upsert_queue(item)
-            case PriorityClass():
-                self._put(self.priority_classes, item)
-                self._reprioritise()
+                if gone:
+                    self.table.remove_node(item.name)
+                else:
+                    self.table.set_node(item)
+                    self.assumptions.node_changed(item.name)
             case CsiNode():
-                self._upsert_csi_node(item)
+                self.table.set_extra(item.name, csi_limits=() if gone else item.driver_limits)
+            case NumaTopology():
+                # Plugins' states of the node follow from it.
+                row = self.table.row_of(item.name)
+                if row is not None:
+                    self.table.touch(row)
+            case PriorityClass():
+                self._reprioritise()
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
-                if self._put(self._store_of(type(item)), item):
-                    self.storage.updated(item)
-            case HyperNode():
-                check_hyper_node(item)
-                self._put(self.hyper_nodes, item)
-            case NodeShard():
-                self._put(self.shards, item)
+                self.storage.updated(item, gone=gone)
+            case ResourceClaim():
+                self.devices.ledger.updated(item, gone=gone)
+            case NodeShard() if not gone:
                 self.shard_claims.observe(item)
-            case _:
-                if self._put(self._store_of(type(item)), item):
-                    self._was_changed(item)
-
-    def _put(self, store: ObjectStore[T], item: T) -> bool:
-        before = store.version
-        store.put(item)
-        changed = store.version != before
-        if changed:
-            self.version += 1
-            self.placement_changes += 1
-        return changed
-
-    def _was_changed(self, item: ClusterObject) -> None:
-        if isinstance(item, NumaTopology):
-            self._touch_node(item.name)
-        elif isinstance(item, ResourceClaim):
-            self.devices.ledger.updated(item)
-
-    def _touch_node(self, name: str) -> None:
-        """Something beside a node has changed that plugins' states of it follow from."""
-        row = self.table.row_of(name)
-        if row is not None:
-            self.table.touch(row)
-
-    def _upsert_queue(self, queue: Queue) -> None:
-        check_queue(queue)
-        old, placement_changes = self.queues.get(queue.name), self.placement_changes
-        self._put(self.queues, queue)
-        if old is not None and replace(old, allocated=queue.allocated) == queue:
-            self.placement_changes = placement_changes
 
     def _store_of(self, kind: type[T]) -> ObjectStore[T]:
         store = self.stores.of(kind)
         assert store is not None
         return store
 
-    def _upsert_node(self, node: Node) -> None:
-        check_node(node)
-        if self.nodes.get(node.name) == node:
-            return
-        entry = self.table.entries.get(node.name)
-        self._check_offer("Node", node.name, node, entry.csi_limits if entry else ())
-        self._put(self.nodes, node)
-        self.table.set_node(node)
-        self.assumptions.node_changed(node.name)
-
-    def _upsert_csi_node(self, item: CsiNode) -> None:
-        check_csi_node(item)
-        self._check_offer("CsiNode", item.name, self.nodes.get(item.name), item.driver_limits)
-        self._put(self.storage.csi_nodes, item)
-        self.table.set_csi_limits(item.name, item.driver_limits)
-
-    def _check_offer(
-        self, kind: str, name: str, node: Node | None, limits: tuple[tuple[str, int], ...]
-    ) -> None:
-        entry = self.table.entries.get(name)
-        counted = entry.counted_names if entry else ()
-        names = offered_names(node, limits)
-        check_resource_names(kind, name, names, counted, self.table.offering_nodes)
-
-    def _upsert_group(self, group: PodGroup) -> None:
-        check_pod_group(group)
-        key = group.key
-        old = self.groups.get(key)
-        if old == group:
-            return
-        placement_changes = self.placement_changes
-        self._put(self.groups, group)
-        job = self.job(key)
-        self._give_group(job, group)
-        if old is None or old.with_status(group.status) != group:
-            self.assumptions.end_cool_down(job.id)
-        else:
-            self.placement_changes = placement_changes
-
     def _give_group(self, job: Job, group: PodGroup) -> None:
         before = (job.group is not None, job.queue)
-        job.set_group(group, self.settings.default_queue)
+        settings = self.settings
+        job.set_group(group, settings.default_queue, settings.ignored_resources)
         if before != (True, job.queue):
             self.job_index.moved.add(job.id)
         job.priority = self._priority_of(job)
@@ -248,45 +235,17 @@ class ClusterCache:
         item = None if store is None else store.get(key)
         return "" if item is None else item.uid
 
-    # Deletions.
-
-    def delete(self, kind: type[ClusterObject], uid: str) -> None:
-        """An unknown uid is a no-op: deletions may come twice and in any order."""
-        if kind is Pod:
-            self.pod_updates.delete(uid)
-            return
-        gone = self._store_of(kind).drop(uid)
-        if gone is None:
-            return
-        self.version += 1
-        self.placement_changes += 1
-        match gone:
-            case Node():
-                self.table.remove_node(gone.name)
-            case CsiNode():
-                self.table.set_csi_limits(gone.name, ())
-            case PodGroup():
-                job = self.job(gone.key)
-                job.clear_group()
-                self.job_index.moved.add(job.id)
-                self.drop_if_done(job)
-            case PriorityClass():
-                self._reprioritise()
-            case NumaTopology():
-                self._touch_node(gone.name)
-            case ResourceClaim():
-                self.devices.ledger.updated(gone, gone=True)
-            case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
-                self.storage.gone(gone)
-
     # Before a session.
 
     def settle(self) -> None:
         """Completes what deltas left open, before a session reads the cache."""
         self.pod_updates.reclassify()
         self.table.settle()
+        if self.offers_devices:
+            self._offers.update()
+            self.table.settle()
         self.evictable.release()
-        self._trees.forget_outdated()
+        self._tree.forget_outdated()
         self.labels.forget_outdated()
         self.table.images.forget_outdated()
         self.workload_selectors.forget_outdated()
@@ -317,12 +276,7 @@ class ClusterCache:
         named = self.priority_classes.get(name) if name else None
         if named is not None:
             return named.value
-        version, value = self._default_priority
-        if version != self.priority_classes.version:
-            defaults = [c for c in self.priority_classes if c.global_default]
-            value = defaults[-1].value if defaults else 0
-            self._default_priority = (self.priority_classes.version, value)
-        return value
+        return self._default_priority.get()
 
     def _reprioritise(self) -> None:
         for job in self.jobs.values():
@@ -351,7 +305,7 @@ class ClusterCache:
             job.group = job.group.with_status(status)
             job.phase = status.phase
             job.touch()
-            self.groups.put(job.group)
+            self.groups.replace(job.id, job.group)
 
     def assume_queue(self, name: str, allocated: tuple[tuple[str, int], ...]) -> None:
         queue = self.queues.get(name)
@@ -382,3 +336,14 @@ class ClusterCache:
             yield self.tasks[uid].pod
         for uid in sorted(self.foreign):
             yield self.foreign[uid]
+
+
+def _confirms(old: ClusterObject, new: ClusterObject) -> bool:
+    """Whether an update shows nothing but a status, which sessions write."""
+    match old, new:
+        case PodGroup(), PodGroup():
+            return old.with_status(new.status) == new
+        case Queue(), Queue():
+            return replace(old, allocated=new.allocated) == new
+        case _:
+            return False

@@ -45,7 +45,7 @@ class DeviceCatalog:
 
     def _add_pool(self, members: list[ResourceSlice]) -> None:
         names = [device.name for part in members for device in part.devices]
-        # Where a name occurs twice nobody knows which device would be meant.
+        # A name that occurs twice identifies no device.
         if len(members) != members[0].slice_count or len(set(names)) != len(names):
             return
         for part in members:

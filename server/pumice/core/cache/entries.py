@@ -15,7 +15,7 @@ _NO_LIMIT = 2**31 - 1
 class NodeEntry:
     """A node and the tasks on it; tasks may be known before the node is."""
 
-    __slots__ = ("counted_names", "csi_limits", "name", "node", "row", "tasks")
+    __slots__ = ("counted_names", "csi_limits", "device_offers", "name", "node", "row", "tasks")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -23,13 +23,15 @@ class NodeEntry:
         # By uid: a pod may come before the end of its predecessor of the same name is reported.
         self.tasks: dict[str, Task] = {}
         self.csi_limits: tuple[tuple[str, int], ...] = ()
+        # Extended resources that stand for devices which the node reaches.
+        self.device_offers: tuple[tuple[str, int], ...] = ()
         # The resources that the table has counted for this node.
         self.counted_names: tuple[str, ...] = ()
         # -1: not in the arrays (yet); its tasks are counted when it gets a row.
         self.row = -1
 
     def allocatable(self) -> Resources:
-        """What can be allocated: the node's allocatable, oversubscription and CSI limits."""
+        """What can be allocated: the node's own, oversubscription, CSI limits and devices."""
         if self.node is None:
             return Resources()
         total = Resources.of(self.node.allocatable)
@@ -37,13 +39,16 @@ class NodeEntry:
         total.memory += self.node.oversubscription_memory_bytes
         for driver, limit in self.csi_limits:
             total.scalars[csi_resource(driver)] = _NO_LIMIT if limit < 0 else limit
+        for name, amount in self.device_offers:
+            # What a device plugin reports goes first.
+            total.scalars[name] = total.scalars.get(name) or amount
         return total
 
     def resource_names(self) -> tuple[str, ...]:
         """The resources that the node lists, also those with an amount of zero."""
         if self.node is None:
             return ()
-        return offered_names(self.node, self.csi_limits)
+        return offered_names(self.node, self.csi_limits, self.device_offers)
 
     def count_names(self, counts: Counter[str]) -> bool:
         """Counts the names of what the node offers; true: a name is new or gone."""
@@ -67,16 +72,21 @@ class NodeEntry:
         if node is None:
             return ()
         more = (node.oversubscription_milli_cpu, node.oversubscription_memory_bytes)
-        return (node.allocatable, *more, self.csi_limits)
+        return (node.allocatable, *more, self.csi_limits, self.device_offers)
 
     def tasks_in_order(self) -> list[Task]:
         return sorted(self.tasks.values(), key=lambda task: task.order_key)
 
 
-def offered_names(node: Node | None, limits: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
-    """The resources of a node and of the limits of its CSI drivers, each once."""
+def offered_names(
+    node: Node | None,
+    limits: tuple[tuple[str, int], ...],
+    devices: tuple[tuple[str, int], ...] = (),
+) -> tuple[str, ...]:
+    """The resources of a node, of the limits of its CSI drivers and of devices, each once."""
     own = (name for name, _ in node.allocatable) if node is not None else ()
-    return tuple(dict.fromkeys((*own, *(csi_resource(driver) for driver, _ in limits))))
+    attached = (csi_resource(driver) for driver, _ in limits)
+    return tuple(dict.fromkeys((*own, *attached, *(name for name, _ in devices))))
 
 
 def csi_resource(driver: str) -> str:

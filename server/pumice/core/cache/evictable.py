@@ -28,8 +28,10 @@ Whole = NDArray[np.int64]
 class EvictableTasks:
     """Tasks that are bound or running, may be preempted and belong to a job; sorted by row."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, *, preemptable_only: bool) -> None:
         self._table = table
+        # Whether pods that are marked as not preemptable are left out.
+        self._preemptable_only = preemptable_only
         self._layout = -1
         self._position = -1
         # Grows when the arrays are rebuilt, which invalidates their positions.
@@ -60,7 +62,7 @@ class EvictableTasks:
         self._is_used = False
 
     def _make(self, *, empty: bool = False) -> None:
-        table = self._table
+        table, selects = self._table, self._preemptable_only
         tasks: list[Task] = []
         job_ids: dict[str, int] = {}
         starts, jobs, bound = [0], [], []
@@ -70,7 +72,7 @@ class EvictableTasks:
                 status = task.status
                 if status is _RUNNING or status is _BOUND:
                     job_id = task.job_id
-                    if not job_id or not task.pod.preemptable:
+                    if not job_id or (selects and not task.pod.preemptable):
                         continue
                     if job_id != last:
                         # Neighbours are often of one job.
@@ -81,7 +83,7 @@ class EvictableTasks:
                     jobs.append(number)
             starts.append(len(tasks))
         self.tasks, self.job_ids, self.starts = tasks, job_ids, starts
-        # The same once as a list, for those who look at single nodes.
+        # The same as lists, for lookups of single nodes.
         self.jobs = jobs
         self.job: Whole = np.array(jobs, dtype=np.int64)
         self.row: Whole = np.repeat(np.arange(len(table)), np.diff(np.array(starts)))
@@ -146,9 +148,9 @@ class EvictableTasks:
     def _refresh(self, row: int) -> bool:
         """Takes over the states of a row's tasks; false when there is one not known here."""
         tasks = self._table.rows[row].tasks
-        evictable = 0
+        evictable, everyone = 0, not self._preemptable_only
         for task in tasks.values():
-            if task.status in _CODES and task.pod.preemptable and task.job_id:
+            if task.status in _CODES and (everyone or task.pod.preemptable) and task.job_id:
                 evictable += 1
         for position in range(self.starts[row], self.starts[row + 1]):
             task = self.tasks[position]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pumice.core.cache.labels import NodeLabels
 from pumice.core.cache.names import Names
 from pumice.core.cache.nodes import NodeTable
-from pumice.core.cache.patterns import Pattern
 from pumice.core.cache.store import ObjectStore
 from pumice.core.model.fit import Mask
+from pumice.core.model.patterns import Pattern
 from pumice.core.model.selectors import NodeSelectorTerm
 from pumice.core.model.topology import HyperNode, HyperNodeMember
 
@@ -219,31 +219,6 @@ class HyperNodeTree:
             parts = np.split(ordered, ends[:-1]) if len(ends) else []
             self._holders = [part.tolist() for part in parts]
         return self._holders[row]
-
-
-class HyperNodeTrees:
-    """Makes the tree again when HyperNodes, or the labels or names of nodes, have changed."""
-
-    def __init__(
-        self, hyper_nodes: ObjectStore[HyperNode], table: NodeTable, labels: NodeLabels
-    ) -> None:
-        self._parts = (hyper_nodes, table, labels)
-        self._known: tuple[tuple[int, int, int], HyperNodeTree] | None = None
-
-    def _version(self) -> tuple[int, int, int]:
-        hyper_nodes, table, _ = self._parts
-        return (hyper_nodes.version, table.layout, table.labels_version)
-
-    def tree(self) -> HyperNodeTree:
-        """The tree as it is now; it stays valid as long as no delta is applied."""
-        self.forget_outdated()
-        if self._known is None:
-            self._known = (self._version(), HyperNodeTree(*self._parts))
-        return self._known[1]
-
-    def forget_outdated(self) -> None:
-        if self._known is not None and self._known[0] != self._version():
-            self._known = None
 
 
 def _on_a_cycle(parents: dict[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,7 @@ class _ImageList:
 
 
 class ImageIndex:
-    """The rows that have an image; built when somebody first asks."""
+    """The rows that have an image; built on the first query."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -64,8 +65,13 @@ class ImageIndex:
     def _add(self, images: tuple[NodeImage, ...], rows: Iterable[int]) -> _ImageList:
         added = _ImageList(images, rows)
         self._list_of.update(dict.fromkeys(added.rows, added))
+        known = self._lists_with
         for name in added.sizes:
-            self._lists_with.setdefault(name, {})[added] = None
+            lists = known.get(name)
+            if lists is None:
+                known[name] = {added: None}
+            else:
+                lists[added] = None
         return added
 
     def _drop(self, gone: _ImageList) -> None:
@@ -87,12 +93,11 @@ class ImageIndex:
         if not lists:
             return None
         mask = np.zeros(len(self._table), dtype=np.bool_)
-        for each in lists:
-            mask[list(each.rows)] = True
+        mask[[*chain.from_iterable([each.rows for each in lists])]] = True
         return self._list_of[int(mask.argmax())].sizes[name], mask
 
     def forget_outdated(self) -> None:
-        """Frees the index of nodes that are not there any more, until somebody asks again."""
+        """Frees the index of nodes that are not there any more, until the next query."""
         if self._layout != self._table.layout:
             self._list_of.clear()
             self._lists_with.clear()
@@ -118,19 +123,16 @@ class ImageIndex:
             if not images:
                 continue
             lists = similar.setdefault(images[0].names, [])
-            rows = next((rows for known, rows in lists[-_MOST_SIMILAR:] if known is images), None)
-            if rows is None:
-                rows = []
-                lists.append((images, rows))
-                found.append((images, rows))
-            rows.append(row)
+            for known, rows in lists[-_MOST_SIMILAR:]:
+                if known is images:
+                    rows.append(row)
+                    break
+            else:
+                lists.append((images, [row]))
+                found.append(lists[-1])
         return found
 
 
 def _sizes(images: tuple[NodeImage, ...]) -> dict[str, int]:
     """By name; the first image of a name counts."""
-    sizes: dict[str, int] = {}
-    for image in images:
-        for name in image.names:
-            sizes.setdefault(name, image.size_bytes)
-    return sizes
+    return {name: image.size_bytes for image in reversed(images) for name in reversed(image.names)}

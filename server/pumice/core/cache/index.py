@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from pumice.core.cache.tasks import Task
 from pumice.core.model.resources import Resources
-from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
+from pumice.core.model.status import (
+    BOUND,
+    FAILED,
+    HOLDS_RESOURCES,
+    PENDING,
+    PIPELINED,
+    RELEASING,
+    RUNNING,
+    SUCCEEDED,
+    TaskStatus,
+)
 
-_READY = HOLDS_RESOURCES | {TaskStatus.SUCCEEDED}
-_SCHEDULED = (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.FAILED, TaskStatus.SUCCEEDED)
+_READY = HOLDS_RESOURCES | {SUCCEEDED}
+_SCHEDULED = frozenset((RUNNING, BOUND, FAILED, SUCCEEDED))
 _NONE: dict[str, Task] = {}
-# Names of their own: Python 3.11 is slow to find members of enumerations.
-_PENDING, _PIPELINED = TaskStatus.PENDING, TaskStatus.PIPELINED
-_RELEASING = TaskStatus.RELEASING
 
 
+@dataclass(slots=True, eq=False)
 class TaskIndex:
     """The tasks of a job, or of a part of one."""
 
-    __slots__ = (
-        "allocated",
-        "by_status",
-        "pending_best_effort",
-        "ready_count",
-        "tasks",
-        "total_request",
-    )
-
-    def __init__(self) -> None:
-        self.tasks: dict[str, Task] = {}
-        self.by_status: dict[TaskStatus, dict[str, Task]] = {}
-        # Counted here because readiness is asked for after every placement.
-        self.ready_count = 0
-        self.pending_best_effort = 0
-        self.allocated = Resources()
-        self.total_request = Resources()
+    tasks: dict[str, Task] = field(default_factory=dict)
+    by_status: dict[TaskStatus, dict[str, Task]] = field(default_factory=dict)
+    # Counted here because readiness is asked for after every placement.
+    ready_count: int = 0
+    pending_best_effort: int = 0
+    allocated: Resources = field(default_factory=Resources)
+    total_request: Resources = field(default_factory=Resources)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -43,86 +42,58 @@ class TaskIndex:
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks.values())
 
-    def add(self, task: Task) -> None:
-        status, request = task.status, task.request
-        self.tasks[task.uid] = task
-        self.total_request.add(request)
-        self._enter(task, status)
-        if status in HOLDS_RESOURCES:
-            self.allocated.add(request)
-
-    def add_alike(self, tasks: dict[str, Task]) -> None:
-        """Like ``add`` for tasks of one class and status, by uid."""
+    def add(self, tasks: dict[str, Task]) -> None:
+        """Adds tasks of one class and status, by uid."""
         first, count = next(iter(tasks.values())), len(tasks)
-        status, request = first.status, first.request
         self.tasks.update(tasks)
-        self.by_status.setdefault(status, {}).update(tasks)
-        self.total_request.add_times(request, count)
-        if status in _READY:
-            self.ready_count += count
-        elif first.best_effort and status is _PENDING:
-            self.pending_best_effort += count
-        if status in HOLDS_RESOURCES:
-            self.allocated.add_times(request, count)
+        group = self.by_status.get(first.status)
+        if group is None:
+            group = self.by_status[first.status] = {}
+        group.update(tasks)
+        self.total_request.add_times(first.request, count)
+        self._count(first, count, None, first.status)
 
     def remove(self, task: Task) -> None:
         del self.tasks[task.uid]
         self.total_request.subtract(task.request)
-        self._leave(task, task.status)
-        if task.status in HOLDS_RESOURCES:
-            self.allocated.subtract(task.request)
+        group = self.by_status[task.status]
+        del group[task.uid]
+        if not group:
+            # An empty dictionary keeps the room of all that was in it.
+            del self.by_status[task.status]
+        self._count(task, 1, task.status, None)
 
-    def move(self, task: Task, new: TaskStatus) -> None:
-        """The task is about to change its status; the caller sets it."""
-        old = task.status
-        self._leave(task, old)
-        self._enter(task, new)
-        held_before, holds = old in HOLDS_RESOURCES, new in HOLDS_RESOURCES
-        if holds and not held_before:
-            self.allocated.add(task.request)
-        elif held_before and not holds:
-            self.allocated.subtract(task.request)
-
-    def move_many(self, tasks: list[Task], old: TaskStatus, new: TaskStatus) -> None:
-        """Like ``move`` for tasks of one class; pending ones must not be best-effort."""
-        by_status, count = self.by_status, len(tasks)
-        leave, enter = by_status[old], by_status.get(new)
-        if len(leave) == count and not enter:
+    def move(self, tasks: list[Task], new: TaskStatus) -> None:
+        """Tasks of one class and status are about to change their status; the caller sets it."""
+        by_status, count, old = self.by_status, len(tasks), tasks[0].status
+        leave = by_status[old]
+        if len(leave) == count and new not in by_status:
             by_status[new] = by_status.pop(old)
-        else:
+        elif new is not old:
             enter = by_status.setdefault(new, {})
             for task in tasks:
                 del leave[task.uid]
                 enter[task.uid] = task
+            if not leave:
+                del by_status[old]
+        # What holds resources before and after counts the same.
+        if old not in HOLDS_RESOURCES or new not in HOLDS_RESOURCES:
+            self._count(tasks[0], count, old, new)
+
+    def _count(
+        self, like: Task, count: int, old: TaskStatus | None, new: TaskStatus | None
+    ) -> None:
+        """Counts tasks like one that change their status; None: they are added or removed."""
         self.ready_count += count * ((new in _READY) - (old in _READY))
-        held_before, holds = old in HOLDS_RESOURCES, new in HOLDS_RESOURCES
-        if holds != held_before:
-            self.allocated.add_times(tasks[0].request, count if holds else -count)
-
-    def _enter(self, task: Task, status: TaskStatus) -> None:
-        group = self.by_status.get(status)
-        if group is None:
-            group = self.by_status[status] = {}
-        group[task.uid] = task
-        if status in _READY:
-            self.ready_count += 1
-        elif task.best_effort and status is _PENDING:
-            self.pending_best_effort += 1
-
-    def _leave(self, task: Task, status: TaskStatus) -> None:
-        group = self.by_status[status]
-        del group[task.uid]
-        if not group:
-            # An empty dictionary keeps the room of all that was in it.
-            del self.by_status[status]
-        if status in _READY:
-            self.ready_count -= 1
-        elif task.best_effort and status is _PENDING:
-            self.pending_best_effort -= 1
+        if like.best_effort:
+            self.pending_best_effort += count * ((new is PENDING) - (old is PENDING))
+        hold = (new in HOLDS_RESOURCES) - (old in HOLDS_RESOURCES)
+        if hold:
+            self.allocated.add_times(like.request, hold * count)
 
     @property
     def pending(self) -> dict[str, Task]:
-        return self.by_status.get(_PENDING, _NONE)
+        return self.by_status.get(PENDING, _NONE)
 
     def with_status(self, status: TaskStatus) -> dict[str, Task]:
         return self.by_status.get(status, _NONE)
@@ -146,19 +117,23 @@ class TaskIndex:
 
     @property
     def waiting_count(self) -> int:
-        return len(self.by_status.get(_PIPELINED, _NONE))
+        return len(self.by_status.get(PIPELINED, _NONE))
 
     @property
     def valid_count(self) -> int:
-        return self.count(*_READY, TaskStatus.PIPELINED, TaskStatus.PENDING)
+        return self.count(*_READY, PIPELINED, PENDING)
 
     @property
     def scheduled_count(self) -> int:
-        return self.count(*_SCHEDULED)
+        number = 0
+        for status, group in self.by_status.items():
+            if status in _SCHEDULED:
+                number += len(group)
+        return number
 
     @property
     def releasing_scheduled_count(self) -> int:
-        releasing = self.with_status(_RELEASING).values()
+        releasing = self.with_status(RELEASING).values()
         return sum(1 for task in releasing if task.node_name)
 
     def is_ready(self, minimum: int) -> bool:

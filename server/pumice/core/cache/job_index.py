@@ -1,12 +1,14 @@
-"""The jobs of a session, and those that it has to process."""
+"""The jobs of a session, those that it has to process, and those that wait in groups."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.tasks import Finding, Task
 from pumice.core.cache.totals import QueueTotals
-from pumice.core.cache.waiting import WaitingGroups
+from pumice.core.decisions import Wait
 
 _MOST_UNREAD = 1_000
 
@@ -26,7 +28,8 @@ class JobIndex:
         self._order: list[str] = []
         # Those that the last session had to look at, in order.
         self._unsettled: list[Job] = []
-        self.waiting = WaitingGroups()
+        # Jobs that sessions pass over: those that cannot be placed, and those that are not admitted.
+        self.waiting, self.held = WaitingGroups(), WaitingGroups()
         # Ids of jobs that changed since somebody outside last asked; None: nobody does.
         self.unread: set[str] | None = None
 
@@ -46,7 +49,7 @@ class JobIndex:
                         self._order.append(id_)
                 else:
                     self._totals.forget(id_)
-                    self.waiting.wake(id_)
+                    self.wake(id_)
                     gone.add(id_)
             self.moved.clear()
             if gone:
@@ -69,12 +72,13 @@ class JobIndex:
             if len(self.unread) > _MOST_UNREAD + 2 * len(members):
                 # There was no reader for long: the next one starts with all jobs.
                 self.unread = None
-        self._totals.refresh(members[id_] for id_ in sorted(changed) if id_ in members)
-        room = self.waiting
-        for id_ in changed:
-            room.wake(id_)
+        self._totals.refresh([members[id_] for id_ in sorted(changed) if id_ in members])
+        waiting = self.waiting
+        if len(waiting) or len(self.held):
+            for id_ in changed:
+                self.wake(id_)
         unsettled = {
-            job.id: job for job in self._unsettled if job.id in room.waits or not job.is_settled
+            job.id: job for job in self._unsettled if job.id in waiting.waits or not job.is_settled
         }
         for id_ in changed:
             job = members.get(id_)
@@ -86,8 +90,108 @@ class JobIndex:
         self._unsettled = [unsettled[id_] for id_ in sorted(unsettled)]
         return self._unsettled
 
+    def wake(self, job_id: str) -> None:
+        """The next session looks at the job."""
+        self.waiting.wake(job_id)
+        self.held.wake(job_id)
+
+    def wake_all(self) -> None:
+        self.waiting.wake_all()
+        self.held.wake_all()
+
     def take_unread(self) -> set[str]:
         """The ids of jobs that changed, or are gone, since this was last asked."""
         unread = self.changed | (self.unread or set())
         self.unread = set()
         return unread
+
+
+Key = tuple[Any, ...]
+
+
+class WaitingGroup:
+    """Jobs of one queue whose first task cannot be placed, all for the same reason."""
+
+    __slots__ = ("_members", "_order", "finding", "queue")
+
+    def __init__(self, queue: str, finding: Finding) -> None:
+        self.queue = queue
+        self.finding = finding
+        self._members: dict[str, tuple[Key, Job]] = {}
+        self._order: list[tuple[Key, Job]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def add(self, job: Job, key: Key) -> None:
+        self._members[job.id] = (key, job)
+        self._order = None
+
+    def remove(self, job_id: str) -> None:
+        del self._members[job_id]
+        self._order = None
+
+    def key_of(self, job_id: str) -> Key:
+        return self._members[job_id][0]
+
+    @property
+    def first(self) -> Task:
+        """A task that represents all jobs of the group."""
+        _, job = next(iter(self._members.values()))
+        assert job.to_place is not None
+        return job.to_place.tasks[0]
+
+    def in_order(self) -> list[tuple[Key, Job]]:
+        """Its jobs with their keys, in the order in which they would be visited."""
+        if self._order is None:
+            self._order = sorted(self._members.values())
+        return self._order
+
+
+class WaitingGroups:
+    """All such jobs; a change that may concern one of them removes it, and it is looked at again."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Key, WaitingGroup] = {}
+        self._group_of: dict[str, Key] = {}
+        # What to report about each of them, by id.
+        self.waits: dict[str, Wait] = {}
+
+    def __len__(self) -> int:
+        return len(self.waits)
+
+    def groups(self) -> Iterator[WaitingGroup]:
+        return iter(self._groups.values())
+
+    def enter(self, place: Key, finding: Finding, entry: tuple[Key, Job], wait: Wait) -> None:
+        """From now on the job is passed over, with all others of its place and finding."""
+        key, job = entry
+        group = self._groups.get(place)
+        if group is None:
+            group = self._groups[place] = WaitingGroup(job.queue, finding)
+        elif group.finding is not finding:
+            # Found at another moment of a session: the next one will put them together.
+            return
+        group.add(job, key)
+        self._group_of[job.id] = place
+        self.waits[job.id] = wait
+
+    def key_of(self, job_id: str) -> Key:
+        """The key by which a job that is here had its turn."""
+        return self._groups[self._group_of[job_id]].key_of(job_id)
+
+    def wake(self, job_id: str) -> None:
+        """The job is to be looked at again; one that is not here is awake."""
+        place = self._group_of.pop(job_id, None)
+        if place is None:
+            return
+        del self.waits[job_id]
+        group = self._groups[place]
+        group.remove(job_id)
+        if not len(group):
+            del self._groups[place]
+
+    def wake_all(self) -> None:
+        self._groups.clear()
+        self._group_of.clear()
+        self.waits.clear()

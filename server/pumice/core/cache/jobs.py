@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.index import TaskIndex
@@ -14,65 +16,43 @@ from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
 if TYPE_CHECKING:
     from pumice.core.model.fit import FitErrors
 
-_NOT_LET_IN = (PodGroupPhase.PENDING, PodGroupPhase.NONE)
+_NOT_ADMITTED = (PodGroupPhase.PENDING, PodGroupPhase.NONE)
 _OCCUPIED = (*sorted(HOLDS_RESOURCES), TaskStatus.SUCCEEDED)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Job:
     """The tasks of one PodGroup; a job without a PodGroup is not scheduled."""
 
-    __slots__ = (
-        "_changed",
-        "closed_errors",
-        "closed_text",
-        "closed_version",
-        "creation_time_ns",
-        "fit_errors",
-        "group",
-        "id",
-        "index",
-        "min_available",
-        "min_resources",
-        "min_sub_jobs",
-        "phase",
-        "priority",
-        "queue",
-        "role_minima",
-        "role_minima_total",
-        "sub_job_of",
-        "sub_jobs",
-        "to_place",
-        "version",
-    )
-
-    def __init__(self, id_: str, changed: set[str] | None = None) -> None:
-        self.id = id_
-        self.group: PodGroup | None = None
-        self.queue = ""
-        self.priority = 0
-        self.creation_time_ns = 0
-        self.min_available = 0
-        self.role_minima: dict[str, int] = {}
-        self.role_minima_total = 0
-        # None: the PodGroup gives none, which is not the same as empty.
-        self.min_resources: Resources | None = None
-        # The phase as the running session sees it; the PodGroup's own between sessions.
-        self.phase = PodGroupPhase.NONE
-        self.index = TaskIndex()
-        self.sub_jobs: dict[str, SubJob] = {}
-        self.sub_job_of: dict[str, SubJob] = {}
-        self.min_sub_jobs: dict[str, int] = {}
-        self.fit_errors: dict[str, FitErrors] = {}
-        # Grows with every change that matters to a session; then the id is added to ``_changed``.
-        self.version = 0
-        self._changed = set() if changed is None else changed
-        # The version that the last session wrote its status for, and what it had found then; None
-        # where it had also tried to place some tasks, which does not outlast it.
-        self.closed_version = -1
-        self.closed_errors: dict[str, FitErrors] | None = None
-        # What its condition then added to Volcano's text.
-        self.closed_text = ""
-        self.to_place: TasksToPlace | None = None
+    id: str
+    # The ids of jobs that changed; a change of this job adds its own.
+    _changed: set[str] = field(default_factory=set)
+    # Grows with every change that matters to a session.
+    version: int = 0
+    group: PodGroup | None = None
+    has_policies: bool = False
+    queue: str = ""
+    priority: int = 0
+    creation_time_ns: int = 0
+    min_available: int = 0
+    role_minima: dict[str, int] = field(default_factory=dict)
+    role_minima_total: int = 0
+    # None: the PodGroup gives none, which is not the same as empty.
+    min_resources: Resources | None = None
+    # The phase as the running session sees it; the PodGroup's own between sessions.
+    phase: PodGroupPhase = PodGroupPhase.NONE
+    index: TaskIndex = field(default_factory=TaskIndex)
+    sub_jobs: dict[str, SubJob] = field(default_factory=dict)
+    sub_job_of: dict[str, SubJob] = field(default_factory=dict)
+    min_sub_jobs: dict[str, int] = field(default_factory=dict)
+    fit_errors: dict[str, FitErrors] = field(default_factory=dict)
+    # The version that the last session wrote its status for, and what it had found then; None
+    # where it had also tried to place some tasks, which does not outlast it.
+    closed_version: int = -1
+    closed_errors: dict[str, FitErrors] | None = None
+    # What its condition then added to Volcano's text.
+    closed_text: str = ""
+    to_place: TasksToPlace | None = None
 
     def __repr__(self) -> str:
         return f"Job({self.id}, {len(self.index)} tasks)"
@@ -84,40 +64,39 @@ class Job:
 
     # What the deltas say.
 
-    def set_group(self, group: PodGroup, default_queue: str) -> None:
+    def set_group(
+        self, group: PodGroup, default_queue: str, ignored_resources: Collection[str] = ()
+    ) -> None:
         old = self.group
         self.group = group
+        self.has_policies = bool(group.sub_group_policies)
         self.queue = group.queue or default_queue
         self.creation_time_ns = group.creation_time_ns
         self.min_available = group.min_member
         self.role_minima = dict(group.min_task_member)
         self.role_minima_total = sum(self.role_minima.values())
         resources = group.min_resources
-        self.min_resources = None if resources is None else Resources.of(resources)
+        self.min_resources = None
+        if resources is not None:
+            counted = (item for item in resources if item[0] not in ignored_resources)
+            self.min_resources = Resources.of(counted)
         self.phase = group.status.phase
         if old is None or _shape(old) != _shape(group):
             self._divide()
         self.touch()
 
     def clear_group(self) -> None:
-        self.group = None
+        self.group, self.has_policies = None, False
         self.touch()
 
-    def add(self, task: Task) -> None:
-        self.index.add(task)
-        self._assign(task)
-        self.touch()
-
-    def add_alike(self, tasks: dict[str, Task]) -> None:
-        """Tasks of one class, status and priority, by uid."""
+    def add(self, tasks: dict[str, Task]) -> None:
+        """Adds tasks of one class, status and priority, by uid."""
+        self.index.add(tasks)
         if self.has_policies:
-            for task in tasks.values():
-                self.add(task)
-            return
-        self.index.add_alike(tasks)
-        sub_job = self.default_sub_job()
-        sub_job.priority = max(sub_job.priority, next(iter(tasks.values())).priority)
-        self.sub_job_of.update(dict.fromkeys(tasks, sub_job))
+            for uid, task in tasks.items():
+                self._join(self._sub_job_for(task), {uid: task})
+        else:
+            self._join(self.default_sub_job(), tasks)
         self.touch()
 
     def remove(self, task: Task) -> None:
@@ -136,40 +115,32 @@ class Job:
         self.fit_errors.pop(task.uid, None)
         self.touch()
 
-    def set_status(self, task: Task, status: TaskStatus) -> None:
-        self.index.move(task, status)
-        sub_index = self.sub_job_of[task.uid].index
-        if sub_index is not self.index:
-            sub_index.move(task, status)
-        task.status = status
-
-    def set_status_many(self, tasks: list[Task], status: TaskStatus) -> None:
-        """For tasks of one class, sub-job and status that are not best-effort."""
-        old = tasks[0].status
-        self.index.move_many(tasks, old, status)
-        sub_index = self.sub_job_of[tasks[0].uid].index
-        if sub_index is not self.index:
-            sub_index.move_many(tasks, old, status)
+    def set_status(self, tasks: list[Task], status: TaskStatus) -> None:
+        """For tasks of one class, sub-job and status."""
+        index = self.index
+        index.move(tasks, status)
+        if self.has_policies and (part := self.sub_job_of[tasks[0].uid].index) is not index:
+            part.move(tasks, status)
         for task in tasks:
             task.status = status
 
     def _divide(self) -> None:
-        """Makes the sub-jobs anew."""
         self.sub_jobs = {}
         self.sub_job_of = {}
         policies = self.group.sub_group_policies if self.group else ()
         self.min_sub_jobs = {f"{self.id}/{p.name}": p.min_sub_groups for p in policies}
-        for task in self.index:
-            self._assign(task)
+        for uid, task in self.index.tasks.items():
+            self._join(self._sub_job_for(task), {uid: task})
 
-    def _assign(self, task: Task) -> None:
-        sub_job = None if self.has_policies else self.sub_jobs.get(self.id)
-        if sub_job is None:
-            sub_job = self._sub_job_for(task)
-        self.sub_job_of[task.uid] = sub_job
-        sub_job.priority = max(sub_job.priority, task.priority)
+    def _join(self, sub_job: SubJob, tasks: dict[str, Task]) -> None:
+        """Puts tasks of one class, status and priority into a sub-job."""
+        priority = next(iter(tasks.values())).priority
+        sub_job.priority = max(sub_job.priority, priority)
+        sub_job_of = self.sub_job_of
+        for uid in tasks:
+            sub_job_of[uid] = sub_job
         if sub_job.index is not self.index:
-            sub_job.index.add(task)
+            sub_job.index.add(tasks)
 
     def _sub_job_for(self, task: Task) -> SubJob:
         for policy in self.group.sub_group_policies if self.group else ():
@@ -191,8 +162,9 @@ class Job:
         return self.default_sub_job()
 
     def default_sub_job(self) -> SubJob:
-        """The sub-job of all that no policy takes; without policies it is the whole job."""
-        if self.id not in self.sub_jobs:
+        """The sub-job of tasks that match no policy; without policies it is the whole job."""
+        sub_job = self.sub_jobs.get(self.id)
+        if sub_job is None:
             topology = self.group.network_topology if self.group else None
             if self.has_policies:
                 sub_job = SubJob(self.id, self.id, self.id, 1, TaskIndex(), topology)
@@ -200,7 +172,7 @@ class Job:
                 minimum = self.min_available
                 sub_job = SubJob(self.id, self.id, self.id, minimum, self.index, topology)
             self.sub_jobs[self.id] = sub_job
-        return self.sub_jobs[self.id]
+        return sub_job
 
     # Queries.
 
@@ -222,14 +194,23 @@ class Job:
         return True
 
     @property
-    def has_policies(self) -> bool:
-        return self.group is not None and bool(self.group.sub_group_policies)
-
-    @property
     def has_network_topology(self) -> bool:
         if self.group is not None and self.group.network_topology is not None:
             return True
         return self.has_policies and any(s.network_topology for s in self.sub_jobs.values())
+
+    @property
+    def topology_key(self) -> str:
+        """The label of which all nodes with pods of the job must have the same value."""
+        return self.group.topology_key if self.group is not None else ""
+
+    @property
+    def stays_together(self) -> bool:
+        """Whether it is placed in domains: HyperNodes, or nodes with an equal label."""
+        group = self.group
+        if group is not None and (group.topology_key or group.network_topology is not None):
+            return True
+        return self.has_policies and self.has_network_topology
 
     @property
     def is_settled(self) -> bool:
@@ -240,11 +221,12 @@ class Job:
 
     @property
     def is_pending(self) -> bool:
-        return self.phase in _NOT_LET_IN
+        return self.phase in _NOT_ADMITTED
 
     @property
     def is_ready(self) -> bool:
-        return self.index.is_ready(self.min_available)
+        index = self.index
+        return index.ready_count + index.pending_best_effort >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
@@ -274,21 +256,11 @@ class Job:
     def roles_short(self, counts: dict[str, int]) -> list[str]:
         return [r for r, low in sorted(self.role_minima.items()) if counts.get(r, 0) < low]
 
-    def roles_ready(self) -> bool:
+    def has_roles(self, *statuses: TaskStatus, best_effort: bool = False) -> bool:
+        """Whether enough tasks of each role hold resources, succeeded or have these statuses."""
         if not self.enforces_roles:
             return True
-        return not self.roles_short(self.role_counts(*_OCCUPIED, best_effort=True))
-
-    def roles_pipelined(self) -> bool:
-        if not self.enforces_roles:
-            return True
-        counts = self.role_counts(*_OCCUPIED, TaskStatus.PIPELINED, best_effort=True)
-        return not self.roles_short(counts)
-
-    def roles_valid(self) -> bool:
-        if not self.enforces_roles:
-            return True
-        counts = self.role_counts(*_OCCUPIED, TaskStatus.PIPELINED, TaskStatus.PENDING)
+        counts = self.role_counts(*_OCCUPIED, *statuses, best_effort=best_effort)
         return not self.roles_short(counts)
 
     def failed_roles(self, sub_job: SubJob) -> set[str]:

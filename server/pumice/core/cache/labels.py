@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.model.fit import Mask
 from pumice.core.model.node import Node
-from pumice.core.model.pod import PodSpec
+from pumice.core.model.pod import PodSpec, SpreadConstraint
 from pumice.core.model.selectors import (
     NodeSelectorTerm,
     Operator,
@@ -45,6 +47,12 @@ class LabelColumn:
     def present(self) -> Mask:
         present: Mask = self.codes != _ABSENT
         return present
+
+    def among(self, values: Container[str]) -> Mask:
+        """Nodes with one of these values."""
+        answers = [value in values for value in self.values]
+        # The last entry answers for nodes without the label: code -1 reads it.
+        return np.array([*answers, False], dtype=np.bool_)[self.codes]
 
     def in_domains_of(self, rows: list[int]) -> Mask:
         """Nodes with the same value as one of these nodes."""
@@ -190,6 +198,15 @@ class NodeLabels:
         mask = self.matches_pairs(spec.node_selector)
         if spec.required_node_terms is not None:
             mask &= self.matches_any(spec.required_node_terms)
+        return mask
+
+    def counts(self, spec: PodSpec, constraint: SpreadConstraint) -> Mask:
+        """Nodes whose pods a spread constraint of a pod counts, by its policies."""
+        mask = np.ones(len(self._table), dtype=np.bool_)
+        if constraint.honor_node_affinity:
+            mask &= self.admits(spec)
+        if constraint.honor_node_taints:
+            mask &= ~self.repels(spec.tolerations)
         return mask
 
     def repels(self, tolerations: tuple[Toleration, ...]) -> Mask:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pumice.core.cache import patterns
-from pumice.core.cache.patterns import MATCH, START, WORD, Characters, Pattern
+from pumice.core.model import patterns
 from pumice.core.model.fit import Mask
+from pumice.core.model.patterns import MATCH, START, WORD, Characters, Pattern, is_among
 
 # Kubernetes allows no longer names, and ASCII only. A pattern selects no other name.
 MAX_NAME_LENGTH = 253
@@ -103,7 +103,7 @@ class Names:
             self._going_on[position] = by_character
         names = 0
         for character, bits in by_character.items():
-            if character in characters:
+            if is_among(character, characters):
                 names |= bits
         return names
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.nodes import NodeTable
@@ -20,9 +24,10 @@ class NodeStates(Generic[S]):
     placements and evictions of the session, their undoing and their commit.
     """
 
-    def __init__(self, table: NodeTable, make: Callable[[NodeEntry], S]) -> None:
-        self._table = table
-        self.make = make
+    def __init__(self, table: NodeTable, make: Callable[[NodeEntry], S], basis: object) -> None:
+        self._table, self.make = table, make
+        # What ``make`` depends on beside the node and its tasks.
+        self.basis = basis
         # By row: the number of the row's last change, and the state.
         self._known: dict[int, tuple[int, S]] = {}
 
@@ -42,6 +47,59 @@ class NodeStates(Generic[S]):
         self._known = {row: state for row, state in self._known.items() if row < rows}
 
 
+class StateNumbers(ABC, Generic[S]):
+    """Numbers of the states of nodes in one session: equal states have one number."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
+        self._numbers: dict[S, int] = {}
+        # By number.
+        self._values: list[S] = []
+        self._of_rows: NDArray[np.intp] = np.zeros(len(table), dtype=np.intp)
+        self._position = -1
+
+    @abstractmethod
+    def number(self, row: int) -> int:
+        """The number of a node's state as it is now."""
+
+    def _number_of(self, state: S) -> int:
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._numbers[state] = len(self._values)
+            self._values.append(state)
+        return number
+
+    def _follow(self) -> NDArray[np.intp]:
+        """The numbers of all rows, up to date."""
+        if self._position != self._table.changes:
+            for row in self._table.touched_since(self._position).tolist():
+                self._of_rows[row] = self.number(row)
+            self._position = self._table.changes
+        return self._of_rows
+
+    def numbers_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The numbers of some rows."""
+        return self._follow()[rows]
+
+    def _numbers_ahead(
+        self,
+        index: NDArray[np.intp] | None,
+        ahead: NDArray[np.float64] | None,
+        after: Callable[[int, int], int],
+    ) -> NDArray[np.intp]:
+        """The numbers of some rows, or all, each with so many more tasks on it.
+
+        ``after`` has the number of a state with more tasks.
+        """
+        numbers = self._follow()
+        if index is not None:
+            numbers = numbers[index]
+        if ahead is None:
+            return numbers
+        counts = ahead.astype(np.intp).tolist()
+        return np.array(list(map(after, numbers.tolist(), counts)), dtype=np.intp)
+
+
 class PluginNodeStates:
     """The node states of all plugins, by plugin."""
 
@@ -50,11 +108,17 @@ class PluginNodeStates:
         # Node objects of the first session, where it matters which of them are newer.
         self.first_nodes: dict[str, Node] | None = None
 
-    def of(self, plugin: str, table: NodeTable, make: Callable[[NodeEntry], S]) -> NodeStates[S]:
+    def of(
+        self, plugin: str, table: NodeTable, make: Callable[[NodeEntry], S], basis: object
+    ) -> NodeStates[S]:
         table.has_states = True
         states = self._by_plugin.get(plugin)
         if states is None:
-            states = self._by_plugin[plugin] = NodeStates(table, make)
+            states = self._by_plugin[plugin] = NodeStates(table, make, basis)
+        elif states.basis != basis:
+            states.basis = basis
+            for row in range(len(table)):
+                table.touch(row)
         # Plugins are made anew for every session.
         states.make = make
         states.drop_beyond(len(table))

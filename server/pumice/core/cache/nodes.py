@@ -1,15 +1,14 @@
-"""The node table: one array a quantity, one position a node, in the order of the nodes' names.
+"""The node table: one array per quantity, one position per node, in the order of the nodes' names.
 
-A session works on these arrays in place and puts them back. Everything that changes a row stamps
-it with the number of the change, so that whoever keeps something computed from the rows (masks,
-scores) has to compute again only what was touched since.
+A session works on these arrays in place and puts them back. Every change of a row stamps it with
+the number of the change: what was computed from other rows stays valid.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +21,18 @@ from pumice.core.model.fit import Mask
 from pumice.core.model.integers import exact_sums
 from pumice.core.model.node import Node
 from pumice.core.model.resources import CPU, MEMORY, PODS, Resources
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.status import PIPELINED, RELEASING
+
+if TYPE_CHECKING:
+    from pumice.core.cache.pods import PodIndex
 
 Floats = NDArray[np.float64]
+Extra = tuple[tuple[str, int], ...] | None
 
 CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, ABSENT_COLUMN = 0, 1, 2, 3
 # The name of a column that is zero everywhere: it stands for every resource that no node offers.
 _ABSENT = ""
 _FIXED_COLUMNS = (CPU, MEMORY, PODS, _ABSENT)
-_RELEASING = TaskStatus.RELEASING
 _labelled = attrgetter("labels", "taints", "unschedulable")
 
 
@@ -54,12 +56,8 @@ class NodeTable:
         self.images = ImageIndex(self)
         self.has_states = False  # Plugins keep states of nodes: any change touches the row.
         self.changes = 0  # Grows with every change of a row.
-        # Called for every pod that enters (1) or leaves (-1) Kubernetes' view of a row; the second
-        # one, if several of one class enter.
-        self.watcher: Callable[[int, Task, int], None] | None = None
-        self.watcher_of_many: Callable[[list[int], list[Task]], None] | None = None
-        # Whether they would do anything about a class.
-        self.is_watched: Callable[[TaskClass], bool] = lambda _: True
+        # Told about every pod that enters or leaves Kubernetes' view of a row.
+        self.pods: PodIndex | None = None
         self._scalar_names: tuple[int, list[str]] = (-1, [])
         # How many nodes offer a resource.
         self.offering_nodes: Counter[str] = Counter()
@@ -126,10 +124,13 @@ class NodeTable:
         self._count_offer(entry)
         self._changed(entry, offers_other=before != entry.offer())
 
-    def set_csi_limits(self, name: str, limits: tuple[tuple[str, int], ...]) -> None:
+    def set_extra(self, name: str, *, csi_limits: Extra = None, devices: Extra = None) -> None:
+        """Sets what the node offers beside what it reports; None: what it did before."""
         entry = self.entry(name)
-        if entry.csi_limits != limits:
-            entry.csi_limits = limits
+        before = entry.offer()
+        entry.csi_limits = entry.csi_limits if csi_limits is None else csi_limits
+        entry.device_offers = entry.device_offers if devices is None else devices
+        if before != entry.offer():
             self._count_offer(entry)
             self._changed(entry, offers_other=True)
         self.forget_if_empty(entry)
@@ -147,7 +148,7 @@ class NodeTable:
         self.forget_if_empty(entry)
 
     def forget_if_empty(self, entry: NodeEntry) -> None:
-        if entry.node is None and not entry.tasks and not entry.csi_limits:
+        if entry.node is None and not (entry.tasks or entry.csi_limits or entry.device_offers):
             self.entries.pop(entry.name, None)
             self._uncounted.discard(entry.name)
             self._moved = self._moved or entry.row >= 0
@@ -170,50 +171,44 @@ class NodeTable:
 
     # Tasks are added, removed and change their status; each status changes other amounts.
 
-    def add_task(self, task: Task) -> None:
-        entry = self.entry(task.node_name)
-        entry.tasks[task.uid] = task
-        task.ledger_status = task.status
-        if self._moved:
-            self._uncounted.add(entry.name)
-        elif entry.row >= 0:
-            self._weigh(entry.row, self.weights(task.class_).of(task.status))
-
-    def add_alike(self, tasks: dict[str, Task]) -> None:
+    def add(self, tasks: dict[str, Task]) -> None:
         """Puts tasks of one class and status, by uid, on the nodes they name, in both views."""
-        known, places = self.entries, []
-        status = next(iter(tasks.values())).status
+        known, status = self.entries, next(iter(tasks.values())).status
+        placed: list[Task] = []
+        rows: list[int] = []
         for uid, task in tasks.items():
             entry = known.get(task.node_name) or self.entry(task.node_name)
             entry.tasks[uid] = task
             task.ledger_status = status
-            places.append(entry)
-        if self._moved:
-            self._uncounted.update([entry.name for entry in places])
-            return
-        # Of nodes that are not known nothing is counted.
-        placed = [t for t, entry in zip(tasks.values(), places, strict=True) if entry.row >= 0]
+            if self._moved:
+                self._uncounted.add(entry.name)
+            elif entry.row >= 0:
+                placed.append(task)
+                rows.append(entry.row)
+        # Nothing is counted for nodes that are not known.
         if placed:
-            rows = [entry.row for entry in places if entry.row >= 0]
-            self._weigh_many(rows, self.weights(placed[0].class_).of(status))
-            self.kube_add_many(placed, rows)
+            self._weigh(rows, self.weights(placed[0].class_).of(status))
+            self.kube_change(rows, placed, 1)
 
-    def add_tasks(self, tasks: list[Task], rows: list[int]) -> None:
-        """Puts tasks of one class and status that holds room on nodes, each on its row's."""
+    def place(self, tasks: list[Task], rows: list[int]) -> None:
+        """Puts tasks of one class, Allocated or Pipelined, on nodes in Volcano's ledger."""
         entries, status = self.rows, tasks[0].status
         for task, row in zip(tasks, rows, strict=True):
             entry = entries[row]
             entry.tasks[task.uid] = task
             task.node_name = entry.name
             task.ledger_status = status
-        self._weigh_many(rows, self.weights(tasks[0].class_).held)
+        weights = self.weights(tasks[0].class_)
+        self._weigh(rows, weights.pipelined if status is PIPELINED else weights.held)
 
-    def kube_add_many(self, tasks: list[Task], rows: list[int]) -> None:
-        self._weigh_many(rows, self.weights(tasks[0].class_).kube)
-        if self.watcher_of_many is not None and self.is_watched(tasks[0].class_):
-            self.watcher_of_many(rows, tasks)
+    def kube_change(self, rows: list[int], tasks: list[Task], sign: int) -> None:
+        """Tasks of one class enter (1) or leave (-1) Kubernetes' view of the nodes of these rows."""
+        weight = self.weights(tasks[0].class_).kube
+        self._weigh(rows, weight if sign > 0 else -weight)
+        if self.pods is not None:
+            self.pods.change(rows, tasks, sign)
 
-    def _weigh_many(self, rows: list[int], weight: Floats) -> None:
+    def _weigh(self, rows: list[int], weight: Floats) -> None:
         self.changes += 1
         if kernel.rows is not None:
             kernel.rows.weigh(self.amounts, self.stamps, rows, weight, self.changes)
@@ -224,18 +219,26 @@ class NodeTable:
             np.add.at(self.amounts.T, rows, weight)
         self.stamps[rows] = self.changes
 
-    def remove_task(self, task: Task) -> None:
-        entry = self.entries.get(task.node_name)
-        if entry is None or task.ledger_status is None:
-            return
+    def unplace(self, task: Task) -> None:
+        """Takes a task out of Volcano's ledger."""
+        entry, status = self.entries[task.node_name], task.ledger_status
+        assert status is not None
         if self._moved:
             self._uncounted.add(entry.name)
         elif entry.row >= 0:
-            self._weigh(entry.row, -self.weights(task.class_).of(task.ledger_status))
+            self._weigh([entry.row], -self.weights(task.class_).of(status))
         del entry.tasks[task.uid]
         task.ledger_status = None
 
-    def restate_task(self, task: Task) -> None:
+    def remove(self, task: Task) -> None:
+        """The task is gone from its node, in both views."""
+        entry = self.entries[task.node_name]
+        if entry.row >= 0 and not self._moved:
+            self.kube_change([entry.row], [task], -1)
+        self.unplace(task)
+        self.forget_if_empty(entry)
+
+    def restate(self, task: Task) -> None:
         """The task's status changed: count it the new way."""
         row = self.entries[task.node_name].row
         if self._moved:
@@ -246,30 +249,12 @@ class NodeTable:
             if before is after:
                 self.touch(row)
             else:
-                self._weigh(row, after - before)
+                self._weigh([row], after - before)
         task.ledger_status = task.status
-
-    def _weigh(self, row: int, weight: Floats) -> None:
-        self.changes += 1
-        if kernel.rows is not None:
-            kernel.rows.weigh(self.amounts, self.stamps, [row], weight, self.changes)
-        else:
-            self.amounts[:, row] += weight
-            self.stamps[row] = self.changes
 
     def touch(self, row: int) -> None:
         self.changes += 1
         self.stamps[row] = self.changes
-
-    def kube_add(self, row: int, task: Task) -> None:
-        self._weigh(row, self.weights(task.class_).kube)
-        if self.watcher is not None:
-            self.watcher(row, task, 1)
-
-    def kube_remove(self, row: int, task: Task) -> None:
-        self._weigh(row, -self.weights(task.class_).kube)
-        if self.watcher is not None:
-            self.watcher(row, task, -1)
 
     def weights(self, class_: TaskClass) -> ClassWeights:
         """What a task of the class does to ``amounts``, by status."""
@@ -315,11 +300,9 @@ class NodeTable:
         self._uncounted.clear()
         for entry in self.entries.values():
             entry.row = -1
-        others = []
         for row, entry in enumerate(self.rows):
             entry.row = row
-            if row not in kept:
-                others.append(entry)
+        others = [entry for entry in self.rows if entry.row not in kept]
         self._fill_amounts(others)
         self._weigh_all(others)
 
@@ -353,10 +336,7 @@ class NodeTable:
         classes = {task.class_.number: task.class_ for task in tasks}
         # Those that are leaving have numbers below zero.
         numbers, which = np.unique(
-            [
-                ~task.class_.number if task.ledger_status is _RELEASING else task.class_.number
-                for task in tasks
-            ],
+            [~t.class_.number if t.ledger_status is RELEASING else t.class_.number for t in tasks],
             return_inverse=True,
         )
         weights = []

@@ -71,21 +71,10 @@ class PodUpdates:
         """Does for new pods that are alike what ``upsert`` does for each."""
         first = pods[0]
         class_, job_id = self._classes.class_of(first), self._job_id_of(first)
-        job = self._cache.job(job_id) if job_id else None
-        if job is not None:
-            # One text for all tasks of the job.
-            job_id = job.id
         make = self._cache.task_type
-        tasks = {uid: make(pod, class_, job_id) for uid, pod in zip(uids, pods, strict=True)}
-        self._tasks.update(tasks)
-        self._classes.count(class_, len(tasks))
-        status = status_of(first)
-        if first.node_name and status not in COMPLETED:
-            self._table.add_alike(tasks)
-        if job is not None:
-            job.add_alike(tasks)
+        self._enter({uid: make(pod, class_, job_id) for uid, pod in zip(uids, pods, strict=True)})
         self._cache.version += len(pods)
-        if status is TaskStatus.PENDING:
+        if status_of(first) is TaskStatus.PENDING:
             self._cache.placement_changes += len(pods)
 
     def upsert(self, pod: Pod) -> None:
@@ -116,7 +105,7 @@ class PodUpdates:
             task.bind_annotations = self._assumptions.annotations_of(pod.uid)
         if known is not None:
             self._take_over(known, task)
-        self._enter(task)
+        self._enter({uid: task})
         if is_placement_change(known, task):
             self._cache.placement_changes += 1
 
@@ -166,12 +155,12 @@ class PodUpdates:
             task.reported_condition = None
         if job is not None:
             if status is not task.status:
-                job.set_status(task, status)
+                job.set_status([task], status)
             job.fit_errors.pop(task.uid, None)
             job.touch()
         task.status = status
         if task.ledger_status is not None:
-            self._table.restate_task(task)
+            self._table.restate(task)
         return True
 
     def _relabel(self, task: Task, pod: Pod) -> None:
@@ -180,9 +169,9 @@ class PodUpdates:
         if row is None or self._table.unsettled:
             task.pod = pod
             return
-        self._cache.pods.change(row, task, -1)
+        self._cache.pods.change([row], [task], -1)
         task.pod = pod
-        self._cache.pods.change(row, task, 1)
+        self._cache.pods.change([row], [task], 1)
 
     def _is_ours(self, pod: Pod) -> bool:
         """Pods that we schedule, and all that use a node."""
@@ -193,32 +182,32 @@ class PodUpdates:
     def _job_id_of(self, pod: Pod) -> str:
         return f"{pod.namespace}/{pod.group_name}" if pod.group_name else ""
 
-    def _enter(self, task: Task) -> None:
-        self._tasks[task.uid] = task
-        self._classes.count(task.class_, 1)
-        if task.node_name and task.status not in COMPLETED:
-            self._table.add_task(task)
-            if not self._table.unsettled:
-                self._kube(task, 1)
-        if task.job_id:
-            job = self._cache.job(task.job_id)
-            # One text for all tasks of the job.
-            task.job_id = job.id
-            job.add(task)
-        if task.class_.spec.volumes:
-            self._cache.storage.users.add(task)
-        if task.class_.spec.resource_claims:
-            self._cache.devices.users[task.uid] = task
+    def _enter(self, tasks: dict[str, Task]) -> None:
+        """Adds tasks of one job, class, priority and status, all on nodes or none, by uid."""
+        first = next(iter(tasks.values()))
+        self._tasks.update(tasks)
+        self._classes.count(first.class_, len(tasks))
+        if first.node_name and first.status not in COMPLETED:
+            self._table.add(tasks)
+        if first.job_id:
+            job = self._cache.job(first.job_id)
+            if first.job_id is not job.id:
+                # One text for all tasks of the job.
+                for task in tasks.values():
+                    task.job_id = job.id
+            job.add(tasks)
+        spec = first.class_.spec
+        if spec.volumes:
+            for task in tasks.values():
+                self._cache.storage.users.add(task)
+        if spec.resource_claims:
+            self._cache.devices.users.update(tasks)
 
     def _forget(self, task: Task) -> None:
         del self._tasks[task.uid]
         self._classes.count(task.class_, -1)
         if task.ledger_status is not None:
-            self._kube(task, -1)
-            self._table.remove_task(task)
-            entry = self._table.entries.get(task.node_name)
-            if entry is not None:
-                self._table.forget_if_empty(entry)
+            self._table.remove(task)
         if task.class_.spec.volumes:
             self._cache.storage.users.remove(task)
         self._cache.devices.users.pop(task.uid, None)
@@ -226,15 +215,6 @@ class PodUpdates:
             job = self._cache.jobs[task.job_id]
             job.remove(task)
             self._cache.drop_if_done(job)
-
-    def _kube(self, task: Task, sign: int) -> None:
-        """Updates Kubernetes' view; settling fills the rows that are not placed yet."""
-        table = self._table
-        if table.unsettled:
-            return
-        row = table.row_of(task.node_name)
-        if row is not None:
-            (table.kube_add if sign > 0 else table.kube_remove)(row, task)
 
     def delete(self, uid: str) -> None:
         self._foreign.pop(uid, None)
@@ -278,7 +258,7 @@ class PodUpdates:
 
     def _replace(self, task: Task, again: Task) -> None:
         self._forget(task)
-        self._enter(again)
+        self._enter({again.uid: again})
 
     def _release(self, uid: str) -> None:
         """Frees the volumes and devices that were chosen for a pod."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.pod import HostPort, PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import LabelSelector
 
+K = TypeVar("K")
+V = TypeVar("V")
 Counts = NDArray[np.int64]
 # There may be thousands of tallies with a number for each node.
 SmallCounts = NDArray[np.int32]
@@ -112,7 +115,8 @@ class TermIndex:
     ) -> None:
         self._terms_of = terms_of
         self._terms: dict[_TermKey, ExistingTerm] = {}
-        self._index: SelectorIndex[ExistingTerm] = SelectorIndex()
+        # The same by their selectors; made anew only between sessions.
+        self.selectors: SelectorIndex[ExistingTerm] = SelectorIndex()
         # The terms of a class in a namespace: comparing terms is slow.
         self._by_class: dict[tuple[int, str], list[ExistingTerm]] = {}
 
@@ -131,7 +135,7 @@ class TermIndex:
             known = self._terms.get(key)
             if known is None:
                 known = self._terms[key] = ExistingTerm(term, task.pod.namespace, weight)
-                self._index.add(term.selector, known)
+                self.selectors.add(term.selector, known)
             terms.append(known)
         return terms
 
@@ -140,14 +144,8 @@ class TermIndex:
             del self._by_class[key]
 
     def find(self, task: Task) -> list[ExistingTerm]:
-        """The terms whose selector selects the task; namespaces are the caller's to compare."""
-        if not self._terms:
-            return []
-        return [term for term in self._index.find(task.pod.labels) if term.rows]
-
-    def finds_none(self, labels: Mapping[str, str]) -> bool:
-        """Whether no term can select a pod with these labels."""
-        return self._index.finds_none(labels)
+        """The terms whose selector selects the task; the caller compares namespaces."""
+        return [term for term in self.selectors.find(task.pod.labels) if term.rows]
 
     def prune(self) -> None:
         """Forgets the terms that no pod has any more, when most are of that kind."""
@@ -156,9 +154,9 @@ class TermIndex:
             return
         self._terms = live
         self._by_class.clear()
-        self._index = SelectorIndex()
+        self.selectors = SelectorIndex()
         for (spec, _, _), term in self._terms.items():
-            self._index.add(spec.selector, term)
+            self.selectors.add(spec.selector, term)
 
 
 def _required_anti(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
@@ -263,59 +261,26 @@ class PodIndex:
                 self.required_anti.forget_class(class_.number)
                 self.preferred.forget_class(class_.number)
 
-    def is_concerned_by(self, class_: TaskClass) -> bool:
-        """Whether a pod of the class may have to be counted here."""
-        return bool(class_.number in self._special or self._tallies or self._by_label)
-
-    def change(self, row: int, task: Task, sign: int) -> None:
-        """A pod entered (1) or left (-1) Kubernetes' view of a node."""
-        if self._layout != self._table.layout:
+    def change(self, rows: list[int], tasks: list[Task], sign: int) -> None:
+        """Tasks of one class entered (1) or left (-1) Kubernetes' view of the nodes of these rows."""
+        is_special = tasks[0].class_.number in self._special
+        is_concerned = is_special or self._tallies or self._by_label
+        if not is_concerned or self._layout != self._table.layout:
             return
-        if task.class_.number in self._special:
-            self._change_special(row, task, sign)
-        if self._tallies:
-            for tally in self._asked.find(task.pod.labels):
-                if tally.question.means(task):
-                    tally.change(row, sign)
-        for key, values in self._by_label.items():
-            value = task.pod.labels.get(key)
-            if value is None:
-                continue
-            if sign > 0:
-                values.setdefault(value, {})[task.uid] = (task, row)
-            else:
-                tasks = values.get(value, {})
-                tasks.pop(task.uid, None)
-                if not tasks:
-                    values.pop(value, None)
-
-    def enter_many(self, rows: list[int], tasks: list[Task]) -> None:
-        """Tasks of one class entered Kubernetes' view of nodes."""
-        if self._layout != self._table.layout:
-            return
-        if tasks[0].class_.number in self._special:
-            for row, task in zip(rows, tasks, strict=True):
-                self._change_special(row, task, 1)
         labels: Mapping[str, str] | None = None
         for row, task in zip(rows, tasks, strict=True):
-            if task.pod.labels is not labels:
-                # Pods of a gang often share their labels.
+            if is_special:
+                self._change_special(row, task, sign)
+            # Pods of a gang mostly have the same labels.
+            if task.pod.labels != labels:
                 labels = task.pod.labels
-                tallies, kept = self._asked.find(labels), self._kept_by(labels)
+                tallies = self._asked.find(labels)
+                kept = [(v, labels[key]) for key, v in self._by_label.items() if key in labels]
             for tally in tallies:
                 if tally.question.means(task):
-                    tally.change(row, 1)
-            for held in kept:
-                held[task.uid] = (task, row)
-
-    def _kept_by(self, labels: Mapping[str, str]) -> list[dict[str, tuple[Task, int]]]:
-        """Where pods with these labels are kept for questions to come."""
-        kept = []
-        for key, values in self._by_label.items():
-            value = labels.get(key)
-            if value is not None:
-                kept.append(values.setdefault(value, {}))
-        return kept
+                    tally.change(row, sign)
+            for values, value in kept:
+                _change(values, value, task.uid, (task, row), sign)
 
     def _change_special(self, row: int, task: Task, sign: int) -> None:
         spec = task.class_.spec
@@ -331,13 +296,7 @@ class PodIndex:
             self._change_port(port, row, sign)
         if spec.volumes:
             self.volume_log.append((row, task, sign))
-            here = self.with_volumes.setdefault(row, {})
-            if sign > 0:
-                here[task.uid] = task
-            else:
-                here.pop(task.uid, None)
-                if not here:
-                    del self.with_volumes[row]
+            _change(self.with_volumes, row, task.uid, task, sign)
 
     def _change_port(self, port: HostPort, row: int, sign: int) -> None:
         key = (port.protocol, port.port)
@@ -363,12 +322,12 @@ class PodIndex:
             for row in rows
         ]
 
-    def tally(self, question: PodQuestion, sees: Callable[[Task], bool]) -> PodTally:
-        """Kept up from now on; ``sees`` says whether a task on a node is in the view now."""
+    def tally(self, question: PodQuestion, in_view: Callable[[Task], bool]) -> PodTally:
+        """Kept up from now on; ``in_view`` says whether a task on a node is in the view now."""
         tally = self._tallies.get(question)
         if tally is None:
             tally = PodTally(question, len(self._table))
-            for task, row in self._candidates(question.selector, sees):
+            for task, row in self._candidates(question.selector, in_view):
                 if question.means(task) and question.selector.matches(task.pod.labels):
                     tally.change(row, 1)
             self._tallies[question] = tally
@@ -377,24 +336,34 @@ class PodIndex:
         return tally
 
     def _candidates(
-        self, selector: LabelSelector, sees: Callable[[Task], bool]
+        self, selector: LabelSelector, in_view: Callable[[Task], bool]
     ) -> Iterator[tuple[Task, int]]:
         demand = demanded(selector)
         if demand is None:
-            yield from self._all(sees)
+            yield from self._all(in_view)
             return
         values = self._by_label.get(demand.key)
         if values is None:
             values = self._by_label[demand.key] = {}
-            for task, row in self._all(sees):
+            for task, row in self._all(in_view):
                 value = task.pod.labels.get(demand.key)
                 if value is not None:
                     values.setdefault(value, {})[task.uid] = (task, row)
         for value in dict.fromkeys(demand.values):
             yield from values.get(value, {}).values()
 
-    def _all(self, sees: Callable[[Task], bool]) -> Iterator[tuple[Task, int]]:
+    def _all(self, in_view: Callable[[Task], bool]) -> Iterator[tuple[Task, int]]:
         for row, entry in enumerate(self._table.rows):
             for task in entry.tasks.values():
-                if sees(task):
+                if in_view(task):
                     yield task, row
+
+
+def _change(groups: dict[K, dict[str, V]], key: K, uid: str, item: V, sign: int) -> None:
+    """Adds an item to a group (1), or removes it (-1); a group without items is dropped."""
+    if sign > 0:
+        groups.setdefault(key, {})[uid] = item
+    elif (group := groups.get(key)) is not None:
+        group.pop(uid, None)
+        if not group:
+            del groups[key]

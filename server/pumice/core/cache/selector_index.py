@@ -1,10 +1,13 @@
-"""An index of label selectors by the labels that they match."""
+"""An index of label selectors by the labels that they match, and the selectors of workloads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
+from pumice.core.cache.store import ObjectStore
+from pumice.core.model.group import Workload
+from pumice.core.model.pod import Pod
 from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 
 T = TypeVar("T")
@@ -22,7 +25,7 @@ class SelectorIndex(Generic[T]):
 
     def __init__(self) -> None:
         # By label and value.
-        self._by_label: dict[str, dict[str, list[_Entry[T]]]] = {}
+        self._by_label: dict[tuple[str, str], list[_Entry[T]]] = {}
         self._others: list[_Entry[T]] = []
 
     def add(self, selector: LabelSelector | None, item: T) -> None:
@@ -35,34 +38,20 @@ class SelectorIndex(Generic[T]):
             return
         rest = tuple(r for r in selector.requirements if r is not demand)
         entry = (LabelSelector(rest) if rest else None, item)
-        values = self._by_label.setdefault(demand.key, {})
         for value in dict.fromkeys(demand.values):
-            values.setdefault(value, []).append(entry)
+            self._by_label.setdefault((demand.key, value), []).append(entry)
 
     def finds_none(self, labels: Mapping[str, str]) -> bool:
         """Whether no selector can match the labels, as is the case for most pods."""
-        if self._others:
-            return False
-        by_label = self._by_label
-        if len(by_label) <= len(labels):
-            for key, values in by_label.items():  # noqa: SIM110
-                if labels.get(key) in values:
-                    return False
-            return True
-        for key, value in labels.items():
-            if key in by_label and value in by_label[key]:
-                return False
-        return True
+        return not self._others and self._by_label.keys().isdisjoint(labels.items())
 
     def find(self, labels: Mapping[str, str]) -> list[T]:
-        if self.finds_none(labels):
+        if not self._others and self._by_label.keys().isdisjoint(labels.items()):
             return []
         matching = [item for rest, item in self._others if rest is None or rest.matches(labels)]
-        for key, value in labels.items():
-            values = self._by_label.get(key)
-            if values is not None and value in values:
-                entries = values[value]
-                matching += [item for rest, item in entries if rest is None or rest.matches(labels)]
+        for label in labels.items():
+            entries = self._by_label.get(label, ())
+            matching += [item for rest, item in entries if rest is None or rest.matches(labels)]
         return matching
 
 
@@ -72,3 +61,55 @@ def demanded(selector: LabelSelector) -> Requirement | None:
         if requirement.operator is Operator.IN:
             return requirement
     return None
+
+
+_SERVICE = "Service"
+_CONTROLLERS = ("ReplicationController", "ReplicaSet", "StatefulSet")
+
+
+class WorkloadSelectors:
+    """Finds the selectors for a pod; updated when the workloads change."""
+
+    def __init__(self, workloads: ObjectStore[Workload]) -> None:
+        self._workloads = workloads
+        self._services: dict[str, SelectorIndex[LabelSelector]] = {}
+        self._version = -1
+
+    def __bool__(self) -> bool:
+        return len(self._workloads) > 0
+
+    def selector_for(self, pod: Pod) -> LabelSelector | None:
+        """The requirements of the pod's Services and its controller; None where there are none."""
+        if self._version != self._workloads.version:
+            self._refresh()
+        requirements: dict[Requirement, None] = {}
+        index = self._services.get(pod.namespace)
+        if pod.controller_kind not in _CONTROLLERS and (
+            index is None or index.finds_none(pod.labels)
+        ):
+            return None
+        for selector in index.find(pod.labels) if index is not None else ():
+            requirements.update(dict.fromkeys(selector.requirements))
+        if pod.controller_kind in _CONTROLLERS:
+            key = f"{pod.controller_kind}/{pod.namespace}/{pod.controller_name}"
+            controller = self._workloads.get(key)
+            if controller is not None and controller.selector is not None:
+                requirements.update(dict.fromkeys(controller.selector.requirements))
+        if not requirements:
+            return None
+        # In one order, so that equal demands are one question.
+        return LabelSelector(
+            tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values)))
+        )
+
+    def forget_outdated(self) -> None:
+        """Drops what was found out about workloads that have changed since."""
+        if self._version != self._workloads.version:
+            self._services, self._version = {}, -1
+
+    def _refresh(self) -> None:
+        self._version, self._services = self._workloads.version, {}
+        for workload in self._workloads:
+            if workload.kind == _SERVICE and workload.selector is not None:
+                index = self._services.setdefault(workload.namespace, SelectorIndex())
+                index.add(workload.selector, workload.selector)

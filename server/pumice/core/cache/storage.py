@@ -1,12 +1,14 @@
-"""Users of claims, and volumes that decisions have taken and the cluster does not show yet."""
+"""Users of claims, and volumes that decisions have reserved and the cluster does not show yet."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from pumice.core.cache.store import ObjectStores
 from pumice.core.cache.tasks import Task
+from pumice.core.model.pod import Pod, PodVolume
 from pumice.core.model.storage import (
     CsiDriver,
     CsiNode,
@@ -22,7 +24,7 @@ StorageObject = PersistentVolume | PersistentVolumeClaim | StorageClass
 
 
 @dataclass(frozen=True, slots=True)
-class TakenVolume:
+class ReservedVolume:
     """A volume that a decision gives to a claim."""
 
     name: str
@@ -30,22 +32,43 @@ class TakenVolume:
     claim_uid: str
 
 
-class VolumeLedger:
-    """Volumes given to claims, and nodes chosen for claims that shall get a new volume.
+class Ledger(ABC):
+    """What sessions reserve for pods.
 
-    What a session takes is reserved until the session ends. If the pod was bound, it stays reserved
-    until an update of the volume or claim arrives, or the decision fails.
+    It is reserved until the session ends. If the pod was bound, it stays reserved until the cluster
+    shows it, or the decision fails, or the pod is gone.
     """
 
     def __init__(self) -> None:
-        self._volumes: dict[str, tuple[TakenVolume, str]] = {}
-        self._nodes: dict[str, tuple[str, str]] = {}
         # Pods of the running session that took something.
         self._open: dict[str, None] = {}
         # Grows with every change.
         self.version = 0
 
-    def taken(self, volume_name: str) -> TakenVolume | None:
+    @abstractmethod
+    def unreserve(self, pod_uid: str) -> None:
+        """Frees what is reserved for a pod."""
+
+    def is_open(self, pod_uid: str) -> bool:
+        return pod_uid in self._open
+
+    def close(self, decided: Container[str]) -> None:
+        """The session is over: only reservations of pods that were decided on are kept."""
+        for pod_uid in list(self._open):
+            if pod_uid not in decided:
+                self.unreserve(pod_uid)
+        self._open.clear()
+
+
+class VolumeLedger(Ledger):
+    """Volumes given to claims, and nodes chosen for claims that shall get a new volume."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._volumes: dict[str, tuple[ReservedVolume, str]] = {}
+        self._nodes: dict[str, tuple[str, str]] = {}
+
+    def reserved(self, volume_name: str) -> ReservedVolume | None:
         known = self._volumes.get(volume_name)
         return None if known is None else known[0]
 
@@ -54,8 +77,8 @@ class VolumeLedger:
         known = self._nodes.get(claim_key)
         return "" if known is None else known[0]
 
-    def take(
-        self, pod_uid: str, volumes: Iterable[TakenVolume], claims: Iterable[str], node: str
+    def reserve(
+        self, pod_uid: str, volumes: Iterable[ReservedVolume], claims: Iterable[str], node: str
     ) -> None:
         """Reserves volumes and nodes for a pod; a reservation of another pod is kept."""
         for volume in volumes:
@@ -65,37 +88,27 @@ class VolumeLedger:
         self._open[pod_uid] = None
         self.version += 1
 
-    def give_back(self, pod_uid: str) -> None:
+    def unreserve(self, pod_uid: str) -> None:
         self._volumes = {k: v for k, v in self._volumes.items() if v[1] != pod_uid}
         self._nodes = {k: v for k, v in self._nodes.items() if v[1] != pod_uid}
         self._open.pop(pod_uid, None)
         self.version += 1
 
-    def is_open(self, pod_uid: str) -> bool:
-        return pod_uid in self._open
-
-    def close(self, decided: Container[str]) -> None:
-        """The session is over: only reservations of pods that were decided on are kept."""
-        for pod_uid in list(self._open):
-            if pod_uid not in decided:
-                self.give_back(pod_uid)
-        self._open.clear()
-
     def failed(self, pod_uid: str) -> None:
         """The decision about the pod failed, or the pod is gone."""
         if self._volumes or self._nodes:
-            self.give_back(pod_uid)
+            self.unreserve(pod_uid)
 
     def memory(
         self,
-    ) -> tuple[tuple[tuple[TakenVolume, str], ...], tuple[tuple[str, str, str], ...]]:
+    ) -> tuple[tuple[tuple[ReservedVolume, str], ...], tuple[tuple[str, str, str], ...]]:
         """Volumes with their pods; claims with their nodes and pods."""
         claims = tuple((claim, node, pod) for claim, (node, pod) in self._nodes.items())
         return tuple(self._volumes.values()), claims
 
     def remember(
         self,
-        volumes: Iterable[tuple[TakenVolume, str]],
+        volumes: Iterable[tuple[ReservedVolume, str]],
         claims: Iterable[tuple[str, str, str]],
     ) -> None:
         self._volumes = {volume.name: (volume, pod) for volume, pod in volumes}
@@ -133,27 +146,20 @@ class VolumeUsers:
             if not users:
                 self._by_claim.pop(key, None)
 
-    def gone(self, item: StorageObject) -> None:
-        """An object is gone; its users are looked at again."""
-        self.updated(item)
-        match item:
-            case PersistentVolume():
-                self._claim_of_volume.pop(item.name, None)
-            case PersistentVolumeClaim():
-                if self._claim_of_volume.get(item.volume_name) == item.key:
-                    del self._claim_of_volume[item.volume_name]
-            case StorageClass():
-                pass
-
-    def updated(self, item: StorageObject) -> None:
+    def updated(self, item: StorageObject, *, gone: bool) -> None:
+        """The users of an object that has changed, or is gone, are looked at again."""
         match item:
             case PersistentVolume():
                 for key in (item.claim_key, self._claim_of_volume.get(item.name, "")):
                     self._outdated[key] = None
+                if gone:
+                    self._claim_of_volume.pop(item.name, None)
             case PersistentVolumeClaim():
                 self._outdated[item.key] = None
-                if item.volume_name:
+                if not gone and item.volume_name:
                     self._claim_of_volume[item.volume_name] = item.key
+                elif self._claim_of_volume.get(item.volume_name) == item.key:
+                    del self._claim_of_volume[item.volume_name]
             case StorageClass():
                 self._outdated.update(dict.fromkeys(self._by_claim))
 
@@ -173,7 +179,7 @@ def _claims(task: Task) -> list[str]:
 
 
 class StorageCache:
-    """Volumes, claims and drivers of the cluster, who uses them, and what decisions have taken."""
+    """Volumes, claims and drivers of the cluster, their users, and what decisions have reserved."""
 
     def __init__(self, stores: ObjectStores) -> None:
         self.volumes = stores.make(PersistentVolume, "name")
@@ -186,10 +192,13 @@ class StorageCache:
         self.ledger = VolumeLedger()
         self.users = VolumeUsers()
 
-    def updated(self, item: StorageObject) -> None:
-        self.ledger.updated(item)
-        self.users.updated(item)
+    def claims_of(self, pod: Pod) -> list[tuple[PodVolume, PersistentVolumeClaim | None]]:
+        """The volumes of a pod with their claims, as far as these exist."""
+        return [
+            (volume, self.claims.get(f"{pod.namespace}/{volume.claim_name}"))
+            for volume in pod.spec.volumes
+        ]
 
-    def gone(self, item: StorageObject) -> None:
+    def updated(self, item: StorageObject, *, gone: bool) -> None:
         self.ledger.updated(item)
-        self.users.gone(item)
+        self.users.updated(item, gone=gone)

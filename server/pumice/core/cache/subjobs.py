@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pumice.core.cache.index import TaskIndex
 from pumice.core.model.group import NetworkTopology, SubGroupPolicy
 from pumice.core.model.integers import as_integer
@@ -13,38 +15,18 @@ _LONGEST_READABLE_ID = 128
 _SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
+@dataclass(slots=True, eq=False)
 class SubJob:
     """A part of a job with a minimum and a topology of its own."""
 
-    __slots__ = (
-        "group_id",
-        "id",
-        "index",
-        "job_id",
-        "match_index",
-        "min_available",
-        "network_topology",
-        "priority",
-    )
-
-    def __init__(
-        self,
-        id_: str,
-        group_id: str,
-        job_id: str,
-        min_available: int,
-        index: TaskIndex,
-        network_topology: NetworkTopology | None = None,
-        match_index: int = 0,
-    ) -> None:
-        self.id = id_
-        self.group_id = group_id
-        self.job_id = job_id
-        self.min_available = min_available
-        self.index = index
-        self.network_topology = network_topology
-        self.match_index = match_index
-        self.priority = 0
+    id: str
+    group_id: str
+    job_id: str
+    min_available: int
+    index: TaskIndex
+    network_topology: NetworkTopology | None = None
+    match_index: int = 0
+    priority: int = 0
 
     @property
     def is_ready(self) -> bool:

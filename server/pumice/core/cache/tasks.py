@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +12,18 @@ from pumice.core.configuration import Configuration
 from pumice.core.model.fit import FitErrors
 from pumice.core.model.integers import as_integer
 from pumice.core.model.pod import Pod, PodSpec
-from pumice.core.model.reasons import Reason
+from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Number, Resources
-from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus, status_of
+from pumice.core.model.status import (
+    HOLDS_RESOURCES,
+    PENDING,
+    PIPELINED,
+    RELEASING,
+    TaskStatus,
+    status_of,
+)
 
 Floats = NDArray[np.float64]
-
-_PENDING, _RELEASING, _PIPELINED = (
-    TaskStatus.PENDING,
-    TaskStatus.RELEASING,
-    TaskStatus.PIPELINED,
-)
 
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 # The feature gate of the cluster that has Volcano's scheduling gate lifted.
@@ -47,39 +49,31 @@ class ClassWeights:
         self.kube = np.concatenate((nothing, nothing, nothing, nothing, request, counted))
 
     def of(self, status: TaskStatus) -> Floats:
-        if status is _RELEASING:
+        if status is RELEASING:
             return self.releasing
-        return self.pipelined if status is _PIPELINED else self.held
+        return self.pipelined if status is PIPELINED else self.held
 
 
+@dataclass(slots=True, eq=False)
 class TaskClass:
     """All tasks with one spec: they ask for the same and fit the same nodes."""
 
-    __slots__ = (
-        "amounts",
-        "best_effort",
-        "extra",
-        "layout",
-        "number",
-        "request",
-        "spec",
-        "task_count",
-        "weights",
-    )
+    number: int
+    spec: PodSpec
+    amounts: tuple[tuple[str, int], ...]
+    # What the volumes of its tasks ask for beside the spec.
+    extra: tuple[tuple[str, int], ...] = ()
+    request: Resources = field(init=False)
+    best_effort: bool = field(init=False)
+    # Tasks in the cache that are of this class.
+    task_count: int = 0
+    # Made by the node table, once per layout.
+    weights: ClassWeights | None = None
+    layout: int = -1
 
-    def __init__(self, number: int, spec: PodSpec, amounts: tuple[tuple[str, int], ...]) -> None:
-        self.number = number
-        self.spec = spec
-        self.amounts = amounts
-        self.request = Resources.of(amounts)
+    def __post_init__(self) -> None:
+        self.request = Resources.of(self.amounts)
         self.best_effort = self.request.is_empty()
-        # What the volumes of its tasks ask for beside the spec.
-        self.extra: tuple[tuple[str, int], ...] = ()
-        # Tasks in the cache that are of this class.
-        self.task_count = 0
-        # Made by the node table, once per layout.
-        self.weights: ClassWeights | None = None
-        self.layout = -1
 
     def least(self, resource: str) -> Number | None:
         """How much of a resource a node must have; None: any amount is enough."""
@@ -89,15 +83,13 @@ class TaskClass:
 _NOT_ASKED = -1
 
 
+@dataclass(slots=True)
 class Transaction:
     """Where a discarded statement had placed a task."""
 
-    __slots__ = ("eviction_occurred", "node_name", "status")
-
-    def __init__(self, status: TaskStatus, node_name: str, *, eviction_occurred: bool) -> None:
-        self.status = status
-        self.node_name = node_name
-        self.eviction_occurred = eviction_occurred
+    status: TaskStatus
+    node_name: str
+    eviction_occurred: bool
 
 
 class Task:
@@ -203,37 +195,29 @@ def _pod_index(name: str) -> int | None:
 def is_placement_change(old: Task | None, new: Task) -> bool:
     """Whether an update of a pod may allow a placement: the pod waits, or it frees resources."""
     if old is None or old.class_ is not new.class_:
-        return new.status is _PENDING or old is not None
+        return new.status is PENDING or old is not None
     return old.status is not new.status and new.status not in HOLDS_RESOURCES
 
 
+# Why no node takes a task, or what its queue has against it.
+Finding = FitErrors | ReasonCode
+
+
+@dataclass(slots=True, eq=False)
 class TasksToPlace:
     """The tasks of a job that need a node, in order, and why none was placed.
 
     It is valid for one version of the job, over sessions.
     """
 
-    __slots__ = (
-        "configuration",
-        "errors",
-        "is_uniform",
-        "needs_all",
-        "reasons",
-        "tasks",
-        "version",
-    )
-
-    def __init__(
-        self, version: int, configuration: Configuration, tasks: list[Task], *, needs_all: bool
-    ) -> None:
-        self.version = version
-        self.configuration = configuration
-        # Those that a node has to be found for, in the order of trying.
-        self.tasks = tasks
-        # The job cannot start without any one of its tasks, wherever they are.
-        self.needs_all = needs_all
-        # These are all its tasks, and each is like the others.
-        self.is_uniform = False
-        # Why no node takes the first of them, and the reasons that were given for the job.
-        self.errors: FitErrors | None = None
-        self.reasons: tuple[Reason, ...] = ()
+    version: int
+    configuration: Configuration
+    # Those that a node has to be found for, in the order of trying.
+    tasks: list[Task]
+    # The job cannot start without any one of its tasks, wherever they are.
+    needs_all: bool
+    # These are all its tasks, and each is like the others.
+    is_uniform: bool = False
+    # Why the first of them cannot be placed, and the reasons that were given for the job.
+    finding: Finding | None = None
+    reasons: tuple[Reason, ...] = ()

@@ -9,7 +9,8 @@ from pumice.core.cache.tasks import Task
 from pumice.core.model.group import PodGroupPhase
 from pumice.core.model.resources import CPU, MEMORY, Resources
 
-_NOTHING = Resources()
+# What jobs without placed tasks hold; nobody changes it.
+NOTHING = Resources()
 _INQUEUE, _RUNNING = PodGroupPhase.INQUEUE, PodGroupPhase.RUNNING
 
 
@@ -27,9 +28,9 @@ class Contribution:
         # Held above the jobs' minima.
         self.elastic = elastic
         # Promised to admitted jobs and not held yet.
-        self.inqueue = _NOTHING
+        self.inqueue = NOTHING
         # Promised, as overcommit counts it: an Inqueue job's whole minimum, held or not.
-        self.admitted = _NOTHING
+        self.admitted = NOTHING
 
     @classmethod
     def of_queue(cls) -> Contribution:
@@ -40,14 +41,15 @@ class Contribution:
 
     def add(self, other: Contribution, sign: int = 1) -> None:
         self.jobs += sign * other.jobs
-        _accumulate(self.allocated, other.allocated, sign)
         _accumulate(self.request, other.request, sign)
-        _accumulate(self.elastic, other.elastic, sign)
-        # Most jobs have what they were promised.
-        if other.inqueue is not _NOTHING:
-            _accumulate(self.inqueue, other.inqueue, sign)
-        if other.admitted is not _NOTHING:
-            _accumulate(self.admitted, other.admitted, sign)
+        for total, part in (
+            (self.allocated, other.allocated),
+            (self.elastic, other.elastic),
+            (self.inqueue, other.inqueue),
+            (self.admitted, other.admitted),
+        ):
+            if part is not NOTHING:
+                _accumulate(total, part, sign)
 
 
 def _accumulate(total: Resources, part: Resources, sign: int) -> None:
@@ -81,10 +83,11 @@ class QueueTotals:
         for job in changed:
             seen = self._seen.get(job.id)
             if seen is None or seen[0] != job.version or seen[1] != job.queue:
-                self._replace(job)
+                if seen is not None:
+                    self.forget(job.id)
+                self._count(job)
 
-    def _replace(self, job: Job) -> None:
-        self.forget(job.id)
+    def _count(self, job: Job) -> None:
         part = contribution_of(job)
         self.recomputed += 1
         self._seen[job.id] = (job.version, job.queue, part)
@@ -115,7 +118,7 @@ class QueueTotals:
     def allocated_of(self, job_id: str) -> Resources:
         """The same, read-only."""
         seen = self._seen.get(job_id)
-        return _NOTHING if seen is None else seen[2].allocated
+        return NOTHING if seen is None else seen[2].allocated
 
     def queues(self) -> list[str]:
         return sorted(self._queues)
@@ -126,12 +129,10 @@ def contribution_of(job: Job) -> Contribution:
     pending = index.pending
     if len(pending) == len(index.tasks):
         # It just came: what holds nothing has nothing above its minimum either.
-        allocated, elastic = _NOTHING, _NOTHING
+        allocated, elastic = NOTHING, NOTHING
     else:
         allocated, elastic = _without_nothing(index.allocated), job.elastic()
-    request = allocated
-    if pending:
-        request = _sum_of(pending.values(), allocated)
+    request = _sum_of(pending.values(), allocated) if pending else allocated
     part = Contribution(allocated, request, elastic)
     if job.min_resources is None or job.group is None:
         return part
@@ -146,7 +147,7 @@ def contribution_of(job: Job) -> Contribution:
 def _sum_of(tasks: Collection[Task], held: Resources) -> Resources:
     """What is held and what the tasks request; read-only."""
     first = next(iter(tasks))
-    if held is _NOTHING and len(tasks) == 1:
+    if held is NOTHING and len(tasks) == 1:
         return first.request
     total, alike = held.clone(), 0
     for task in tasks:

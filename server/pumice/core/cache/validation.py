@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import Any
 
-from pumice.core.cache.patterns import Pattern, PatternError
+from pumice.core.deltas import ClusterObject
 from pumice.core.errors import ObjectError
 from pumice.core.model.group import PodGroup, Queue
 from pumice.core.model.node import Node
+from pumice.core.model.patterns import Pattern, PatternError
 from pumice.core.model.pod import Pod
-from pumice.core.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
 from pumice.core.model.storage import CsiNode
 from pumice.core.model.topology import HyperNode
 
 # Amounts stand in float64 arrays: integers are exact there only below this.
 LARGEST_AMOUNT = 2**53
-# The resources that nodes may offer. Each takes 56 bytes a node and 168 bytes a task class:
+# The resources that nodes may offer. Each takes 56 bytes per node and 168 bytes per task class:
 # 256 of them take 72 MB for 5,000 nodes and 215 MB for 5,000 classes.
 MAX_NODE_RESOURCES = 128
 MAX_CLUSTER_RESOURCES = 256
 # Sessions compare each item with the labels, taints and pods of every node.
 MAX_POD_ITEMS = 2_000
-_LISTS = (
-    *("requests", "node_selector", "tolerations", "spread_constraints", "host_ports", "images"),
-    *("volumes", "resource_claims", "scheduling_gates", "containers"),
-)
-_NODE_TERMS = ("required_node_terms", "preferred_node_terms")
-_POD_TERMS = (
-    *("required_affinity", "required_anti_affinity"),
-    *("preferred_affinity", "preferred_anti_affinity"),
-)
 
 
 def check_amounts(kind: str, key: str, field: str, amounts: Iterable[tuple[str, int]]) -> None:
@@ -77,8 +69,7 @@ def check_csi_node(limits: CsiNode) -> None:
 
 
 def check_resource_names(
-    kind: str,
-    key: str,
+    item: Node | CsiNode,
     names: tuple[str, ...],
     counted: tuple[str, ...],
     offering_nodes: Mapping[str, int],
@@ -86,7 +77,8 @@ def check_resource_names(
     """For the resources of a node, those counted for it before, and how many nodes offer each."""
     if names == counted:
         return
-    field = "allocatable" if kind == "Node" else "driver_limits"
+    kind, key = type(item).__name__, item.name
+    field = "allocatable" if isinstance(item, Node) else "driver_limits"
     if len(names) > MAX_NODE_RESOURCES:
         problem = (
             f"the node offers {len(names)} resources; at most {MAX_NODE_RESOURCES} are allowed"
@@ -128,13 +120,8 @@ def check_pod(pod: Pod) -> None:
 def check_items(pod: Pod) -> None:
     """Counts the items of all lists of a spec, with the requirements and values of selectors."""
     spec = pod.spec
-    counts = {name: len(getattr(spec, name)) for name in _LISTS}
-    for name in (*_NODE_TERMS, *_POD_TERMS):
-        counts[name] = sum(map(_term_items, getattr(spec, name) or ()))
-    counts["containers"] += sum(len(c.limits) + len(c.requests) for c in spec.containers)
-    counts["spread_constraints"] += sum(
-        _selector_items(c.selector) for c in spec.spread_constraints
-    )
+    lists = [(f, value) for f in spec.__slots__ if isinstance(value := getattr(spec, f), tuple)]
+    counts = {field: _items(value) for field, value in lists if value}
     total = sum(counts.values())
     if total > MAX_POD_ITEMS:
         field = max(counts, key=counts.__getitem__)
@@ -142,25 +129,13 @@ def check_items(pod: Pod) -> None:
         raise ObjectError("Pod", pod.key, field, problem)
 
 
-def _term_items(term: Any) -> int:
-    """Of a term of node or pod affinity, or of one with a weight."""
-    term = getattr(term, "term", term)
-    if isinstance(term, NodeSelectorTerm):
-        return 1 + _requirement_items((*term.label_requirements, *term.field_requirements))
-    return (
-        1
-        + len(term.namespaces)
-        + _selector_items(term.selector)
-        + _selector_items(term.namespace_selector)
-    )
-
-
-def _selector_items(selector: LabelSelector | None) -> int:
-    return 0 if selector is None else _requirement_items(selector.requirements)
-
-
-def _requirement_items(requirements: tuple[Requirement, ...]) -> int:
-    return sum(1 + len(requirement.values) for requirement in requirements)
+def _items(value: Any) -> int:
+    """The items of a list and of the lists in them; a pair of a name and an amount is one item."""
+    if isinstance(value, tuple):
+        return len(value) + sum([_items(i) for i in value if not isinstance(i, tuple)])
+    if isinstance(value, str | int | NoneType):
+        return 0
+    return sum([_items(getattr(value, field)) for field in value.__slots__])
 
 
 def check_pod_group(group: PodGroup) -> None:
@@ -169,6 +144,9 @@ def check_pod_group(group: PodGroup) -> None:
     if group.min_member < 0:
         problem = f"{group.min_member} is negative; use 0 or more"
         raise ObjectError("PodGroup", group.key, "min_member", problem)
+    if group.topology_key and group.network_topology is not None:
+        problem = "cannot be set together with network_topology; use one of them"
+        raise ObjectError("PodGroup", group.key, "topology_key", problem)
 
 
 def check_queue(queue: Queue) -> None:
@@ -177,3 +155,18 @@ def check_queue(queue: Queue) -> None:
         check_not_negative("Queue", queue.name, field, getattr(queue, field) or ())
     if queue.weight < 1:
         raise ObjectError("Queue", queue.name, "weight", f"{queue.weight} is not 1 or more")
+
+
+_CHECKS: Mapping[type, Callable[[Any], None]] = {
+    Node: check_node,
+    CsiNode: check_csi_node,
+    HyperNode: check_hyper_node,
+    PodGroup: check_pod_group,
+    Queue: check_queue,
+}
+
+
+def check(item: ClusterObject) -> None:
+    """Raises ObjectError for an object that cannot be used; not for pods."""
+    if (own := _CHECKS.get(type(item))) is not None:
+        own(item)

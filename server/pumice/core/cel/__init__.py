@@ -4,8 +4,7 @@ An expression that cannot be read, or uses something that is not known here, is 
 never taken for true or false.
 """
 
-from pumice.core.cel.errors import CelError
 from pumice.core.cel.expressions import MAX_LENGTH, Expression, compiled
-from pumice.core.cel.values import MapValue, Quantity, Semver
+from pumice.core.cel.values import CelError, MapValue, Quantity, Semver
 
 __all__ = ["MAX_LENGTH", "CelError", "Expression", "MapValue", "Quantity", "Semver", "compiled"]

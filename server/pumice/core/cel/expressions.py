@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from pumice.core.cel.errors import CelError
 from pumice.core.cel.functions import call, method, whole
 from pumice.core.cel.operators import operate
 from pumice.core.cel.tokens import Token, tokens_of
-from pumice.core.cel.values import MapValue, kind_of
+from pumice.core.cel.values import CelError, MapValue, kind_of
 
 # As Kubernetes' own limit.
 MAX_LENGTH = 10_240

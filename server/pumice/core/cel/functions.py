@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
-from pumice.core.cel.errors import CelError
-from pumice.core.cel.patterns import pattern
-from pumice.core.cel.values import MapValue, Quantity, Semver, kind_of
+from pumice.core.cel.values import CelError, MapValue, Quantity, Semver, kind_of
+from pumice.core.model.patterns import Pattern, PatternError
 
 _LARGEST_INT = 2**63
 # What one text that an expression builds may have.
@@ -101,12 +102,24 @@ def _as_integer(value: Quantity) -> int:
     return whole(value.amount.numerator)
 
 
+@lru_cache(maxsize=1_000)
+def _pattern(text: str) -> Pattern:
+    try:
+        return Pattern(text)
+    except (PatternError, re.error) as error:
+        raise CelError(f"the pattern {text!r} cannot be used: {error}") from None
+
+
+def _matches(text: str, wanted: str) -> bool:
+    return _pattern(wanted).is_in(text)
+
+
 _FUNCTIONS: dict[tuple[str, tuple[str, ...]], Callable[..., object]] = {
     ("quantity", ("string",)): Quantity.parse,
     ("isQuantity", ("string",)): _is(Quantity.parse),
     ("semver", ("string",)): Semver.parse,
     ("isSemver", ("string",)): _is(Semver.parse),
-    ("matches", ("string", "string")): lambda text, wanted: pattern(wanted).is_in(text),
+    ("matches", ("string", "string")): _matches,
     ("int", ("int",)): lambda value: value,
     ("int", ("double",)): _to_int,
     ("int", ("string",)): _to_int,
@@ -127,7 +140,7 @@ _METHODS: dict[tuple[str, str, tuple[str, ...]], Callable[..., object]] = {
     (_TEXT, "startsWith", (_TEXT,)): str.startswith,
     (_TEXT, "endsWith", (_TEXT,)): str.endswith,
     (_TEXT, "contains", (_TEXT,)): lambda text, part: part in text,
-    (_TEXT, "matches", (_TEXT,)): lambda text, wanted: pattern(wanted).is_in(text),
+    (_TEXT, "matches", (_TEXT,)): _matches,
     (_TEXT, "lowerAscii", ()): lambda text: "".join(c.lower() if c.isascii() else c for c in text),
     (_TEXT, "upperAscii", ()): lambda text: "".join(c.upper() if c.isascii() else c for c in text),
     (_TEXT, "trim", ()): str.strip,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from operator import add, ge, gt, le, lt, mul, sub
+from typing import Any, TypeVar
 
-from pumice.core.cel.errors import CelError
 from pumice.core.cel.functions import MAX_TEXT, whole
-from pumice.core.cel.values import MapValue, equal, kind_of
+from pumice.core.cel.values import CelError, MapValue, equal, kind_of
 
+T = TypeVar("T", int, float)
 _NUMBERS = ("int", "double")
 _ORDERED = ("int", "double", "string", "bool")
 
@@ -35,12 +36,8 @@ def _is_in(left: object, right: object) -> bool:
     raise CelError(f"in {kind_of(right)} is not supported")
 
 
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": lambda left, right: left < right,
-    "<=": lambda left, right: left <= right,
-    ">": lambda left, right: left > right,
-    ">=": lambda left, right: left >= right,
-}
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_SIMPLE: dict[str, Callable[[Any, Any], Any]] = {"+": add, "-": sub, "*": mul}
 
 
 def _ordered(sign: str, left: Any, right: Any) -> bool:
@@ -59,37 +56,19 @@ def _computed(sign: str, left: Any, right: Any) -> object:
     if sign == "+" and kinds == ("list", "list"):
         return left + right
     if kinds == ("int", "int"):
-        return whole(_of_integers(sign, left, right))
+        return whole(_SIMPLE[sign](left, right) if sign in _SIMPLE else _divided(sign, left, right))
     if kinds == ("double", "double") and sign != "%":
-        return _of_doubles(sign, left, right)
+        return _SIMPLE[sign](left, right) if sign in _SIMPLE else left / _divisor(right)
     raise CelError(f"{kinds[0]} {sign} {kinds[1]} is not supported")
 
 
-def _of_integers(sign: str, left: int, right: int) -> int:
-    if sign in "/%" and right == 0:
+def _divided(sign: str, left: int, right: int) -> int:
+    # Towards zero, as in Go.
+    quotient = abs(left) // abs(_divisor(right)) * (1 if (left < 0) == (right < 0) else -1)
+    return quotient if sign == "/" else left - quotient * right
+
+
+def _divisor(number: T) -> T:
+    if number == 0:
         raise CelError("division by zero")
-    match sign:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case _:
-            # Towards zero, as in Go.
-            quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-            return quotient if sign == "/" else left - quotient * right
-
-
-def _of_doubles(sign: str, left: float, right: float) -> float:
-    match sign:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-        case _:
-            if right == 0:
-                raise CelError("division by zero")
-            return left / right
+    return number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from pumice.core.cel.errors import CelError
+from pumice.core.cel.values import CelError
 
 _TOKEN = re.compile(
     r"(?P<space>\s+|//[^\n]*)"

@@ -7,22 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import total_ordering
+from types import NoneType
 
-from pumice.core.cel.errors import CelError
+from pumice.core.model.quantities import parse_quantity
 
-_QUANTITY = re.compile(
-    r"([-+]?)(\d+(?:\.\d*)?|\.\d+)(?:([eE][-+]?\d{1,3})|([KMGTPE]i|[numkMGTPE]))?", re.A
-)
+# The longest text of a semantic version.
 _MOST_DIGITS = 64
-_SCALES: dict[str, Fraction] = {
-    "n": Fraction(1, 10**9),
-    "u": Fraction(1, 10**6),
-    "m": Fraction(1, 1000),
-    "": Fraction(1),
-    "k": Fraction(1000),
-    **{mark: Fraction(1000**power) for power, mark in enumerate("MGTPE", start=2)},
-    **{f"{mark}i": Fraction(1024**power) for power, mark in enumerate("KMGTPE", start=1)},
-}
+
+
+class CelError(ValueError):
+    """What is wrong with an expression, or with a value that it meets."""
 
 
 @total_ordering
@@ -34,12 +28,10 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
-        match = _QUANTITY.fullmatch(text) if len(text) <= _MOST_DIGITS else None
-        if match is None:
+        amount = parse_quantity(text)
+        if amount is None:
             raise CelError(f"{text!r} is no quantity")
-        sign, digits, exponent, suffix = match.groups()
-        scale = Fraction(10) ** int(exponent[1:]) if exponent else _SCALES[suffix or ""]
-        return cls(Fraction(f"{sign}{digits}") * scale)
+        return cls(amount)
 
     def __lt__(self, other: Quantity) -> bool:
         return self.amount < other.amount
@@ -97,29 +89,22 @@ class MapValue:
         raise CelError(f"no such key: {key}")
 
 
+_KINDS: dict[type, str] = {
+    NoneType: "null",
+    bool: "bool",
+    int: "int",
+    float: "double",
+    str: "string",
+    tuple: "list",
+    MapValue: "map",
+    Quantity: "quantity",
+    Semver: "semver",
+}
+
+
 def kind_of(value: object) -> str:
     """The type of a value, by its name in CEL."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "bool"
-        case int():
-            return "int"
-        case float():
-            return "double"
-        case str():
-            return "string"
-        case tuple():
-            return "list"
-        case MapValue():
-            return "map"
-        case Quantity():
-            return "quantity"
-        case Semver():
-            return "semver"
-        case _:
-            return type(value).__name__
+    return _KINDS.get(type(value), type(value).__name__)
 
 
 def equal(left: object, right: object) -> bool:

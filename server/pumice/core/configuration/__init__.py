@@ -1,17 +1,28 @@
-"""The scheduler configuration: its value, its schema, and the strict readers of its files."""
+"""The scheduler configuration: its value, its arguments, and the strict readers of its files."""
 
-from pumice.core.configuration.reader import read_configuration
-from pumice.core.configuration.schema import (
-    ArgumentSchema,
-    ArgumentType,
+from pumice.core.configuration.argument_types import ArgumentType, Limit, typed_value
+from pumice.core.configuration.arguments import (
+    Argument,
+    Arguments,
     Catalog,
-    Limit,
-    typed_value,
+    ValuesByName,
+    boolean,
+    by_name,
+    duration,
+    ignored,
+    integer,
+    mapping,
+    mappings,
+    names,
+    number,
+    quantity,
+    text,
+    texts,
 )
+from pumice.core.configuration.reader import read_configuration
 from pumice.core.configuration.values import (
     DEFAULT_CONFIGURATION,
     FLAG_DEFAULTS,
-    Arguments,
     Configuration,
     PluginOptions,
 )
@@ -19,13 +30,26 @@ from pumice.core.configuration.values import (
 __all__ = [
     "DEFAULT_CONFIGURATION",
     "FLAG_DEFAULTS",
-    "ArgumentSchema",
+    "Argument",
     "ArgumentType",
     "Arguments",
     "Catalog",
     "Configuration",
     "Limit",
     "PluginOptions",
+    "ValuesByName",
+    "boolean",
+    "by_name",
+    "duration",
+    "ignored",
+    "integer",
+    "mapping",
+    "mappings",
+    "names",
+    "number",
+    "quantity",
     "read_configuration",
+    "text",
+    "texts",
     "typed_value",
 ]

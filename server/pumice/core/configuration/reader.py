@@ -6,19 +6,21 @@ and the most similar valid name. A valid key without effect is a warning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pumice.core.configuration import volcano_names as volcano
+from pumice.core.configuration.argument_types import as_flag
+from pumice.core.configuration.arguments import Arguments, Catalog
 from pumice.core.configuration.findings import Findings, Path, scalar_text
-from pumice.core.configuration.schema import ArgumentSchema, Catalog, as_flag
 from pumice.core.configuration.values import (
     FLAG_DEFAULTS,
-    Arguments,
     Configuration,
     PluginOptions,
 )
 
 Tiers = tuple[tuple[PluginOptions, ...], ...]
+# The path of a plugin in a tier, its name, and all that the file says about it.
+Entry = tuple[Path, str, Mapping[object, object]]
 _KEYS = ("actions", "tiers", "configurations", "metrics")
 _KUBE_BATCH = "is kube-batch's; set the compat switch kube-batch to use such a file"
 
@@ -26,25 +28,100 @@ _KUBE_BATCH = "is kube-batch's; set the compat switch kube-batch to use such a f
 def read_configuration(data: object, catalog: Catalog) -> Configuration:
     """Reads the parsed file; raises with every problem there is, not just the first."""
     reader = _Reader(catalog)
-    return reader.findings.conclude(reader.read(data))
+    return reader.conclude(reader.read(data))
 
 
-class _Reader:
-    """Walks the data and collects what it finds."""
+class ConfigurationReader(Findings):
+    """Walks the data of a file and collects what it finds."""
 
     def __init__(self, catalog: Catalog) -> None:
+        super().__init__()
         self._catalog = catalog
-        self.findings = Findings()
+
+    def _actions(self, text: object) -> tuple[str, ...]:
+        """The actions of a comma-separated list, without spaces around them."""
+        if not isinstance(text, str):
+            example = 'one text such as "enqueue, allocate, backfill"'
+            given = "" if text is None else f", is {text!r}"
+            self.problem(("actions",), f"must be {example}{given}")
+            return ()
+        if not text.strip():
+            self.problem(("actions",), "must name at least one action")
+            return ()
+        names = self._names(("actions",), text)
+        for name in dict.fromkeys(names):
+            if name not in self._catalog.actions:
+                self._unknown(("actions",), "action", name, self._catalog.actions)
+        return names
+
+    def _names(self, path: Path, text: str) -> tuple[str, ...]:
+        names = tuple(word.strip() for word in text.split(","))
+        if "" in names:
+            self.problem(path, "has an empty name between commas")
+        return tuple(name for name in names if name)
+
+    def _check_plugin(self, path: Path, name: str) -> bool:
+        """Whether there is such a plugin; else it is a problem."""
+        if name in self._catalog.refused:
+            self.problem(path, f"plugin {name!r} is installed but {self._catalog.refused[name]}")
+        elif name not in self._catalog.plugins:
+            self._unknown(path, "plugin", name, self._catalog.plugins)
+        return name in self._catalog.plugins
+
+    def _unknown(self, path: Path, what: str, name: str, known: Iterable[str]) -> None:
+        self.unknown(path, what, name, known)
+
+    def _entries(self, tiers: object) -> list[list[Entry]]:
+        """The plugin entries of each tier, with their paths."""
+        if tiers is not None and not isinstance(tiers, list):
+            self.problem(("tiers",), "must be a list of tiers, each with a list plugins")
+            return []
+        return [self._entries_of_tier(("tiers", i), tier) for i, tier in enumerate(tiers or ())]
+
+    def _entries_of_tier(self, path: Path, tier: object) -> list[Entry]:
+        if not isinstance(tier, Mapping):
+            self.problem(path, "must be a mapping with the key plugins")
+            return []
+        for key in tier:
+            if key != "plugins":
+                self.unknown((*path, str(key)), "key", str(key), ["plugins"])
+        plugins = tier.get("plugins")
+        if plugins is not None and not isinstance(plugins, list):
+            self.problem((*path, "plugins"), "must be a list of plugins")
+            return []
+        entries: list[Entry] = []
+        for i, entry in enumerate(plugins or ()):
+            name = entry.get("name") if isinstance(entry, Mapping) else None
+            if isinstance(name, str):
+                entries.append(((*path, "plugins", i), name, entry))
+            else:
+                self.problem((*path, "plugins", i), "must be a mapping with the key name")
+        return entries
+
+    def _check_twice(self, tiers: Tiers) -> None:
+        first: dict[str, int] = {}
+        for i, tier in enumerate(tiers):
+            for options in tier:
+                if options.name in first:
+                    message = (
+                        f"plugin {options.name!r} is listed twice, first in tiers"
+                        f"[{first[options.name]}]; each placement would count twice"
+                    )
+                    self.problem(("tiers", i), message)
+                first.setdefault(options.name, i)
+
+
+class _Reader(ConfigurationReader):
+    """Reads Volcano's files."""
 
     def read(self, data: object) -> Configuration:
         if not isinstance(data, Mapping):
-            self.findings.problem((), "must be a mapping with the keys actions and tiers")
+            self.problem((), "must be a mapping with the keys actions and tiers")
             return Configuration((), ())
         for key in data:
             self._key(str(key))
         actions = self._actions(data.get("actions"))
         tiers = self._tiers(data.get("tiers"))
-        self._across(tiers)
         self._usage_readers(tiers, data.get("metrics"))
         return Configuration(
             actions,
@@ -57,71 +134,43 @@ class _Reader:
         if key in _KEYS:
             return
         if key in volcano.KEYS_WITHOUT_EFFECT:
-            self.findings.warning((key,), f"has no effect: {volcano.KEYS_WITHOUT_EFFECT[key]}")
+            self.warning((key,), f"has no effect: {volcano.KEYS_WITHOUT_EFFECT[key]}")
         elif key == "plugins" or key.startswith("plugin."):
-            self.findings.problem((key,), f"the key {key!r} {_KUBE_BATCH}")
+            self.problem((key,), f"the key {key!r} {_KUBE_BATCH}")
         else:
-            self.findings.unknown((key,), "key", key, _KEYS)
-
-    def _actions(self, text: object) -> tuple[str, ...]:
-        names = self.findings.action_names(("actions",), text)
-        for name in dict.fromkeys(names):
-            if name not in self._catalog.actions:
-                self.findings.unknown_action(("actions",), name, self._catalog)
-        return names
+            self.unknown((key,), "key", key, _KEYS)
 
     # Tiers and their plugins.
 
-    def _tiers(self, tiers: object) -> Tiers:
-        if tiers is not None and not isinstance(tiers, list):
-            self.findings.problem(("tiers",), "must be a list of tiers, each with a list plugins")
-            return ()
-        read = tuple(self._tier(("tiers", i), tier) for i, tier in enumerate(tiers or ()))
-        if not any(read):
-            message = "name no plugin: pods go anywhere, and no gang is kept together"
-            self.findings.warning(("tiers",), message)
-        return read
+    def _tiers(self, data: object) -> Tiers:
+        tiers = tuple(tuple(self._plugin(*entry) for entry in tier) for tier in self._entries(data))
+        if not any(tiers):
+            self.warning(
+                ("tiers",), "name no plugin: pods go anywhere, and no gang is kept together"
+            )
+        for i, tier in enumerate(tiers):
+            hierarchical = any(o.name == "drf" and o.enabled("enableHierarchy") for o in tier)
+            if hierarchical and any(o.name == "proportion" for o in tier):
+                self.problem(
+                    ("tiers", i), "drf with enableHierarchy and proportion cannot share a tier"
+                )
+        self._check_twice(tiers)
+        if {"proportion", "capacity"} <= {options.name for tier in tiers for options in tier}:
+            message = "proportion and capacity both divide the cluster among queues; use one"
+            self.warning(("tiers",), message)
+        return tiers
 
-    def _tier(self, path: Path, tier: object) -> tuple[PluginOptions, ...]:
-        if not isinstance(tier, Mapping):
-            self.findings.problem(path, "must be a mapping with the key plugins")
-            return ()
-        for key in tier:
-            if key != "plugins":
-                self.findings.unknown((*path, str(key)), "key", str(key), ["plugins"])
-        plugins = tier.get("plugins")
-        if plugins is not None and not isinstance(plugins, list):
-            self.findings.problem((*path, "plugins"), "must be a list of plugins")
-            return ()
-        options = tuple(
-            plugin
-            for i, entry in enumerate(plugins or ())
-            if (plugin := self._plugin((*path, "plugins", i), entry)) is not None
-        )
-        names = {o.name for o in options}
-        if "proportion" in names and any(
-            o.name == "drf" and o.enabled("enableHierarchy") for o in options
-        ):
-            message = "drf with enableHierarchy and proportion cannot share a tier"
-            self.findings.problem(path, message)
-        return options
-
-    def _plugin(self, path: Path, entry: object) -> PluginOptions | None:
-        name = entry.get("name") if isinstance(entry, Mapping) else None
-        if not isinstance(entry, Mapping) or not isinstance(name, str):
-            self.findings.problem(path, "must be a mapping with the key name")
-            return None
+    def _plugin(self, path: Path, name: str, entry: Mapping[object, object]) -> PluginOptions:
         flags = tuple(
             (str(key), flag)
             for key, value in entry.items()
             if key not in ("name", "arguments")
             and (flag := self._flag((*path, str(key)), name, str(key), value)) is not None
         )
-        schema = self._catalog.plugins.get(name)
-        if schema is None:
-            self.findings.unknown_plugin((*path, "name"), name, self._catalog)
+        if not self._check_plugin((*path, "name"), name):
             return PluginOptions(name, flags)
-        arguments = self.findings.arguments((*path, "arguments"), entry.get("arguments"), schema)
+        declared = self._catalog.plugins[name]
+        arguments = self.arguments((*path, "arguments"), entry.get("arguments"), declared)
         return PluginOptions(name, flags, arguments)
 
     def _flag(self, path: Path, plugin: str, key: str, value: object) -> bool | None:
@@ -129,7 +178,7 @@ class _Reader:
         if key == "enableHierarchy" and plugin not in volcano.HIERARCHICAL and value:
             why = f"only {', '.join(volcano.HIERARCHICAL)} know a hierarchy"
         if why is not None:
-            self.findings.warning(path, f"has no effect: {why}")
+            self.warning(path, f"has no effect: {why}")
         if key not in FLAG_DEFAULTS:
             if why is None:
                 self._unknown_flag(path, key)
@@ -139,48 +188,31 @@ class _Reader:
         flag = as_flag(value)
         if flag is None:
             hint = "; a quoted one is a text" if isinstance(value, str) else ""
-            self.findings.problem(path, f"must be true or false, is {value!r}{hint}")
+            self.problem(path, f"must be true or false, is {value!r}{hint}")
         return flag
 
     def _unknown_flag(self, path: Path, key: str) -> None:
         if key.startswith("disable"):
-            self.findings.problem(path, f"the flag {key!r} {_KUBE_BATCH}")
+            self.problem(path, f"the flag {key!r} {_KUBE_BATCH}")
         else:
-            self.findings.unknown(path, "key", key, ["name", "arguments", *FLAG_DEFAULTS])
-
-    def _across(self, tiers: Tiers) -> None:
-        """Checks that need all tiers."""
-        seen: dict[str, int] = {}
-        for i, tier in enumerate(tiers):
-            for options in tier:
-                if options.name in seen:
-                    message = (
-                        f"plugin {options.name!r} is listed twice, first in tiers"
-                        f"[{seen[options.name]}]; Volcano would count each placement twice"
-                    )
-                    self.findings.problem(("tiers", i), message)
-                seen.setdefault(options.name, i)
-        if "proportion" in seen and "capacity" in seen:
-            message = "proportion and capacity both divide the cluster among queues; use one"
-            self.findings.warning(("tiers",), message)
+            self.unknown(path, "key", key, ["name", "arguments", *FLAG_DEFAULTS])
 
     def _usage_readers(self, tiers: Tiers, metrics: object) -> None:
-        """Plugins that need measured usage, and sources of it that nobody needs."""
+        """Warns about plugins that lack measured usage, and about usage that no plugin reads."""
         # Without a type nothing is measured.
         measures = isinstance(metrics, Mapping) and bool(metrics.get("type"))
         for i, tier in enumerate(tiers):
             for j, options in enumerate(tier):
                 path: Path = ("tiers", i, "plugins", j)
                 if options.name in volcano.USAGE_READERS and not measures:
-                    message = "has no effect without measured usage: add the key metrics"
-                    self.findings.warning(path, message)
+                    self.warning(path, "has no effect without measured usage: add the key metrics")
                 if options.name == "rescheduling" and "metricsPeriod" not in options.arguments:
                     message = "moves no pod without the argument metricsPeriod: 10m, as in Volcano"
-                    self.findings.warning(path, message)
+                    self.warning(path, message)
         names = {options.name for tier in tiers for options in tier}
         if measures and not names.intersection(volcano.USAGE_READERS):
             readers = " nor ".join(volcano.USAGE_READERS)
-            self.findings.warning(("metrics",), f"have no effect: neither {readers} is configured")
+            self.warning(("metrics",), f"have no effect: neither {readers} is configured")
 
     # Arguments of actions.
 
@@ -190,39 +222,39 @@ class _Reader:
         if entries is None:
             return ()
         if not isinstance(entries, list):
-            self.findings.problem(("configurations",), "must be a list of {name, arguments}")
+            self.problem(("configurations",), "must be a list of {name, arguments}")
             return ()
         by_action: dict[str, Arguments] = {}
         for i, entry in enumerate(entries):
             path: Path = ("configurations", i)
             name = entry.get("name") if isinstance(entry, Mapping) else None
             if not isinstance(entry, Mapping) or not isinstance(name, str):
-                self.findings.problem(path, "must be a mapping with the keys name and arguments")
+                self.problem(path, "must be a mapping with the keys name and arguments")
                 continue
             for key in entry:
                 if key not in ("name", "arguments"):
                     known = ["name", "arguments"]
-                    self.findings.unknown((*path, str(key)), "key", str(key), known)
-            schema = self._schema_of_action((*path, "name"), name, actions)
-            if schema is None:
+                    self.unknown((*path, str(key)), "key", str(key), known)
+            declared = self._arguments_of_action((*path, "name"), name, actions)
+            if declared is None:
                 continue
-            arguments = self.findings.arguments(
-                (*path, "arguments"), entry.get("arguments"), schema
-            )
+            arguments = self.arguments((*path, "arguments"), entry.get("arguments"), declared)
             if name in by_action:
-                self.findings.warning(path, f"has no effect: the first entry of {name!r} counts")
+                self.warning(path, f"has no effect: the first entry of {name!r} counts")
             by_action.setdefault(name, arguments)
         return tuple(by_action.items())
 
-    def _schema_of_action(
+    def _arguments_of_action(
         self, path: Path, name: str, actions: tuple[str, ...]
-    ) -> ArgumentSchema | None:
-        schema = self._catalog.actions.get(name)
-        if name not in actions and (schema is not None or name in volcano.ACTIONS):
-            self.findings.warning(path, f"has no effect: {name!r} is not among the actions")
-        elif schema is None:
-            self.findings.unknown_action(path, name, self._catalog)
-        return schema
+    ) -> type[Arguments] | None:
+        if name == volcano.INIT_PARAMETERS:
+            return volcano.InitParameters
+        declared = self._catalog.actions.get(name)
+        if name not in actions and declared is not None:
+            self.warning(path, f"has no effect: {name!r} is not among the actions")
+        elif declared is None:
+            self.unknown(path, "action", name, self._catalog.actions)
+        return declared
 
     # Where measured usage comes from.
 
@@ -230,11 +262,11 @@ class _Reader:
         if data is None:
             return ()
         if not isinstance(data, Mapping):
-            self.findings.problem(("metrics",), "must be a mapping of texts")
+            self.problem(("metrics",), "must be a mapping of texts")
             return ()
         texts = {str(key): scalar_text(value) for key, value in data.items()}
-        self.findings.arguments(("metrics",), data, volcano.METRICS, texts=True)
+        self.arguments(("metrics",), data, volcano.Metrics, texts=True)
         source = texts.get("type")
         if source in volcano.SOURCES_WITH_ADDRESS and not texts.get("address"):
-            self.findings.problem(("metrics",), f"the source {source!r} needs an address")
+            self.problem(("metrics",), f"the source {source!r} needs an address")
         return tuple(sorted((key, text) for key, text in texts.items() if text is not None))

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pumice.core.configuration.arguments import Arguments
 from pumice.core.errors import Problem
-from pumice.core.model.durations import parse_duration_ns
 
 # Every flag of a plugin entry and what it is when absent. The mixed spelling is Volcano's.
 FLAG_DEFAULTS: Mapping[str, bool] = {
@@ -45,54 +45,6 @@ FLAG_DEFAULTS: Mapping[str, bool] = {
 }
 
 
-class Arguments:
-    """The arguments of one plugin or action, already of the right types."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: Mapping[str, object] | None = None) -> None:
-        self._values = dict(values or {})
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Arguments) and self._values == other._values
-
-    def __hash__(self) -> int:
-        return hash(json.dumps(self._values, sort_keys=True, default=str))
-
-    def __repr__(self) -> str:
-        return f"Arguments({dict(self.items())})"
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def items(self) -> list[tuple[str, object]]:
-        return sorted(self._values.items())
-
-    def get(self, key: str) -> object:
-        return self._values.get(key)
-
-    def integer(self, key: str, default: int) -> int:
-        value = self._values.get(key, default)
-        return value if isinstance(value, int) else default
-
-    def number(self, key: str, default: float) -> float:
-        value = self._values.get(key, default)
-        return float(value) if isinstance(value, (int, float)) else default
-
-    def boolean(self, key: str, *, default: bool) -> bool:
-        value = self._values.get(key, default)
-        return value if isinstance(value, bool) else default
-
-    def text(self, key: str, default: str) -> str:
-        value = self._values.get(key, default)
-        return value if isinstance(value, str) else default
-
-    def duration_ns(self, key: str, default: int | None = None) -> int | None:
-        """A duration in nanoseconds; the default when it is absent."""
-        value = self._values.get(key)
-        return parse_duration_ns(value) if isinstance(value, str) else default
-
-
 @dataclass(frozen=True, slots=True)
 class PluginOptions:
     """A plugin as the configuration lists it."""
@@ -115,6 +67,8 @@ class Configuration:
     metrics: tuple[tuple[str, str], ...] = ()
     # Warnings of the reader; not part of its meaning.
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
+    # What the plugin deviceshare reads, as JSON; empty: what is built in.
+    device_config: str = ""
 
     def arguments_of(self, action: str) -> Arguments:
         return dict(self.action_arguments).get(action, Arguments())
@@ -130,6 +84,7 @@ class Configuration:
             ],
             "configurations": [(n, a.items()) for n, a in self.action_arguments],
             "metrics": self.metrics,
+            **({"devices": self.device_config} if self.device_config else {}),
         }
         text = json.dumps(meaning, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

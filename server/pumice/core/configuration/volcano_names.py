@@ -4,44 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pumice.core.configuration.schema import ArgumentSchema, ArgumentType, Limit
-
-ACTIONS = (
-    "enqueue",
-    "allocate",
-    "backfill",
-    "preempt",
-    "reclaim",
-    "shuffle",
-    "gangpreempt",
-    "gangreclaim",
-)
-PLUGINS = (
-    "binpack",
-    "capacity",
-    "cdp",
-    "conformance",
-    "deviceshare",
-    "drf",
-    "extender",
-    "gang",
-    "network-topology-aware",
-    "nodegroup",
-    "nodeorder",
-    "numa-aware",
-    "overcommit",
-    "pdb",
-    "predicates",
-    "priority",
-    "proportion",
-    "rescheduling",
-    "resource-strategy-fit",
-    "resourcequota",
-    "sla",
-    "task-topology",
-    "tdm",
-    "usage",
-)
+from pumice.core.configuration.argument_types import ArgumentType, Limit
+from pumice.core.configuration.arguments import Arguments, boolean, duration, ignored, text
 
 _SAMPLING = "every node is looked at"
 # Keys beside ``actions`` and ``tiers`` that people write for Volcano's flags.
@@ -64,21 +28,58 @@ HIERARCHICAL = ("capacity", "drf", "nodegroup")
 # The only plugins that look at measured usage.
 USAGE_READERS = ("rescheduling", "usage")
 
-METRIC_SOURCES = ("prometheus", "prometheus_adaptor", "elasticsearch")
+# An entry of ``configurations`` that is no action: what MindCluster's plugins have in common.
+INIT_PARAMETERS = "init-params"
+_OTHER_PLUGINS = "it is about plugins of MindCluster that Volcano does not have"
+
+
+class InitParameters(Arguments):
+    """What MindCluster's plugins have in common."""
+
+    uses_cluster_info = boolean(
+        "useClusterInfoManager",
+        "whether NPUs are described by ClusterD or by agents of each node",
+        default=True,
+    )
+    keeps_free_chips = boolean(
+        "self-maintain-available-card",
+        "whether free chips are computed from those of the node",
+        default=True,
+    )
+    preset = ignored("presetVirtualDevice", "chips are divided when pods start", ArgumentType.BOOL)
+    force_enqueue = ignored("forceEnqueue", _OTHER_PLUGINS)
+    grace_over_time = ignored("grace-over-time", _OTHER_PLUGINS)
+    nslb_version = ignored("nslb-version", _OTHER_PLUGINS)
+    reserve_nodes = ignored("reserve-nodes", _OTHER_PLUGINS)
+    shared_tor_num = ignored("shared-tor-num", _OTHER_PLUGINS)
+    super_pod_size = ignored("super-pod-size", _OTHER_PLUGINS)
+
+
 SOURCES_WITH_ADDRESS = ("prometheus", "elasticsearch")
-METRICS = ArgumentSchema(
-    {
-        "type": ArgumentType.STRING,
-        "address": ArgumentType.STRING,
-        "interval": ArgumentType.DURATION,
-        "tls.insecureSkipVerify": ArgumentType.BOOL,
-        "elasticsearch.index": ArgumentType.STRING,
-        "elasticsearch.username": ArgumentType.STRING,
-        "elasticsearch.password": ArgumentType.STRING,
-        "elasticsearch.hostnameFieldName": ArgumentType.STRING,
-    },
-    limits={
-        "type": Limit(choices=METRIC_SOURCES),
-        "interval": Limit(above=0, otherwise="Volcano would poll every 30s instead"),
-    },
-)
+
+
+class Metrics(Arguments):
+    """Where the usage of nodes is measured."""
+
+    source = text(
+        "type",
+        "",
+        "what measures the usage of nodes",
+        Limit(choices=("prometheus", "prometheus_adaptor", "elasticsearch")),
+    )
+    address = text("address", "", "address of the source")
+    interval = duration(
+        "interval",
+        "30s",
+        "time between two measurements",
+        Limit(above=0, otherwise="Volcano would poll every 30s instead"),
+    )
+    insecure = boolean(
+        "tls.insecureSkipVerify", "does not check the certificate of the source", default=False
+    )
+    index = text("elasticsearch.index", "metricbeat-*", "the index that has the measurements")
+    username = text("elasticsearch.username", "", "user name at the source")
+    password = text("elasticsearch.password", "", "password at the source")
+    host_field = text(
+        "elasticsearch.hostnameFieldName", "host.hostname", "the field with the name of the node"
+    )

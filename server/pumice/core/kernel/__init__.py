@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 
 # What the source says too.
-VERSION = 5
+VERSION = 6
 
 rows: ModuleType | None
 try:

@@ -14,8 +14,10 @@
 #include <string.h>
 
 /* Grows with every change of what the functions take or give: an old build is not used. */
-#define VERSION 5
+#define VERSION 6
 #define BLOCK 64
+/* So many neighbouring rows are judged at once; a block is a multiple of it. */
+#define LANES 16
 
 /* Positions in the plan, which program.py writes. */
 enum { NEEDS, PODS_LIMIT, PODS, SCORES, CAP_CPU, CAP_MEMORY, NON_ZERO_CPU, NON_ZERO_MEMORY,
@@ -311,15 +313,30 @@ typedef struct {
     const int64_t *stamps;
     uint8_t *fits_idle, *fits_future, *open;
     double *order, *batch, *total;
+    /* By block of rows: the best row, and whether it has to be found again. */
+    Py_ssize_t *best;
+    uint8_t *is_stale;
     Py_buffer views[PROGRAM_PARTS + 1 + OUTPUTS];
 } Opened;
+
+static Py_ssize_t blocks_of(const Program *p)
+{
+    return (p->rows + BLOCK - 1) / BLOCK;
+}
+
+static void free_opened(Opened *o)
+{
+    free(o->best);
+    free(o->is_stale);
+    free(o);
+}
 
 static void close_program(PyObject *capsule)
 {
     Opened *o = PyCapsule_GetPointer(capsule, CAPSULE);
     if (o) {
         release(o->views, PROGRAM_PARTS + 1 + OUTPUTS);
-        free(o);
+        free_opened(o);
     }
 }
 
@@ -370,13 +387,19 @@ static PyObject *open_all(PyObject *self, PyObject *args)
         return NULL;
     }
     count = open_outputs(o, stamps, outputs);
+    /* One more than needed: of nothing, an allocation may be NULL. */
+    o->best = calloc((size_t)blocks_of(&o->program) + 1, sizeof(Py_ssize_t));
+    o->is_stale = calloc((size_t)blocks_of(&o->program) + 1, 1);
+    if (!PyErr_Occurred() && !(o->best && o->is_stale))
+        PyErr_NoMemory();
     if (!PyErr_Occurred())
         capsule = PyCapsule_New(o, CAPSULE, close_program);
     if (!capsule) {
         release(o->views, count);
-        free(o);
+        free_opened(o);
         return NULL;
     }
+    memset(o->is_stale, 1, (size_t)blocks_of(&o->program));
     out = o->views + PROGRAM_PARTS;
     o->stamps = out[0].buf;
     o->fits_idle = out[1].buf;
@@ -398,11 +421,11 @@ static void put(const Opened *o, Py_ssize_t row)
     o->order[row] = v.order;
     o->batch[row] = v.batch;
     o->total[row] = v.total;
+    o->is_stale[row / BLOCK] = 1;
 }
 
 /* Several neighbouring rows at once: the same operations as in judge, lane by lane and without
  * branches, so that compilers make vectors of them. */
-#define LANES 16
 /* Fewer rows than this are judged one by one. */
 #define FEW_LANES 4
 
@@ -666,6 +689,8 @@ static void put_lanes(const Opened *o, Py_ssize_t row, int64_t since)
 {
     Lanes v;
     int good = judge_lanes(&o->program, row, &v);
+    /* All lanes are in one block. */
+    o->is_stale[row / BLOCK] = 1;
     for (int i = 0; i < LANES; i++, row++) {
         if (o->stamps[row] <= since)
             continue;
@@ -723,6 +748,18 @@ static PyObject *evaluate(PyObject *self, PyObject *args)
     return PyLong_FromSsize_t(count);
 }
 
+/* forget(program): what was found among the totals does not hold: others have written them. */
+static PyObject *forget(PyObject *self, PyObject *capsule)
+{
+    const Opened *o = opened(capsule);
+    (void)self;
+    if (!o)
+        return NULL;
+    memset(o->is_stale, 1, (size_t)blocks_of(&o->program));
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
 /* The first of the largest values of a block. */
 static Py_ssize_t best_of(const double *totals, Py_ssize_t from, Py_ssize_t to)
 {
@@ -748,13 +785,21 @@ static Py_ssize_t end_of(Py_ssize_t block, Py_ssize_t rows)
     return (block + 1) * BLOCK < rows ? (block + 1) * BLOCK : rows;
 }
 
+/* Finds the best rows of blocks that have changed. */
+static void find_best(const Opened *o)
+{
+    for (Py_ssize_t b = 0; b < blocks_of(&o->program); b++)
+        if (o->is_stale[b]) {
+            o->best[b] = best_of(o->total, b * BLOCK, end_of(b, o->program.rows));
+            o->is_stale[b] = 0;
+        }
+}
+
 /* Takes the best row, counts a task on it, and so on; returns how many were taken. */
 static Py_ssize_t take(const Program *p, double *totals, double *placed, Py_ssize_t *best,
                        Py_ssize_t count, int64_t *chosen, Py_ssize_t *judged)
 {
-    Py_ssize_t blocks = (p->rows + BLOCK - 1) / BLOCK, taken = 0;
-    for (Py_ssize_t b = 0; b < blocks; b++)
-        best[b] = best_of(totals, b * BLOCK, end_of(b, p->rows));
+    Py_ssize_t blocks = blocks_of(p), taken = 0;
     while (taken < count) {
         Verdict v;
         Py_ssize_t row = best[0], block;
@@ -773,6 +818,27 @@ static Py_ssize_t take(const Program *p, double *totals, double *placed, Py_ssiz
         block = row / BLOCK;
         best[block] = best_of(totals, block * BLOCK, end_of(block, p->rows));
     }
+    return taken;
+}
+
+/* As take for the rows of a mask, or for all of them. */
+static Py_ssize_t take_within(const Opened *o, const uint8_t *mask, double *totals, double *placed,
+                              Py_ssize_t count, int64_t *chosen, Py_ssize_t *judged)
+{
+    Py_ssize_t blocks = blocks_of(&o->program), taken;
+    Py_ssize_t *best = o->best;
+    find_best(o);
+    if (count > 1 || mask) {
+        best = malloc(sizeof(Py_ssize_t) * (size_t)blocks);
+        if (!best)
+            return -1;
+        memcpy(best, o->best, sizeof(Py_ssize_t) * (size_t)blocks);
+    }
+    for (Py_ssize_t b = 0; mask && b < blocks; b++)
+        best[b] = best_of(totals, b * BLOCK, end_of(b, o->program.rows));
+    taken = take(&o->program, totals, placed, best, count, chosen, judged);
+    if (best != o->best)
+        free(best);
     return taken;
 }
 
@@ -806,6 +872,8 @@ typedef struct {
     /* Own copies, which placements change: matching pods by row, or else by place. */
     int32_t *pods;
     int64_t *sums;
+    /* By place: what its pods add to the crowding. */
+    double *shares;
 } Constraint;
 
 typedef struct {
@@ -816,8 +884,9 @@ typedef struct {
     const uint8_t *keyed;
     const double *logarithms;
     Py_ssize_t logarithm_count;
-    /* By row: how crowded its places are. */
-    int64_t *crowding;
+    /* By row: how crowded its places are, and whether it is a candidate that is scored; with room
+     * for a few more. */
+    double *crowding, *scored;
     Constraint constraints[MOST_CONSTRAINTS];
 } Term;
 
@@ -826,8 +895,8 @@ typedef struct {
     int count, view_count, has_spread, is_outdated;
     Term terms[MOST_TERMS];
     Py_buffer views[MOST_VIEWS];
-    /* By row: what the terms add. */
-    double *extra;
+    /* By row: what the terms add, and the scores with it. */
+    double *extra, *values;
 } Terms;
 
 static void close_terms(Terms *t)
@@ -837,10 +906,13 @@ static void close_terms(Terms *t)
         for (int j = 0; j < t->terms[i].constraint_count; j++) {
             free(t->terms[i].constraints[j].pods);
             free(t->terms[i].constraints[j].sums);
+            free(t->terms[i].constraints[j].shares);
         }
         free(t->terms[i].crowding);
+        free(t->terms[i].scored);
     }
     free(t->extra);
+    free(t->values);
     free(t);
 }
 
@@ -858,12 +930,27 @@ static const void *array_of(Terms *t, PyObject *object, Py_ssize_t itemsize, Py_
     return view->buf;
 }
 
-static int places_in_range(const Constraint *c, Py_ssize_t rows)
+FOR_WIDE_VECTORS static int places_in_range(const Constraint *c, Py_ssize_t rows)
 {
+    const int32_t *codes = c->codes, *places = c->places;
+    int32_t size = (int32_t)c->size, bad = 0;
     for (Py_ssize_t i = 0; i < rows; i++)
-        if (c->places[i] < 0 || c->places[i] > c->size || c->codes[i] >= c->size)
-            return 0;
-    return 1;
+        bad |= (places[i] < 0) | (places[i] > size) | (codes[i] >= size);
+    return !bad;
+}
+
+/* Counts the pods of each place; most rows have none. */
+static void add_up(const Constraint *c, const int32_t *counts, Py_ssize_t rows)
+{
+    for (Py_ssize_t first = 0; first < rows; first += BLOCK) {
+        Py_ssize_t end = first + BLOCK < rows ? first + BLOCK : rows;
+        int32_t any = 0;
+        for (Py_ssize_t i = first; i < end; i++)
+            any |= counts[i];
+        for (Py_ssize_t i = first; any && i < end; i++)
+            if (counts[i] && c->counting[i])
+                c->sums[c->places[i]] += counts[i];
+    }
 }
 
 static int open_constraint(Terms *t, PyObject *parts, Constraint *c)
@@ -878,23 +965,25 @@ static int open_constraint(Terms *t, PyObject *parts, Constraint *c)
     if (!(c->codes = array_of(t, codes, 4, -1)) || !(c->places = array_of(t, places, 4, -1))
         || !(c->counting = array_of(t, counting, 1, -1)) || !(counts = array_of(t, pods, 4, -1)))
         return -1;
-    if (c->size < 0 || c->size > t->rows || !places_in_range(c, t->rows)) {
+    /* Where every row is a place of its own, none is looked up. */
+    if (c->size < 0 || c->size > t->rows || (!c->by_row && !places_in_range(c, t->rows))) {
         PyErr_SetString(PyExc_ValueError, "a place of a term is out of range");
         return -1;
     }
     if (c->by_row)
         c->pods = malloc(sizeof(int32_t) * (size_t)t->rows);
-    else
+    else {
         c->sums = calloc((size_t)c->size + 1, sizeof(int64_t));
-    if (!c->pods && !c->sums) {
+        c->shares = calloc((size_t)c->size + 1, sizeof(double));
+    }
+    if (!c->pods && !(c->sums && c->shares)) {
         PyErr_NoMemory();
         return -1;
     }
     if (c->by_row)
         memcpy(c->pods, counts, sizeof(int32_t) * (size_t)t->rows);
-    for (Py_ssize_t i = 0; !c->by_row && i < t->rows; i++)
-        if (counts[i] && c->counting[i])
-            c->sums[c->places[i]] += counts[i];
+    else
+        add_up(c, counts, t->rows);
     return 0;
 }
 
@@ -913,8 +1002,9 @@ static int open_spread(Terms *t, PyObject *parts, Term *term)
         || !(term->logarithms = array_of(t, logarithms, 8, t->rows + 2)))
         return -1;
     t->has_spread = 1;
-    term->crowding = malloc(sizeof(int64_t) * (size_t)t->rows);
-    if (!term->crowding) {
+    term->crowding = calloc((size_t)t->rows + LANES, sizeof(double));
+    term->scored = calloc((size_t)t->rows + LANES, sizeof(double));
+    if (!term->crowding || !term->scored) {
         PyErr_NoMemory();
         return -1;
     }
@@ -963,7 +1053,8 @@ static Terms *open_terms(PyObject *given, Py_ssize_t rows)
     t->rows = rows;
     t->is_outdated = 1;
     t->extra = malloc(sizeof(double) * (size_t)rows);
-    if (!t->extra)
+    t->values = malloc(sizeof(double) * (size_t)rows);
+    if (!t->extra || !t->values)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; !PyErr_Occurred() && i < PyTuple_Size(given); i++) {
         t->count++;
@@ -1001,77 +1092,144 @@ static void add_scaled(Terms *t, Term *term, const double *totals)
     }
 }
 
-/* How many places there are among the candidates that are scored. */
-static int count_domains(const Terms *t, const Term *term, Constraint *c, const double *totals)
+/* Notes which candidates are scored, and counts the places among them. */
+FOR_WIDE_VECTORS static int count_domains(const Terms *t, Term *term, const double *totals)
 {
-    uint8_t *seen = c->by_row ? NULL : calloc((size_t)c->size + 1, 1);
-    if (!c->by_row && !seen)
-        return -1;
-    c->domains = 0;
+    int64_t count = 0;
     for (Py_ssize_t i = 0; i < t->rows; i++) {
-        if (totals[i] == -INFINITY || !term->keyed[i])
-            continue;
-        if (c->by_row)
-            c->domains++;
-        else if (!seen[c->places[i]]) {
-            seen[c->places[i]] = 1;
-            c->domains++;
-        }
+        int is_scored = (totals[i] != -INFINITY) & (term->keyed[i] != 0);
+        term->scored[i] = is_scored ? 1.0 : 0.0;
+        count += is_scored;
     }
-    free(seen);
+    for (int j = 0; j < term->constraint_count; j++) {
+        Constraint *c = &term->constraints[j];
+        uint8_t *seen;
+        c->domains = count;
+        if (c->by_row)
+            continue;
+        if (!(seen = calloc((size_t)c->size + 1, 1)))
+            return -1;
+        for (Py_ssize_t i = 0; i < t->rows; i++)
+            seen[c->places[i]] |= term->scored[i] > 0.0;
+        c->domains = 0;
+        for (Py_ssize_t i = 0; i <= c->size; i++)
+            c->domains += seen[i];
+        free(seen);
+    }
     return 0;
 }
 
-static inline int64_t crowding_of(const Term *term, Py_ssize_t row)
+/* What so many pods add to the crowding of a row. */
+static inline double share_of(const Term *term, const Constraint *c, int64_t pods)
 {
-    double raw = 0.0, cut;
+    return (double)pods * term->logarithms[c->domains] + c->more;
+}
+
+/* To the nearest whole number. */
+static inline double rounded(double raw)
+{
+    double cut = whole_lane(raw);
+    return cut + (raw - cut >= 0.5 ? 1.0 : 0.0);
+}
+
+static double crowding_of(const Term *term, Py_ssize_t row)
+{
+    double raw = 0.0;
     for (int j = 0; j < term->constraint_count; j++) {
         const Constraint *c = &term->constraints[j];
         double part = 0.0;
-        if (c->codes[row] >= 0) {
-            int64_t pods = c->by_row ? c->pods[row] : c->sums[c->codes[row]];
-            part = (double)pods * term->logarithms[c->domains] + c->more;
-        }
+        if (c->codes[row] >= 0)
+            part = share_of(term, c, c->by_row ? c->pods[row] : c->sums[c->codes[row]]);
         raw = raw + part;
     }
-    cut = whole(raw);
-    return (int64_t)cut + (raw - cut >= 0.5);
+    return rounded(raw);
+}
+
+/* As crowding_of, for all rows. */
+FOR_WIDE_VECTORS static void crowd(const Terms *t, const Term *term)
+{
+    double *restrict raw = term->crowding;
+    memset(raw, 0, sizeof(double) * (size_t)t->rows);
+    for (int j = 0; j < term->constraint_count; j++) {
+        const Constraint *c = &term->constraints[j];
+        const int32_t *restrict codes = c->codes, *restrict pods = c->pods;
+        double *restrict shares = c->shares;
+        if (c->by_row) {
+            for (Py_ssize_t i = 0; i < t->rows; i++) {
+                double part = share_of(term, c, pods[i]);
+                raw[i] = raw[i] + (codes[i] >= 0 ? part : 0.0);
+            }
+            continue;
+        }
+        for (Py_ssize_t k = 0; k < c->size; k++)
+            shares[k] = share_of(term, c, c->sums[k]);
+        /* The last one is 0, for rows without the label. */
+        for (Py_ssize_t i = 0; i < t->rows; i++)
+            raw[i] = raw[i] + shares[codes[i] >= 0 ? codes[i] : c->size];
+    }
+    for (Py_ssize_t i = 0; i < t->rows; i++)
+        raw[i] = rounded(raw[i]);
 }
 
 /* So many points by the difference to the lowest crowding are computed once for all rows. */
 #define MOST_POINTS 256
 
-static inline double spread_points(int64_t crowding, int64_t lowest, int64_t highest)
+static inline double spread_points(double crowding, double lowest, double highest)
 {
-    return highest <= 0 ? 100.0 : quotient(100 * (highest + lowest - crowding), highest);
+    int64_t most = (int64_t)highest;
+    return most <= 0 ? 100.0 : quotient(100 * (most + (int64_t)lowest - (int64_t)crowding), most);
 }
 
-static int add_spread(Terms *t, Term *term, const double *totals)
+/* The lowest and the highest crowding of candidates that are scored. */
+FOR_WIDE_VECTORS static void find_range(const Terms *t, const Term *term, double *lowest,
+                                        double *highest)
 {
-    int64_t lowest = INT64_MAX, highest = INT64_MIN;
-    double points[MOST_POINTS];
+    double low[LANES], high[LANES];
+    for (int j = 0; j < LANES; j++) {
+        low[j] = INFINITY;
+        high[j] = -INFINITY;
+    }
+    for (Py_ssize_t i = 0; i < t->rows; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            /* Behind the last row nothing is scored. */
+            double is = term->crowding[i + j], scored = term->scored[i + j];
+            double least = scored > 0.0 ? is : INFINITY, most = scored > 0.0 ? is : -INFINITY;
+            low[j] = least < low[j] ? least : low[j];
+            high[j] = most > high[j] ? most : high[j];
+        }
+    *lowest = low[0];
+    *highest = high[0];
+    for (int j = 1; j < LANES; j++) {
+        *lowest = low[j] < *lowest ? low[j] : *lowest;
+        *highest = high[j] > *highest ? high[j] : *highest;
+    }
+}
+
+FOR_WIDE_VECTORS static int add_spread(Terms *t, Term *term, const double *totals)
+{
+    const double *restrict scored = term->scored, *restrict crowding = term->crowding;
+    double *restrict extra = t->extra;
+    double points[MOST_POINTS], lowest, highest;
     if (t->is_outdated) {
-        for (int j = 0; j < term->constraint_count; j++)
-            if (count_domains(t, term, &term->constraints[j], totals) < 0)
-                return -1;
+        if (count_domains(t, term, totals) < 0)
+            return -1;
+        crowd(t, term);
+    }
+    find_range(t, term, &lowest, &highest);
+    if (!(lowest <= highest))
+        return 0;
+    if (highest - lowest >= MOST_POINTS) {
         for (Py_ssize_t i = 0; i < t->rows; i++)
-            term->crowding[i] = crowding_of(term, i);
+            if (scored[i] > 0.0)
+                extra[i] += term->weight * spread_points(crowding[i], lowest, highest);
+        return 0;
     }
-    for (Py_ssize_t i = 0; i < t->rows; i++) {
-        if (totals[i] == -INFINITY || !term->keyed[i])
-            continue;
-        lowest = term->crowding[i] < lowest ? term->crowding[i] : lowest;
-        highest = term->crowding[i] > highest ? term->crowding[i] : highest;
-    }
-    for (int64_t k = 0; k < MOST_POINTS && lowest <= highest - k; k++)
+    for (int k = 0; k <= (int)(highest - lowest); k++)
         points[k] = term->weight * spread_points(lowest + k, lowest, highest);
     for (Py_ssize_t i = 0; i < t->rows; i++) {
-        int64_t above;
-        if (totals[i] == -INFINITY || !term->keyed[i])
-            continue;
-        above = term->crowding[i] - lowest;
-        t->extra[i] += above < MOST_POINTS
-            ? points[above] : term->weight * spread_points(term->crowding[i], lowest, highest);
+        int above = (int)(scored[i] > 0.0 ? crowding[i] - lowest : 0.0);
+        double more = points[above];
+        extra[i] += scored[i] > 0.0 ? more : 0.0;
     }
     return 0;
 }
@@ -1120,9 +1278,27 @@ static void count_placed(Terms *t, Py_ssize_t row)
 }
 
 typedef struct {
+    /* Copies, where they change. */
     double *totals, *placed, *order, *batch;
     int64_t *chosen;
 } Choice;
+
+/* The first of the candidates with the highest score, terms included; below zero: there is none. */
+FOR_WIDE_VECTORS static Py_ssize_t best_with_terms(const Choice *c, const Terms *t, double *values)
+{
+    const double *restrict totals = c->totals, *restrict order = c->order;
+    const double *restrict batch = c->batch, *restrict extra = t->extra;
+    double *restrict value = values;
+    Py_ssize_t best;
+    if (!t->rows)
+        return -1;
+    for (Py_ssize_t i = 0; i < t->rows; i++) {
+        double sum = order[i] + (batch[i] + extra[i]);
+        value[i] = totals[i] == -INFINITY ? -INFINITY : sum;
+    }
+    best = best_of(values, 0, t->rows);
+    return values[best] == -INFINITY ? -1 : best;
+}
 
 /* As take, with scores that change on other rows too. */
 static Py_ssize_t take_with_terms(const Program *p, Choice *c, Terms *t, Py_ssize_t count,
@@ -1131,23 +1307,15 @@ static Py_ssize_t take_with_terms(const Program *p, Choice *c, Terms *t, Py_ssiz
     Py_ssize_t taken = 0;
     while (taken < count) {
         Verdict v;
-        Py_ssize_t row = -1;
-        double most = 0.0;
+        Py_ssize_t row;
         if (add_terms(t, c->totals) < 0)
             return -1;
-        for (Py_ssize_t i = 0; i < p->rows; i++) {
-            double value;
-            if (c->totals[i] == -INFINITY)
-                continue;
-            value = c->order[i] + (c->batch[i] + t->extra[i]);
-            if (row < 0 || value > most) {
-                row = i;
-                most = value;
-            }
-        }
+        row = best_with_terms(c, t, t->values);
         if (row < 0)
             break;
         c->chosen[taken++] = row;
+        if (taken == count)
+            break;
         c->placed[row] += 1.0;
         judge(p, row, c->placed[row], &v);
         ++*judged;
@@ -1160,39 +1328,43 @@ static Py_ssize_t take_with_terms(const Program *p, Choice *c, Terms *t, Py_ssiz
     return taken;
 }
 
-static double *copied(const double *values, Py_ssize_t count)
+/* A copy of values that change; else the values themselves. */
+static double *copied(double *values, Py_ssize_t count, int changes)
 {
-    double *copy = malloc(sizeof(double) * (size_t)count);
-    if (copy)
+    double *copy = changes ? malloc(sizeof(double) * (size_t)count) : values;
+    if (copy && changes)
         memcpy(copy, values, sizeof(double) * (size_t)count);
     return copy;
 }
 
 static PyObject *choose_rows(const Opened *o, const uint8_t *mask, Py_ssize_t count, Terms *t)
 {
-    Py_ssize_t rows = o->program.rows, blocks = (rows + BLOCK - 1) / BLOCK, taken = -1, judged = 0;
+    Py_ssize_t rows = o->program.rows, taken = -1, judged = 0;
+    /* A single task changes nothing that is read again. */
+    int several = count > 1, is_copied = several || mask;
     PyObject *list = NULL;
-    Py_ssize_t *best = malloc(sizeof(Py_ssize_t) * (size_t)blocks);
-    Choice c = {copied(o->total, rows), calloc((size_t)rows, sizeof(double)),
-                t ? copied(o->order, rows) : NULL, t ? copied(o->batch, rows) : NULL,
+    Choice c = {copied(o->total, rows, is_copied), calloc(several ? (size_t)rows : 1, sizeof(double)),
+                copied(o->order, rows, several && t), copied(o->batch, rows, several && t),
                 malloc(sizeof(int64_t) * (size_t)(count ? count : 1))};
-    if (c.totals && c.placed && best && c.chosen && (!t || (c.order && c.batch))) {
+    if (c.totals && c.placed && c.chosen && c.order && c.batch) {
         for (Py_ssize_t i = 0; mask && i < rows; i++)
             if (!mask[i])
                 c.totals[i] = -INFINITY;
         taken = t ? take_with_terms(&o->program, &c, t, count, &judged)
-                  : take(&o->program, c.totals, c.placed, best, count, c.chosen, &judged);
+                  : take_within(o, mask, c.totals, c.placed, count, c.chosen, &judged);
     }
     if (taken >= 0)
         list = as_list(c.chosen, taken);
     else
         PyErr_NoMemory();
-    free(c.totals);
+    if (is_copied)
+        free(c.totals);
+    if (several && t) {
+        free(c.order);
+        free(c.batch);
+    }
     free(c.placed);
-    free(c.order);
-    free(c.batch);
     free(c.chosen);
-    free(best);
     return list ? Py_BuildValue("(Nn)", list, judged) : NULL;
 }
 
@@ -1278,6 +1450,7 @@ out:
 static PyMethodDef methods[] = {
     {"program", open_all, METH_VARARGS, "A program, with what it reads and writes held open."},
     {"evaluate", evaluate, METH_VARARGS, "Fills in what a class makes of the rows that changed."},
+    {"forget", forget, METH_O, "Looks at all totals again, which others have written."},
     {"choose", choose, METH_VARARGS, "The best rows for so many equal tasks, one after the other."},
     {"weigh", weigh, METH_VARARGS, "Adds a weight to rows and stamps them."},
     {NULL, NULL, 0, NULL},

@@ -8,19 +8,19 @@ from pumice.core.kubebatch.actions.allocate import KubeBatchAllocateAction
 from pumice.core.kubebatch.actions.backfill import KubeBatchBackfillAction
 from pumice.core.kubebatch.actions.preempt import KubeBatchPreemptAction
 from pumice.core.kubebatch.actions.reclaim import KubeBatchReclaimAction
-from pumice.core.kubebatch.cache import KubeBatchCache
+from pumice.core.kubebatch.cache import NAMESPACE_AS_QUEUE, KubeBatchCache
 from pumice.core.kubebatch.closing import close
 from pumice.core.kubebatch.configuration import DEFAULT_CONFIGURATION, read_configuration
-from pumice.core.kubebatch.plugins.drf import KubeBatchDrfPlugin
-from pumice.core.kubebatch.plugins.gang import KubeBatchGangPlugin
+from pumice.core.kubebatch.plugins.gang import BACKOFF, KubeBatchGangPlugin
 from pumice.core.kubebatch.plugins.nodeorder import KubeBatchNodeOrderPlugin
 from pumice.core.kubebatch.plugins.predicates import KubeBatchPredicatesPlugin
 from pumice.core.kubebatch.plugins.priority import KubeBatchPriorityPlugin
-from pumice.core.kubebatch.plugins.proportion import KubeBatchProportionPlugin
+from pumice.core.kubebatch.plugins.proportion import KubeBatchDrfPlugin, KubeBatchProportionPlugin
 from pumice.core.kubebatch.session import KubeBatchSession
-from pumice.core.kubebatch.switches import BACKOFF, KUBE_BATCH, NAMESPACE_AS_QUEUE
 from pumice.core.plugins.conformance import ConformancePlugin
 
+# The compatibility switch that selects this mode. The others work only beside it.
+KUBE_BATCH = "kube-batch"
 ACTIONS = (
     KubeBatchAllocateAction,
     KubeBatchBackfillAction,

@@ -20,14 +20,15 @@ from pumice.core.kubebatch.jobs import (
     Origin,
     is_group_id,
 )
-from pumice.core.kubebatch.switches import NAMESPACE_AS_QUEUE
-from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE, counts
+from pumice.core.kubebatch.tolerance import counts, tolerance_of
 from pumice.core.model.fit import Mask
 from pumice.core.model.group import PodDisruptionBudget, PodGroup, Queue, QueueState
 from pumice.core.model.integers import exact_sums
 from pumice.core.model.pod import Pod, PodPhase
 from pumice.core.model.resources import Resources
 
+# The compatibility switch by which namespaces are the queues (up to v0.4).
+NAMESPACE_AS_QUEUE = "namespace-as-queue"
 # A pod that must be near the incoming one counts as if it preferred to be, with this weight.
 _HARD_AFFINITY_WEIGHT = 1
 
@@ -67,11 +68,12 @@ class KubeBatchPodUpdates(PodUpdates):
             return ""
         return pod.controller_uid or pod.uid
 
-    def _enter(self, task: Task) -> None:
-        super()._enter(task)
-        if task.job_id and not is_group_id(task.job_id):
-            self._cache.kube_batch_job(task.job_id).joined(task)
-            self._cache.outdated[task.job_id] = None
+    def _enter(self, tasks: dict[str, Task]) -> None:
+        super()._enter(tasks)
+        for task in tasks.values():
+            if task.job_id and not is_group_id(task.job_id):
+                self._cache.kube_batch_job(task.job_id).joined(task)
+                self._cache.outdated[task.job_id] = None
 
     def _forget(self, task: Task) -> None:
         super()._forget(task)
@@ -87,6 +89,8 @@ class KubeBatchCache(ClusterCache):
     task_type: ClassVar[type[Task]] = KubeBatchTask
     class_type: ClassVar[type[TaskClass]] = KubeBatchClass
     pod_updates_type: ClassVar[type[PodUpdates]] = KubeBatchPodUpdates
+    offers_devices: ClassVar[bool] = False
+    honours_preemptable: ClassVar[bool] = False
 
     def __init__(self, settings: CacheSettings | None = None) -> None:
         # Jobs without a PodGroup whose pods came or went: their groups may have to change.
@@ -183,7 +187,7 @@ class KubeBatchCache(ClusterCache):
         for column, name in enumerate(table.columns):
             if not counts(name):
                 continue
-            tolerance = KUBE_BATCH_TOLERANCE.of(name)
+            tolerance = tolerance_of(name)
             over = table.used[column] - table.allocatable[column] >= tolerance
             if column not in (CPU_COLUMN, MEMORY_COLUMN):
                 over &= table.used[column] > tolerance
@@ -198,7 +202,7 @@ class KubeBatchCache(ClusterCache):
         """Whether tasks of the class use a resource that no node offers."""
         table = self.table
         return any(
-            amount > KUBE_BATCH_TOLERANCE.of(name) and table.column_of(name) is None
+            amount > tolerance_of(name) and table.column_of(name) is None
             for name, amount in class_.request.scalars.items()
             if counts(name)
         )

@@ -10,9 +10,20 @@ from pumice.core.decisions import PodGroupStatusChanged, StatusChange
 from pumice.core.kubebatch.jobs import KubeBatchJob, Origin
 from pumice.core.model.group import PodGroupPhase, PodGroupStatus
 from pumice.core.model.status import TaskStatus
-from pumice.core.session.closing.conditions import is_found_unschedulable, tell_pod
-from pumice.core.session.closing.messages import UNSCHEDULABLE, fit_text
-from pumice.core.session.closing.statuses import differs, is_quiet, is_shown
+from pumice.core.session.closing.conditions import (
+    UNSCHEDULABLE,
+    fit_text,
+    is_found_unschedulable,
+    tell_pod,
+)
+from pumice.core.session.closing.statuses import (
+    differs,
+    is_placed,
+    is_quiet,
+    is_shown,
+    status_with,
+    tell_waiting,
+)
 from pumice.core.session.session import Session
 
 _NOT_PLACED = (TaskStatus.ALLOCATED, TaskStatus.PENDING)
@@ -39,7 +50,8 @@ def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
     if job.origin is Origin.POD_GROUP and differs(status, job.status):
         uid = job.group.uid if job.group else ""
         changes.append(PodGroupStatusChanged(job.namespace, job.name, uid, status))
-        is_new = status.phase in _WAITING_PHASES and not is_shown(job, text)
+        is_waiting = status.phase in _WAITING_PHASES and not is_placed(job)
+        is_new = is_waiting and not is_shown(job, text)
     for state in _NOT_PLACED:
         for task in job.index.in_order(state):
             if not task.gated:
@@ -55,22 +67,14 @@ def _close_job(session: Session, job: KubeBatchJob) -> list[StatusChange]:
 
 def _report(session: Session, job: KubeBatchJob, text: str) -> None:
     """Reports a waiting job, unless it is left out, which was reported already."""
-    if session.cache.assumptions.why_cooling(job.id, session.now_ns) is not None:
-        return
-    pending = job.index.count(TaskStatus.PENDING)
-    message = f"{pending}/{len(job.index)} tasks in gang unschedulable: {text}"
-    session.tell(job, UNSCHEDULABLE, message, warning=True)
+    if session.cache.assumptions.why_cooling(job.id, session.now_ns) is None:
+        tell_waiting(session, job, text)
 
 
 def _status(session: Session, job: Job) -> PodGroupStatus:
     conditions = session.conditions.get(job.id, job.status.conditions)
-    return PodGroupStatus(
-        phase_of(job, unschedulable=is_found_unschedulable(job, conditions)),
-        job.index.count(TaskStatus.RUNNING),
-        job.index.count(TaskStatus.SUCCEEDED),
-        job.index.count(TaskStatus.FAILED),
-        conditions,
-    )
+    phase = phase_of(job, unschedulable=is_found_unschedulable(job, conditions))
+    return status_with(job, phase, conditions)
 
 
 def phase_of(job: Job, *, unschedulable: bool) -> PodGroupPhase:

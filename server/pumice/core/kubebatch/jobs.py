@@ -13,9 +13,9 @@ from enum import Enum
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE, counted
+from pumice.core.kubebatch.tolerance import counted, is_empty, least
 from pumice.core.model.group import PodDisruptionBudget, PodGroup, PodGroupStatus
-from pumice.core.model.pod import Pod, PodSpec
+from pumice.core.model.pod import Pod
 from pumice.core.model.resources import Number
 
 MIN_MEMBER_ANNOTATION = "scheduling.k8s.io/group-min-member"
@@ -36,12 +36,13 @@ class KubeBatchClass(TaskClass):
 
     __slots__ = ()
 
-    def __init__(self, number: int, spec: PodSpec, amounts: tuple[tuple[str, int], ...]) -> None:
-        super().__init__(number, spec, counted(amounts))
-        self.best_effort = KUBE_BATCH_TOLERANCE.is_empty(self.request)
+    def __post_init__(self) -> None:
+        self.amounts = counted(self.amounts)
+        super().__post_init__()
+        self.best_effort = is_empty(self.request)
 
     def least(self, resource: str) -> Number | None:
-        return KUBE_BATCH_TOLERANCE.least(resource, self.request.get(resource))
+        return least(resource, self.request.get(resource))
 
 
 class KubeBatchTask(Task):
@@ -59,7 +60,7 @@ class KubeBatchJob(Job):
 
     __slots__ = ("budget", "left_out_for", "oldest")
 
-    def __init__(self, id_: str, changed: set[str] | None = None) -> None:
+    def __init__(self, id_: str, changed: set[str]) -> None:
         super().__init__(id_, changed)
         self.budget: PodDisruptionBudget | None = None
         # The oldest pod of a job without a PodGroup.

@@ -35,6 +35,7 @@ class KubeBatchSession(Session):
         # kube-batch took volumes outside of its plugins.
         self.volumes = VolumeBinding(self)
         self.hooks.handlers.append(EventHandler(self._appeared, self._vanished))
+        self.moves.keeps_kube_view = True
 
     def _appeared(self, task: Task) -> None:
         # An eviction that was undone is not in the view.
@@ -45,11 +46,11 @@ class KubeBatchSession(Session):
         if task.status is TaskStatus.PENDING:
             self.moves.kube_remove(task)
 
-    def tell(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
+    def record_event(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
         """Records an event on the job's PodGroup or budget, if it has one."""
         known = _kube_batch_job(job)
         if known.origin is Origin.POD_GROUP:
-            super().tell(job, reason, message, warning=warning)
+            super().record_event(job, reason, message, warning=warning)
         elif known.budget is not None:
             kind, uid = "PodDisruptionBudget", known.budget.uid
             event = Event(kind, job.namespace, job.name, uid, warning, reason, message)
@@ -97,12 +98,9 @@ class KubeBatchSession(Session):
         if known.left_out_for == message:
             return
         known.left_out_for = message
-        self.tell(job, _UNSCHEDULABLE, message, warning=True)
+        self.record_event(job, _UNSCHEDULABLE, message, warning=True)
         for task in sorted(job.index, key=lambda task: task.order_key):
-            pod = task.pod
-            self.events.append(
-                Event("Pod", pod.namespace, pod.name, pod.uid, True, _UNSCHEDULABLE, message)
-            )
+            self.events.append(Event.about(task.pod, _UNSCHEDULABLE, message))
 
 
 def _kube_batch_job(job: Job) -> KubeBatchJob:

@@ -7,7 +7,6 @@ counts as zero. The number of pods and ephemeral storage are not compared.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import ceil
 
 from pumice.core.model.resources import CPU, MEMORY, Number, Resources
@@ -18,62 +17,57 @@ _THOUSANDTHS = 1000
 _VOLUMES = "attachable-volumes-"
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """The tolerance for cpu, for memory, and for any other resource."""
+# The tolerance for cpu, for memory, and for any other resource.
+_MILLI_CPU, _MEMORY_BYTES, _MILLI_SCALAR = 10, 10 * 1024**2, 10
 
-    milli_cpu: int
-    memory_bytes: int
-    milli_scalar: int
 
-    def of(self, name: str) -> float:
-        if name == CPU:
-            return self.milli_cpu
-        if name == MEMORY:
-            return self.memory_bytes
-        if name.startswith(_HUGE_PAGES):
-            return self.milli_scalar / _THOUSANDTHS
-        return self.milli_scalar
+def tolerance_of(name: str) -> float:
+    if name == CPU:
+        return _MILLI_CPU
+    if name == MEMORY:
+        return _MEMORY_BYTES
+    return _MILLI_SCALAR / _THOUSANDTHS if name.startswith(_HUGE_PAGES) else _MILLI_SCALAR
 
-    def is_empty(self, amounts: Resources) -> bool:
-        return all(amount < self.of(name) for name, amount in amounts.items())
 
-    def is_at_most(self, left: Resources, right: Resources) -> bool:
-        """At most the right one in every dimension; scalars within the tolerance are ignored.
+def is_empty(amounts: Resources) -> bool:
+    return all(amount < tolerance_of(name) for name, amount in amounts.items())
 
-        A scalar that only the left one has is compared with zero.
-        """
-        for name, amount in left.items():
-            tolerance = self.of(name)
-            if amount <= tolerance and name not in (CPU, MEMORY):
-                continue
-            other = right.get(name)
-            if not (amount < other or abs(amount - other) < tolerance):
-                return False
-        return True
 
-    def is_less(self, left: Resources, right: Resources) -> bool:
-        """Less than the right one in every dimension, strictly.
+def is_at_most(left: Resources, right: Resources) -> bool:
+    """At most the right one in every dimension; scalars within the tolerance are ignored.
 
-        Where the left one has no scalars, every scalar of the right one must be above the tolerance.
-        """
-        if not (left.milli_cpu < right.milli_cpu and left.memory < right.memory):
+    A scalar that only the left one has is compared with zero.
+    """
+    for name, amount in left.items():
+        tolerance = tolerance_of(name)
+        if amount <= tolerance and name not in (CPU, MEMORY):
+            continue
+        other = right.get(name)
+        if not (amount < other or abs(amount - other) < tolerance):
             return False
-        if not left.scalars:
-            return all(amount > self.of(name) for name, amount in right.scalars.items())
-        return bool(right.scalars) and all(
-            amount < right.scalars.get(name, 0) for name, amount in left.scalars.items()
-        )
-
-    def least(self, name: str, need: Number) -> Number | None:
-        """The smallest whole amount that is enough for a need; None where any amount is."""
-        tolerance = self.of(name)
-        if need <= tolerance and name not in (CPU, MEMORY):
-            return None
-        return need - ceil(tolerance) + 1
+    return True
 
 
-KUBE_BATCH_TOLERANCE = Tolerance(milli_cpu=10, memory_bytes=10 * 1024**2, milli_scalar=10)
+def is_less(left: Resources, right: Resources) -> bool:
+    """Less than the right one in every dimension, strictly.
+
+    Where the left one has no scalars, every scalar of the right one must be above the tolerance.
+    """
+    if not (left.milli_cpu < right.milli_cpu and left.memory < right.memory):
+        return False
+    if not left.scalars:
+        return all(amount > tolerance_of(name) for name, amount in right.scalars.items())
+    return bool(right.scalars) and all(
+        amount < right.scalars.get(name, 0) for name, amount in left.scalars.items()
+    )
+
+
+def least(name: str, need: Number) -> Number | None:
+    """The smallest whole amount that is enough for a need; None where any amount is."""
+    tolerance = tolerance_of(name)
+    if need <= tolerance and name not in (CPU, MEMORY):
+        return None
+    return need - ceil(tolerance) + 1
 
 
 def counts(name: str) -> bool:

@@ -195,6 +195,16 @@ class DeviceClass:
     name: str
     selectors: tuple[str, ...] = ()
     extended_resource_name: str = ""
+    creation_time_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMapping:
+    """The request of a claim that gives a container its devices of an extended resource."""
+
+    container: str
+    resource: str
+    request: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +215,6 @@ class ClaimChoice:
     claim_uid: str
     # None: allocated already, and only to be reserved for the pod.
     allocation: DeviceAllocation | None = None
+    # Of a claim that is to be made for the pod's extended resources: what it asks for, and for whom.
+    requests: tuple[DeviceRequest, ...] = ()
+    mappings: tuple[RequestMapping, ...] = ()

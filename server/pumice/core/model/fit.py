@@ -40,7 +40,7 @@ class FitErrors:
     message: str = ""
     hyper_node: str = ""
 
-    def says_the_same_as(self, other: FitErrors) -> bool:
+    def is_equivalent_to(self, other: FitErrors) -> bool:
         mine, theirs = self.unresolvable, other.unresolvable
         if (mine is None) != (theirs is None):
             return False

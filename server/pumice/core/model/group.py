@@ -86,6 +86,8 @@ class PodGroup:
     min_resources_milli: tuple[tuple[str, int], ...] = ()
     priority_class_name: str = ""
     network_topology: NetworkTopology | None = None
+    # A label: all pods must be on nodes with the same value of it.
+    topology_key: str = ""
     sub_group_policies: tuple[SubGroupPolicy, ...] = ()
     preemptable: bool = False
     revocable_zone: str = ""

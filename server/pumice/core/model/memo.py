@@ -1,9 +1,9 @@
-"""Dictionaries that compute their values."""
+"""Values that are computed when they are read, and kept."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -21,3 +21,24 @@ class Memo(dict[K, V]):
     def __missing__(self, key: K) -> V:
         value = self[key] = self._compute(key)
         return value
+
+
+class Versioned(Generic[V]):
+    """Computes a value when it is read, and again when its version has changed since."""
+
+    __slots__ = ("_compute", "_known", "_version_now")
+
+    def __init__(self, version_now: Callable[[], object], compute: Callable[[], V]) -> None:
+        self._version_now = version_now
+        self._compute = compute
+        self._known: tuple[object, V] | None = None
+
+    def get(self) -> V:
+        self.forget_outdated()
+        if self._known is None:
+            self._known = (self._version_now(), self._compute())
+        return self._known[1]
+
+    def forget_outdated(self) -> None:
+        if self._known is not None and self._known[0] != self._version_now():
+            self._known = None

@@ -97,6 +97,8 @@ class ContainerResources:
     limits: tuple[tuple[str, int], ...] = ()
     requests: tuple[tuple[str, int], ...] = ()
     name: str = ""
+    # An init container that runs beside the regular ones.
+    sidecar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ class PodCondition:
     transition_time_ns: int = 0
 
 
-# Not frozen, though nobody changes one: it would take three times as long to make, and a snapshot
+# Not frozen, though no code changes one: it would take three times as long to make, and a snapshot
 # makes a hundred thousand.
 @dataclass(slots=True)
 class Pod:

@@ -12,6 +12,8 @@ PODS = "pods"
 
 # Computed amounts closer than this are equal; amounts at rest are integers and never are.
 EPSILON = 0.1
+# Amounts that Volcano counts in thousandths and pumice does not.
+_COUNTED_WHOLE = ("ephemeral-storage", "hugepages-")
 
 
 def _at_most(left: Number, right: Number) -> bool:
@@ -67,6 +69,13 @@ class Resources:
     def items(self) -> list[tuple[str, Number]]:
         return [(CPU, self.milli_cpu), (MEMORY, self.memory), *sorted(self.scalars.items())]
 
+    def volcano_scalars(self) -> dict[str, float]:
+        """Scalars by name in Volcano's units: storage and huge pages are in thousandths there."""
+        return {
+            name: float(amount * 1000 if name.startswith(_COUNTED_WHOLE) else amount)
+            for name, amount in sorted(self.scalars.items())
+        }
+
     def clone(self) -> Resources:
         return Resources(self.milli_cpu, self.memory, dict(self.scalars))
 
@@ -116,6 +125,10 @@ class Resources:
             for name, amount in other.scalars.items():
                 scalars[name] = scalars.get(name, 0) - amount
         return self
+
+    def change(self, other: Resources, count: int) -> Resources:
+        """Adds so many of the other, or subtracts one where the count is negative."""
+        return self.add_times(other, count) if count > 0 else self.subtract(other)
 
     def scale(self, ratio: float) -> Resources:
         self.milli_cpu *= ratio
@@ -261,12 +274,13 @@ class Resources:
     def dominant_share(self, of: Resources) -> float:
         """The largest part that this is of the other, over what the other holds."""
         result = 0.0
-        if of.milli_cpu >= EPSILON:
-            result = max(result, self.milli_cpu / of.milli_cpu)
-        if of.memory >= EPSILON:
-            result = max(result, self.memory / of.memory)
-        mine = self.scalars
-        for name, whole in of.scalars.items():
-            if whole >= EPSILON:
-                result = max(result, mine.get(name, 0) / whole)
+        if of.milli_cpu >= EPSILON and (part := self.milli_cpu / of.milli_cpu) > result:
+            result = part
+        if of.memory >= EPSILON and (part := self.memory / of.memory) > result:
+            result = part
+        wholes = of.scalars
+        for name, amount in self.scalars.items():
+            whole = wholes.get(name, 0)
+            if whole >= EPSILON and (part := amount / whole) > result:
+                result = part
         return result

@@ -26,29 +26,26 @@ class TaskStatus(IntFlag):
         return (self.name or "").capitalize()
 
 
-# Plain integers: these are tested once per task and placement.
-HOLDS_RESOURCES = frozenset(
-    (TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RUNNING, TaskStatus.ALLOCATED)
+# Names of their own for code that runs for every task: Python 3.11 is slow to find members of
+# enumerations.
+PENDING, ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, SUCCEEDED, FAILED, UNKNOWN = (
+    TaskStatus
 )
-COMPLETED = frozenset((TaskStatus.SUCCEEDED, TaskStatus.FAILED))
-EVICTABLE = frozenset((TaskStatus.BOUND, TaskStatus.RUNNING))
-
-
+HOLDS_RESOURCES = frozenset((BOUND, BINDING, RUNNING, ALLOCATED))
+COMPLETED = frozenset((SUCCEEDED, FAILED))
+EVICTABLE = frozenset((BOUND, RUNNING))
 _OF_PHASE = {
-    PodPhase.UNKNOWN: TaskStatus.UNKNOWN,
-    PodPhase.PENDING: TaskStatus.PENDING,
-    PodPhase.RUNNING: TaskStatus.RUNNING,
-    PodPhase.SUCCEEDED: TaskStatus.SUCCEEDED,
-    PodPhase.FAILED: TaskStatus.FAILED,
+    PodPhase.UNKNOWN: UNKNOWN,
+    PodPhase.PENDING: PENDING,
+    PodPhase.RUNNING: RUNNING,
+    PodPhase.SUCCEEDED: SUCCEEDED,
+    PodPhase.FAILED: FAILED,
 }
-# Names of their own: Python 3.11 takes longer to find a member of an enumeration than to do what
-# is done here with it.
-_PENDING, _BOUND, _RELEASING = TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RELEASING
-_LIVES = (TaskStatus.PENDING, TaskStatus.RUNNING)
+_LIVES = (PENDING, RUNNING)
 
 
 def status_of(pod: Pod) -> TaskStatus:
     status = _OF_PHASE[pod.phase]
     if pod.terminating:
-        return _RELEASING if status in _LIVES else status
-    return _BOUND if status is _PENDING and pod.node_name else status
+        return RELEASING if status in _LIVES else status
+    return BOUND if status is PENDING and pod.node_name else status

@@ -7,10 +7,11 @@ from typing import ClassVar
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.configuration import (
     Arguments,
-    ArgumentSchema,
-    ArgumentType,
     Limit,
     PluginOptions,
+    by_name,
+    integer,
+    names,
 )
 from pumice.core.model.resources import CPU, MEMORY
 from pumice.core.session.feasibility.terms import Fullness
@@ -18,42 +19,44 @@ from pumice.core.session.policies import RowTerms
 from pumice.core.session.session import Session
 
 _FULL = 100
-_WEIGHT = "binpack.weight"
-_CPU = "binpack.cpu"
-_MEMORY = "binpack.memory"
-_RESOURCES = "binpack.resources"
-_RESOURCE_PREFIX = "binpack.resources."
 _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
+
+
+class BinpackArguments(Arguments):
+    """What counts in the score, and how much."""
+
+    # Volcano accepts a weight below zero, so do we.
+    weight = integer(
+        "binpack.weight",
+        1,
+        "how much the whole score counts beside those of others",
+        Limit(at_least=0, lenient=True, otherwise="below zero it prefers the emptiest node"),
+    )
+    cpu = integer("binpack.cpu", 1, "how much cpu counts in the score", _NOT_NEGATIVE)
+    memory = integer("binpack.memory", 1, "how much memory counts in the score", _NOT_NEGATIVE)
+    resources = names("binpack.resources", "further resources that count in the score")
+    resource_weights = by_name(
+        integer(
+            "binpack.resources.", 1, "how much this resource counts in the score", _NOT_NEGATIVE
+        )
+    )
+
+    def weights(self) -> dict[str, int]:
+        """The weight of each resource that counts."""
+        weights = {name: self.resource_weights[name] for name in self.resources}
+        return {**weights, CPU: self.cpu, MEMORY: self.memory}
 
 
 class BinpackPlugin:
     """Scores a node by the fraction of each requested resource in use with the task placed."""
 
     name: ClassVar[str] = "binpack"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            _WEIGHT: ArgumentType.INT,
-            _CPU: ArgumentType.INT,
-            _MEMORY: ArgumentType.INT,
-            _RESOURCES: ArgumentType.STRING,
-        },
-        {_RESOURCE_PREFIX: ArgumentType.INT},
-        {
-            _WEIGHT: Limit(
-                at_least=0, lenient=True, otherwise="below zero it prefers the emptiest node"
-            ),
-            _CPU: _NOT_NEGATIVE,
-            _MEMORY: _NOT_NEGATIVE,
-            _RESOURCE_PREFIX: _NOT_NEGATIVE,
-        },
-        defaults=dict.fromkeys((_WEIGHT, _CPU, _MEMORY, _RESOURCE_PREFIX), 1),
-    )
+    arguments: ClassVar[type[Arguments]] = BinpackArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        # A weight below zero prefers the emptiest node: Volcano takes it, so do we.
-        self._weight = options.arguments.integer(_WEIGHT, 1)
-        self._weights = resource_weights(options.arguments)
+        arguments = BinpackArguments(options.arguments)
+        self._weight = arguments.weight
+        self._weights = arguments.weights()
 
     def open(self, session: Session) -> None:
         if self._weight:
@@ -64,20 +67,3 @@ class BinpackPlugin:
         parts = [(n, float(a), float(self._weights[n])) for n, a in asked if n in self._weights]
         divisor = sum(weight for _, _, weight in parts)
         return Fullness(tuple(parts), divisor, _FULL * self._weight)
-
-
-def resource_weights(arguments: Arguments) -> dict[str, int]:
-    """The weight of each resource that counts; below zero stands for one."""
-    weights: dict[str, int] = {}
-    for part in arguments.text(_RESOURCES, "").split(","):
-        name = part.strip()
-        if name:
-            weights[name] = _weight_of(arguments, _RESOURCE_PREFIX + name)
-    weights[CPU] = _weight_of(arguments, _CPU)
-    weights[MEMORY] = _weight_of(arguments, _MEMORY)
-    return weights
-
-
-def _weight_of(arguments: Arguments, key: str) -> int:
-    weight = arguments.integer(key, 1)
-    return 1 if weight < 0 else weight

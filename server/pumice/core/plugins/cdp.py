@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, PluginOptions
-from pumice.core.model.durations import parse_duration_ns
+from pumice.core.configuration import PluginOptions
 from pumice.core.model.pod import Pod, PodPhase
+from pumice.core.model.quantities import parse_duration_ns
 from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import VictimRule
 from pumice.core.session.session import Session
@@ -20,8 +20,6 @@ class CdpPlugin:
     """Removes pods from the candidates for eviction while their cooldown time lasts."""
 
     name: ClassVar[str] = "cdp"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
 
     def __init__(self, options: PluginOptions) -> None:
         # When the first of the pods that were protected in this session loses its protection.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import PluginOptions
 from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import VictimRule
 from pumice.core.session.session import Session
@@ -18,8 +18,7 @@ class ConformancePlugin:
     """Removes system pods from the candidates for eviction."""
 
     name: ClassVar[str] = "conformance"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    required: ClassVar[bool] = True
 
     def __init__(self, options: PluginOptions) -> None:
         self._options = options
@@ -33,6 +32,7 @@ class ConformancePlugin:
         )
         hooks.preemptable[self.name] = rule
         hooks.reclaimable[self.name] = rule
+        hooks.lasts[self.name] = lambda _point: True
         hooks.unified_evictable[self.name] = lambda _action, _job, candidates: (
             _evictable(candidates),
             PERMIT,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
+from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import PodGroupCondition
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import HOLDS_RESOURCES, TaskStatus
-from pumice.core.session.closing.conditions import with_condition
-from pumice.core.session.closing.messages import SCHEDULED, UNSCHEDULABLE, wait_text
+from pumice.core.session.closing.conditions import (
+    SCHEDULED,
+    set_condition,
+    unschedulable,
+    wait_text,
+)
 from pumice.core.session.closing.statuses import is_unchanged
 from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import MissingTasks, MissingVote, SortKey, VictimRule
@@ -22,8 +29,7 @@ class GangPlugin:
     """Holds a job back until its minimum fits at once, and protects the minimum from eviction."""
 
     name: ClassVar[str] = "gang"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    required: ClassVar[bool] = True
 
     def __init__(self, options: PluginOptions) -> None:
         self._jobs: dict[str, Job] = {}
@@ -52,31 +58,21 @@ class GangPlugin:
         hooks.unified_evictable[self.name] = lambda _action, _job, tasks: (tasks, PERMIT)
 
     def _why_not_valid(self, job: Job) -> Reason | None:
-        if job.enforces_roles and not job.roles_valid():
+        if job.role_minima and not job.has_roles(TaskStatus.PIPELINED, TaskStatus.PENDING):
             short = job.roles_short(job.role_counts(*TaskStatus))
             return Reason(self.name, ReasonCode.GANG_INVALID, subjects=tuple(short))
         if job.min_sub_jobs:
-            reason = self._why_too_few_sub_jobs(job)
-            if reason is not None:
-                return reason
+            short_policy = next(_missing_sub_jobs(job, lambda _: True), None)
+            if short_policy is not None:
+                name, have, need = short_policy
+                return Reason(
+                    self.name, ReasonCode.GANG_INVALID, have=have, need=need, subjects=(name,)
+                )
         if len(job.index.pending) >= job.min_available:
             return None
         valid = job.index.valid_count
         if valid < job.min_available:
             return Reason(self.name, ReasonCode.GANG_INVALID, have=valid, need=job.min_available)
-        return None
-
-    def _why_too_few_sub_jobs(self, job: Job) -> Reason | None:
-        groups: dict[str, int] = {}
-        for sub_job in job.sub_jobs.values():
-            groups[sub_job.group_id] = groups.get(sub_job.group_id, 0) + 1
-        for group_id, minimum in sorted(job.min_sub_jobs.items()):
-            have = groups.get(group_id, 0)
-            if have < minimum:
-                policy = group_id.rpartition("/")[2]
-                return Reason(
-                    self.name, ReasonCode.GANG_INVALID, have=have, need=minimum, subjects=(policy,)
-                )
         return None
 
     def _above_minimum(self, _preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
@@ -98,20 +94,17 @@ class GangPlugin:
         reason = "tasks in gang are ready to be scheduled"
         ready = PodGroupCondition(SCHEDULED, "True", reason, "", session.id, session.now_ns)
         for job in session.concerned_jobs():
-            if len(job.index) and not is_unchanged(session, job):
+            if job.index.tasks and not is_unchanged(session, job):
                 condition = ready if job.is_ready else self._why_not_ready(session, job)
                 if condition is not None:
-                    conditions = session.conditions.get(job.id, job.status.conditions)
-                    session.conditions[job.id] = with_condition(conditions, condition)
+                    set_condition(session, job, condition)
 
     def _why_not_ready(self, session: Session, job: Job) -> PodGroupCondition | None:
         if _only_waits_for_the_end(job):
             return None
         short = job.min_available - job.index.ready_count - _could_have_been_placed(job)
         message = f"{short}/{len(job.index)} tasks in gang unschedulable: {wait_text(session, job)}"
-        return PodGroupCondition(
-            UNSCHEDULABLE, "True", "NotEnoughResources", message, session.id, session.now_ns
-        )
+        return unschedulable(session, "NotEnoughResources", message)
 
 
 def missing_tasks(job: Job) -> int:
@@ -119,8 +112,8 @@ def missing_tasks(job: Job) -> int:
     missing = job.min_available - job.index.ready_count - job.index.pending_best_effort
     if missing > 0 or (not job.role_minima and not job.min_sub_jobs):
         return missing
-    ready = job.roles_ready() and _enough_sub_jobs(job, lambda sub_job: sub_job.is_ready)
-    return missing if ready else 1
+    short = _missing_sub_jobs(job, lambda sub_job: sub_job.is_ready)
+    return missing if job.has_roles(best_effort=True) and not any(short) else 1
 
 
 def missing_waiting_tasks(job: Job) -> int:
@@ -130,8 +123,9 @@ def missing_waiting_tasks(job: Job) -> int:
     missing = job.min_available - placed
     if missing > 0 or (not job.role_minima and not job.min_sub_jobs):
         return missing
-    enough = job.roles_pipelined() and _enough_sub_jobs(job, lambda part: part.is_pipelined)
-    return missing if enough else 1
+    has_roles = job.has_roles(TaskStatus.PIPELINED, best_effort=True)
+    short = _missing_sub_jobs(job, lambda sub_job: sub_job.is_pipelined)
+    return missing if has_roles and not any(short) else 1
 
 
 def _surplus(job: Job) -> int:
@@ -139,14 +133,14 @@ def _surplus(job: Job) -> int:
     return job.index.ready_count - job.min_available
 
 
-def _enough_sub_jobs(job: Job, condition: object) -> bool:
+def _missing_sub_jobs(job: Job, counts: Callable[[SubJob], bool]) -> Iterator[tuple[str, int, int]]:
+    """The policies that too few sub-jobs count for, with how many do and how many must."""
     if not any(job.min_sub_jobs.values()):
-        return True
-    counts: dict[str, int] = {}
-    for sub_job in job.sub_jobs.values():
-        if condition(sub_job):  # type: ignore[operator]
-            counts[sub_job.group_id] = counts.get(sub_job.group_id, 0) + 1
-    return all(counts.get(group, 0) >= low for group, low in job.min_sub_jobs.items())
+        return
+    numbers = Counter(sub_job.group_id for sub_job in job.sub_jobs.values() if counts(sub_job))
+    for group_id, need in sorted(job.min_sub_jobs.items()):
+        if numbers[group_id] < need:
+            yield group_id.rpartition("/")[2], numbers[group_id], need
 
 
 def _could_have_been_placed(job: Job) -> int:

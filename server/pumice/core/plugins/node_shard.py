@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable
 from typing import ClassVar
 
 from pumice.core.cache.tasks import TaskClass
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import PluginOptions
 from pumice.core.model.fit import Refusal
 from pumice.core.session.policies import ClassRule
 from pumice.core.session.session import Session
@@ -20,8 +20,7 @@ class NodeShardPlugin:
     """Keeps pods on the nodes that this scheduler has claimed and no other scheduler claims."""
 
     name: ClassVar[str] = NODE_SHARD
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    required: ClassVar[bool] = True
 
     def __init__(self, options: PluginOptions) -> None:
         pass

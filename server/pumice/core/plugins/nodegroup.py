@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Hashable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions, boolean
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.group import NodeGroupAffinity, Queue
 from pumice.core.model.quantities import parse_amounts
@@ -24,11 +22,8 @@ from pumice.core.session.session import Session
 
 NODE_GROUP = "volcano.sh/nodegroup-name"
 LIMITS = "volcano.sh/nodegroup-resource-limits"
-_STRICT = "strict"
-_IN_ORDER = "enablePreferredOrder"
 _ROOT = "root"
 _REQUIRED_SCORE, _PREFERRED_SCORE, _AVOIDED_SCORE = 100.0, 50.0, -1.0
-_NO_GROUP = -1
 # What a queue's tasks take: those that are placed for later releases count in a session.
 _COUNTED = (*sorted(HOLDS_RESOURCES), TaskStatus.PIPELINED)
 
@@ -57,31 +52,33 @@ class GroupLimits:
     taken: dict[str, Resources] | None = None
 
 
-@dataclass(slots=True)
-class _NodeGroups:
-    """The group of every row, as a number."""
+class NodeGroupArguments(Arguments):
+    """How affinities of queues are read."""
 
-    names: list[str] = field(default_factory=list)
-    of_row: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    strict = boolean(
+        "strict",
+        "jobs of a queue without affinity run nowhere, instead of on nodes without a group",
+        default=True,
+    )
+    in_order = boolean(
+        "enablePreferredOrder",
+        "of the groups that a queue prefers, the first counts most",
+        default=False,
+    )
 
 
 class NodeGroupPlugin:
     """Keeps the jobs of a queue on the node groups that the queue's affinity names."""
 
     name: ClassVar[str] = "nodegroup"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {_STRICT: ArgumentType.BOOL, _IN_ORDER: ArgumentType.BOOL},
-        defaults={_STRICT: True, _IN_ORDER: False},
-    )
+    arguments: ClassVar[type[Arguments]] = NodeGroupArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        self._strict = options.arguments.boolean(_STRICT, default=True)
-        self._in_order = options.arguments.boolean(_IN_ORDER, default=False)
+        arguments = NodeGroupArguments(options.arguments)
+        self._strict, self._in_order = arguments.strict, arguments.in_order
         self._inherits = options.enabled("enableHierarchy")
         self._queues: dict[str, QueueGroups] = {}
         self._limited: dict[str, GroupLimits] = {}
-        self._groups: _NodeGroups | None = None
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -118,22 +115,13 @@ class NodeGroupPlugin:
         known = None if job is None else self._queues.get(job.queue)
         return known or _NOTHING_SET
 
-    def _node_groups(self) -> _NodeGroups:
-        if self._groups is None:
-            self._groups = _read_groups(self._session.table)
-        return self._groups
-
-    def _rows_in(self, names: Iterable[str]) -> Mask:
-        """The rows whose group is one of these."""
-        groups = self._node_groups()
-        wanted = set(names)
-        chosen = [number for number, name in enumerate(groups.names) if name in wanted]
-        rows: Mask = np.isin(groups.of_row, chosen)
-        return rows
+    def _rows_in(self, groups: Container[str]) -> Mask:
+        """The nodes whose group is one of these."""
+        return self._session.labels.column(NODE_GROUP).among(groups)
 
     def _refusals(self, _: TaskClass, facet: Hashable) -> list[Refusal]:
         assert isinstance(facet, QueueGroups)
-        grouped = self._node_groups().of_row != _NO_GROUP
+        grouped = self._session.labels.column(NODE_GROUP).present
         if facet.is_broken:
             everywhere = np.ones(len(grouped), dtype=np.bool_)
             return [Refusal(BAD_LIMITS, everywhere, unresolvable=True)]
@@ -216,16 +204,6 @@ class NodeGroupPlugin:
 
 
 _NOTHING_SET = QueueGroups(None)
-
-
-def _read_groups(table: NodeTable) -> _NodeGroups:
-    numbers: dict[str, int] = {}
-    of_row = np.full(len(table), _NO_GROUP, dtype=np.intp)
-    for row, entry in enumerate(table.rows):
-        group = None if entry.node is None else entry.node.labels.get(NODE_GROUP)
-        if group is not None:
-            of_row[row] = numbers.setdefault(group, len(numbers))
-    return _NodeGroups(list(numbers), of_row)
 
 
 def read_limits(queue: Queue) -> Mapping[str, Mapping[str, int]] | None:

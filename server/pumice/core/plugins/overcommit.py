@@ -5,30 +5,32 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import Arguments, Limit, PluginOptions, number
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
 from pumice.core.session.hooks import PERMIT, REJECT
 from pumice.core.session.session import Session
 
-_FACTOR = "overcommit-factor"
-_DEFAULT_FACTOR = 1.2
+
+class OvercommitArguments(Arguments):
+    """How far jobs are admitted beyond the cluster's resources."""
+
+    factor = number(
+        "overcommit-factor",
+        1.2,
+        "resources of admitted jobs, as a multiple of the cluster's resources",
+        Limit(at_least=1, otherwise="Volcano would use 1.2 instead"),
+    )
 
 
 class OvercommitPlugin:
     """Compares the minimum resources of admitted jobs with the cluster's, times a factor."""
 
     name: ClassVar[str] = "overcommit"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {_FACTOR: ArgumentType.FLOAT},
-        limits={_FACTOR: Limit(at_least=1, otherwise="Volcano would use 1.2 instead")},
-        defaults={_FACTOR: _DEFAULT_FACTOR},
-    )
+    arguments: ClassVar[type[Arguments]] = OvercommitArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        factor = options.arguments.number(_FACTOR, _DEFAULT_FACTOR)
-        self._factor = factor if factor >= 1.0 else _DEFAULT_FACTOR
+        self._factor = OvercommitArguments(options.arguments).factor
         self._idle = Resources()
         self._promised = Resources()
 
@@ -41,6 +43,7 @@ class OvercommitPlugin:
             contribution = totals.of(queue)
             if contribution is not None:
                 self._promised.add(contribution.admitted)
+        session.hooks.lasts[self.name] = lambda _point: True
         session.hooks.job_enqueueable[self.name] = self._enqueueable
         session.hooks.job_enqueued[self.name] = self._enqueued
 
@@ -52,7 +55,9 @@ class OvercommitPlugin:
         if not above:
             return PERMIT
         names = ", ".join(f"overused {name}" for name in above)
-        self._session.tell(job, "Unschedulable", f"resource in cluster is overused: {names}")
+        self._session.record_event(
+            job, "Unschedulable", f"resource in cluster is overused: {names}"
+        )
         reason = Reason(self.name, ReasonCode.CLUSTER_OVERCOMMITTED, subjects=tuple(above))
         self._session.explain(job, reason)
         return REJECT

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import PodDisruptionBudget
+from pumice.core.model.memo import Memo
 from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import VictimRule
 from pumice.core.session.session import Session
@@ -16,13 +17,11 @@ class PdbPlugin:
     """Removes candidates for eviction for which a PodDisruptionBudget has nothing left."""
 
     name: ClassVar[str] = "pdb"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
 
     def __init__(self, options: PluginOptions) -> None:
         self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-        # By the uid of a pod: the budgets that its eviction counts against.
-        self._of_pod: dict[str, list[PodDisruptionBudget]] = {}
+        # By task: the budgets that its eviction counts against.
+        self._budgets = Memo(self._find_budgets)
 
     def open(self, session: Session) -> None:
         for budget in session.cache.budgets:
@@ -48,7 +47,7 @@ class PdbPlugin:
                 # Volcano never evicts a pod without labels while this plugin is on.
                 continue
             fits = True
-            for budget in self._budgets_of(task):
+            for budget in self._budgets[task]:
                 # A task that is not allowed counts too, as in Volcano.
                 left[budget.uid] = left.get(budget.uid, budget.disruptions_allowed) - 1
                 fits = fits and left[budget.uid] >= 0
@@ -56,16 +55,13 @@ class PdbPlugin:
                 allowed.append(task)
         return allowed
 
-    def _budgets_of(self, task: Task) -> list[PodDisruptionBudget]:
-        budgets = self._of_pod.get(task.uid)
-        if budgets is None:
-            pod = task.pod
-            budgets = self._of_pod[task.uid] = [
-                budget
-                for budget in self._by_namespace.get(pod.namespace, ())
-                if budget.selector is not None
-                and budget.selector.matches(pod.labels)
-                # The API server is already taking the pod away.
-                and pod.name not in budget.disrupted_pods
-            ]
-        return budgets
+    def _find_budgets(self, task: Task) -> list[PodDisruptionBudget]:
+        pod = task.pod
+        return [
+            budget
+            for budget in self._by_namespace.get(pod.namespace, ())
+            if budget.selector is not None
+            and budget.selector.matches(pod.labels)
+            # The API server is already taking the pod away.
+            and pod.name not in budget.disrupted_pods
+        ]

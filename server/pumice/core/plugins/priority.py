@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import PluginOptions
 from pumice.core.session.hooks import PERMIT
 from pumice.core.session.policies import SortKey, VictimRule
 from pumice.core.session.session import Session
@@ -16,8 +16,6 @@ class PriorityPlugin:
     """Orders by priority, and lets higher priorities preempt lower ones."""
 
     name: ClassVar[str] = "priority"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
 
     def __init__(self, options: PluginOptions) -> None:
         self._jobs: dict[str, Job] = {}

@@ -7,13 +7,18 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import Queue, QueueState
-from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
-from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
+from pumice.core.session.hooks import PERMIT, EventHandler
 from pumice.core.session.policies import AllocatableCount, SortKey, VictimRule
-from pumice.core.session.queues import Ceilings, Held, QueueAccount, QueueSimulation
+from pumice.core.session.queues import (
+    Ceilings,
+    Held,
+    QueueAccount,
+    QueueAccounts,
+    QueueSimulation,
+)
 from pumice.core.session.session import Session
 
 _OPEN = QueueState.OPEN
@@ -23,8 +28,7 @@ class ProportionPlugin:
     """Divides the cluster among queues by weight, up to each queue's request and capability."""
 
     name: ClassVar[str] = "proportion"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    required: ClassVar[bool] = True
 
     def __init__(self, options: PluginOptions) -> None:
         self._queues: dict[str, QueueAccount] = {}
@@ -38,9 +42,10 @@ class ProportionPlugin:
             self._queues[name] = QueueAccount(queue, totals.of(name), ceilings.of(queue))
         divide(session.total, list(self._queues.values()))
         session.accounts = self._queues
+        accounts = self._accounts = QueueAccounts(session, self.name, self._queues)
         hooks = session.hooks
         hooks.queue_order[self.name] = SortKey(self._priority_and_share)
-        hooks.lasts[self.name] = lambda point: point == "queue_order"
+        hooks.lasts[self.name] = lambda point: point in ("queue_order", "job_enqueueable")
         hooks.overused[self.name] = self._overused
         hooks.allocatable[self.name] = AllocatableCount(self._allowed_count)
         hooks.preemptive[self.name] = self._may_reclaim
@@ -51,13 +56,11 @@ class ProportionPlugin:
             by_queue=True,
         )
         hooks.simulation[self.name] = lambda _task, _row: QueueSimulation(
-            self._accounts_of, self._has_room
+            accounts.lineage_of, self._has_room
         )
         hooks.job_enqueueable[self.name] = self._enqueueable
-        hooks.job_enqueued[self.name] = self._enqueued
-        hooks.handlers.append(
-            EventHandler(self._allocated, self._deallocated, self._allocated_many)
-        )
+        hooks.job_enqueued[self.name] = accounts.admit
+        hooks.handlers.append(EventHandler.counting(accounts.change))
 
     def _priority_and_share(self, queue: Queue) -> tuple[int, float]:
         return (-queue.priority, self._queues[queue.name].share)
@@ -89,7 +92,7 @@ class ProportionPlugin:
         left: dict[str, Resources] = {}
         victims = []
         for task in candidates:
-            state = self._state_of(task)
+            state = self._accounts.of(task)
             if state is None:
                 continue
             allocated = left.setdefault(state.queue.name, state.allocated.clone())
@@ -105,49 +108,12 @@ class ProportionPlugin:
     def _enqueueable(self, job: Job) -> int:
         queue = self._session.queue_of(job)
         if queue.state is not _OPEN:
-            reason = Reason(self.name, ReasonCode.QUEUE_NOT_OPEN, subjects=(queue.name,))
-            self._session.explain(job, reason)
-            return REJECT
-        if job.min_resources is None:
-            return PERMIT
-        above = self._queues[queue.name].names_over_ceiling(job.min_resources)
-        if not above:
-            return PERMIT
-        names = ", ".join(f"insufficient {name}" for name in above)
-        self._session.tell(job, "Unschedulable", f"queue resource quota insufficient: {names}")
-        self._session.explain(job, Reason(self.name, ReasonCode.QUEUE_QUOTA, subjects=tuple(above)))
-        return REJECT
-
-    def _enqueued(self, job: Job) -> None:
-        if job.min_resources is not None and job.queue in self._queues:
-            self._queues[job.queue].inqueue.add(job.without_gated(job.min_resources))
-
-    def _state_of(self, task: Task) -> QueueAccount | None:
-        job = self._session.jobs.get(task.job_id)
-        return None if job is None else self._queues.get(job.queue)
-
-    def _accounts_of(self, task: Task) -> tuple[QueueAccount, ...]:
-        state = self._state_of(task)
-        return () if state is None else (state,)
+            return self._accounts.reject_closed(job)
+        return self._accounts.vote(job, self._queues[queue.name])
 
     def _has_room(self, queue: Queue, task: Task, held: Held) -> bool:
         state = self._queues.get(queue.name)
         return state is not None and held(state).has_room_for(task.request, state.deserved)
-
-    def _allocated(self, task: Task) -> None:
-        state = self._state_of(task)
-        if state is not None:
-            state.take(task.request)
-
-    def _allocated_many(self, tasks: list[Task]) -> None:
-        state = self._state_of(tasks[0])
-        if state is not None:
-            state.take_times(tasks[0].request, len(tasks))
-
-    def _deallocated(self, task: Task) -> None:
-        state = self._state_of(task)
-        if state is not None:
-            state.give_back(task.request)
 
 
 def divide(total: Resources, queues: list[QueueAccount]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import ResourceQuota
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.hooks import PERMIT, REJECT
@@ -23,18 +23,18 @@ class ResourceQuotaPlugin:
     """
 
     name: ClassVar[str] = "resourcequota"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    required: ClassVar[bool] = True
 
     def __init__(self, options: PluginOptions) -> None:
         self._quotas: dict[str, list[ResourceQuota]] = {}
         # By namespace: what was admitted by this session.
-        self._let_in: dict[str, dict[str, int]] = {}
+        self._admitted: dict[str, dict[str, int]] = {}
 
     def open(self, session: Session) -> None:
         self._session = session
         for quota in session.cache.quotas:
             self._quotas.setdefault(quota.namespace, []).append(quota)
+        session.hooks.lasts[self.name] = lambda _point: True
         session.hooks.job_enqueueable[self.name] = self._enqueueable
         session.hooks.job_enqueued[self.name] = self._enqueued
 
@@ -42,13 +42,13 @@ class ResourceQuotaPlugin:
         if job.group is None or job.group.min_resources is None:
             return PERMIT
         asked = dict(job.group.min_resources_milli)
-        let_in = self._let_in.get(job.namespace, {})
+        admitted = self._admitted.get(job.namespace, {})
         for quota in self._quotas.get(job.namespace, ()):
             hard, used = dict(quota.hard_milli), dict(quota.used_milli)
             exceeded = sorted(
                 name
                 for name, amount in asked.items()
-                if name in hard and used.get(name, 0) + let_in.get(name, 0) + amount > hard[name]
+                if name in hard and used.get(name, 0) + admitted.get(name, 0) + amount > hard[name]
             )
             if exceeded:
                 self._refuse(job, exceeded, asked, used, hard)
@@ -68,16 +68,16 @@ class ResourceQuotaPlugin:
             f"resource quota insufficient, requested: {_text(exceeded, asked)}, "
             f"used: {_text(exceeded, used)}, limited: {_text(exceeded, hard)}"
         )
-        self._session.tell(job, "Unschedulable", message)
+        self._session.record_event(job, "Unschedulable", message)
         reason = Reason(self.name, ReasonCode.NAMESPACE_QUOTA, subjects=tuple(exceeded))
         self._session.explain(job, reason)
 
     def _enqueued(self, job: Job) -> None:
         if job.group is None or job.namespace not in self._quotas:
             return
-        let_in = self._let_in.setdefault(job.namespace, {})
+        admitted = self._admitted.setdefault(job.namespace, {})
         for name, amount in job.group.min_resources_milli:
-            let_in[name] = let_in.get(name, 0) + amount
+            admitted[name] = admitted.get(name, 0) + amount
 
 
 def _text(names: Iterable[str], amounts: dict[str, int]) -> str:

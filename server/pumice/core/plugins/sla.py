@@ -6,27 +6,31 @@ from math import inf
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import Arguments, Limit, PluginOptions, duration
 from pumice.core.session.hooks import ABSTAIN, PERMIT
 from pumice.core.session.policies import SortKey
 from pumice.core.session.session import Session
 
-_WAITING_TIME = "sla-waiting-time"
+
+class SlaArguments(Arguments):
+    """The bound for jobs whose PodGroup has none of its own."""
+
+    waiting_ns = duration(
+        "sla-waiting-time",
+        None,
+        "a job that waited for so long is admitted",
+        Limit(above=0, otherwise="Volcano would bound no job's time"),
+    )
 
 
 class SlaPlugin:
     """Bounds the time that jobs wait; a PodGroup's own bound goes before the general one."""
 
     name: ClassVar[str] = "sla"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {_WAITING_TIME: ArgumentType.DURATION},
-        limits={_WAITING_TIME: Limit(above=0, otherwise="Volcano would bound no job's time")},
-    )
+    arguments: ClassVar[type[Arguments]] = SlaArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        waiting_ns = options.arguments.duration_ns(_WAITING_TIME)
-        self._waiting_ns = waiting_ns if waiting_ns is not None and waiting_ns > 0 else None
+        self._waiting_ns = SlaArguments(options.arguments).waiting_ns
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -40,12 +44,13 @@ class SlaPlugin:
         hooks.job_pipelined[self.name] = self._permit_when_due
 
     def _wake_due(self) -> None:
-        room, now_ns = self._session.waiting.room, self._session.now_ns
-        for job_id in [*room.waits]:
-            job = self._session.jobs.get(job_id)
-            due = None if job is None else self._due_ns(job)
-            if due is not None and due <= now_ns:
-                room.wake(job_id)
+        waiting, now_ns = self._session.waiting, self._session.now_ns
+        for groups in (waiting.unplaceable, waiting.held):
+            for job_id in [*groups.waits]:
+                job = self._session.jobs.get(job_id)
+                due = None if job is None else self._due_ns(job)
+                if due is not None and due <= now_ns:
+                    groups.wake(job_id)
 
     def next_wake(self, now_ns: int) -> int | None:
         """When the next job that still waits for something will be due."""

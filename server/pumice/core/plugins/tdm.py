@@ -12,7 +12,14 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import (
+    Arguments,
+    Limit,
+    PluginOptions,
+    by_name,
+    duration,
+    text,
+)
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.integers import as_integer
 from pumice.core.model.status import TaskStatus
@@ -23,10 +30,6 @@ from pumice.core.session.session import Session
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 MIN_AVAILABLE = "volcano.sh/jdb-min-available"
 MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
-_ZONE_PREFIX = "tdm.revocable-zone."
-_PERIOD = "tdm.evict.period"
-_UTC_OFFSET = "tdm.utc-offset"
-_DEFAULT_PERIOD_NS = 60 * 10**9
 _SECOND_NS = 10**9
 _MINUTE, _DAY = 60, 24 * 3600
 _SCORE = 100.0
@@ -67,36 +70,47 @@ class Window:
         return min((edge - second - 1) % _DAY + 1 for edge in (self.begin, self.end + 1))
 
 
-class TdmPlugin:
-    """Keeps revocable nodes for revocable pods, and for these only while their window lasts."""
+class TdmArguments(Arguments):
+    """When nodes are lent."""
 
-    name: ClassVar[str] = "tdm"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {_PERIOD: ArgumentType.DURATION, _UTC_OFFSET: ArgumentType.STRING},
-        {_ZONE_PREFIX: ArgumentType.STRING},
-        {
-            _ZONE_PREFIX: Limit(
+    period_ns = duration(
+        "tdm.evict.period", "1m", "time between evictions from nodes whose window is over"
+    )
+    utc_offset = text(
+        "tdm.utc-offset",
+        "+00:00",
+        "offset of the windows' local time from UTC",
+        Limit(pattern=_OFFSET.pattern, form="+HH:MM or -HH:MM"),
+    )
+    windows = by_name(
+        text(
+            "tdm.revocable-zone.",
+            "",
+            "daily window in which nodes of this zone take revocable pods",
+            Limit(
                 pattern=_WINDOW.pattern,
                 form="HH:MM-HH:MM",
                 otherwise="Volcano would never use the nodes of this zone",
             ),
-            _UTC_OFFSET: Limit(pattern=_OFFSET.pattern, form="+HH:MM or -HH:MM"),
-        },
-        defaults={_PERIOD: "1m", _UTC_OFFSET: "+00:00"},
+        )
     )
 
+
+class TdmPlugin:
+    """Keeps revocable nodes for revocable pods, and for these only while their window lasts."""
+
+    name: ClassVar[str] = "tdm"
+    arguments: ClassVar[type[Arguments]] = TdmArguments
+
     def __init__(self, options: PluginOptions) -> None:
-        arguments = options.arguments
-        texts = {key: text for key, text in arguments.items() if isinstance(text, str)}
+        arguments = TdmArguments(options.arguments)
         self._windows = {
-            key.removeprefix(_ZONE_PREFIX): window
-            for key, text in sorted(texts.items())
-            if key.startswith(_ZONE_PREFIX) and (window := Window.of(text)) is not None
+            zone: window
+            for zone, written in arguments.windows.items()
+            if (window := Window.of(written)) is not None
         }
-        self._offset = offset_seconds(arguments.text(_UTC_OFFSET, "+00:00"))
-        period_ns = arguments.duration_ns(_PERIOD)
-        self._period_ns = _DEFAULT_PERIOD_NS if period_ns is None else period_ns
+        self._offset = offset_seconds(arguments.utc_offset)
+        self._period_ns = arguments.period_ns
         # Pods were found, or may be found later, on nodes whose window is over.
         self._evicts_later = False
 
@@ -137,17 +151,8 @@ class TdmPlugin:
 
     def _zones(self) -> dict[str, Mask]:
         """The rows of each zone."""
-        table = self._session.table
-        rows: dict[str, list[int]] = {}
-        for row, entry in enumerate(table.rows):
-            zone = "" if entry.node is None else entry.node.labels.get(REVOCABLE_ZONE, "")
-            if zone:
-                rows.setdefault(zone, []).append(row)
-        masks = {}
-        for zone, which in sorted(rows.items()):
-            masks[zone] = np.zeros(len(table), dtype=np.bool_)
-            masks[zone][which] = True
-        return masks
+        column = self._session.labels.column(REVOCABLE_ZONE)
+        return {zone: column.among((zone,)) for zone in sorted(column.values) if zone}
 
     def _refusals(self, _: TaskClass, is_revocable: Hashable) -> list[Refusal]:
         refusals = []

@@ -42,6 +42,23 @@ class EventHandler:
     # objects to plain tasks.
     accepts_many: Callable[[list[Task], list[int]], bool] | None = None
 
+    @classmethod
+    def counting(cls, change: Callable[[Sequence[Task], int], None]) -> EventHandler:
+        """A handler that counts, and never objects.
+
+        ``change`` gets tasks of one class and job and 1 when they are placed; a task and -1 when
+        it is removed.
+        """
+
+        def allocated(task: Task) -> None:
+            change((task,), 1)
+
+        return cls(
+            allocated,
+            lambda task: change((task,), -1),
+            lambda tasks: change(tasks, 1),
+        )
+
 
 class Simulation(Protocol):
     """A plugin's private copy of what it counts, in which evictions on one node are tried out.
@@ -71,7 +88,7 @@ def hook(flag: str = "") -> Any:
 
 @dataclass(slots=True)
 class Hooks:
-    """One dictionary an extension point: plugin name -> function.
+    """One dictionary per extension point: plugin name -> function.
 
     Where ``policies`` has a stronger form for a point, that form may stand in the function's place.
     Comparisons return a negative number when the left one comes first. Votes are PERMIT, ABSTAIN
@@ -136,8 +153,10 @@ class Hooks:
     sub_job_pipelined: dict[str, PipelineVote[SubJob]] = hook("enabledSubJobPipelined")
     job_starving: dict[str, Callable[[Job], bool]] = hook("enableJobStarving")
     # Whether what this plugin answers at a point lasts over sessions: about a job that holds nothing,
-    # as long as that job does not change; about the order of queues, as long as no task moves. The
-    # text is the point. Without it a plugin is asked about every waiting job in every session.
+    # as long as that job does not change; about the order of queues, as long as no task moves; about
+    # ``unified_evictable``, whether it depends on nothing of the job but its queue and priority; about
+    # ``job_enqueueable``, whether it depends on nothing but its queue, namespace and minimum. The text
+    # is the point. Without it a plugin is asked about every waiting job in every session.
     lasts: dict[str, Callable[[str], bool]] = hook()
     job_enqueueable: dict[str, Callable[[Job], int]] = hook("enableJobEnqueued")
     job_enqueued: dict[str, Callable[[Job], None]] = hook("enableJobEnqueued")
@@ -178,12 +197,15 @@ class Chains:
         self._tiered: Memo[str, list[list[Any]]] = Memo(
             lambda point: [[function for _, function in tier] for tier in self._by_tier[point]]
         )
-        self._flat: Memo[str, list[Any]] = Memo(
-            lambda point: [*chain.from_iterable(self._tiered[point])]
-        )
-        self._named: Memo[str, list[tuple[str, Any]]] = Memo(
+        flat: Memo[str, list[Any]] = Memo(lambda point: [*chain.from_iterable(self._tiered[point])])
+        named: Memo[str, list[tuple[str, Any]]] = Memo(
             lambda point: [*chain.from_iterable(self._by_tier[point])]
         )
+        # By point; asked so often that a method would cost more than the answer.
+        self.tiers: Callable[[str], list[list[Any]]] = self._tiered.__getitem__
+        self.flat: Callable[[str], list[Any]] = flat.__getitem__
+        # Like ``flat``, with the names of the plugins.
+        self.named: Callable[[str], list[tuple[str, Any]]] = named.__getitem__
         self._strong: dict[str, list[Any] | None] = {}
 
     def _look_up(self, point: str) -> list[list[tuple[str, Any]]]:
@@ -198,16 +220,6 @@ class Chains:
             ]
             for tier in self._tiers
         ]
-
-    def tiers(self, point: str) -> list[list[Any]]:
-        return self._tiered[point]
-
-    def flat(self, point: str) -> list[Any]:
-        return self._flat[point]
-
-    def named(self, point: str) -> list[tuple[str, Any]]:
-        """Like ``flat``, with the names of the plugins."""
-        return self._named[point]
 
     def all_of(self, point: str, form: type[P]) -> list[P] | None:
         """The policies at a point, if all of them have this form; None when one has another."""

@@ -19,6 +19,7 @@ from pumice.core.cache.nodes import Floats
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.group import Queue
+from pumice.core.model.resources import Resources
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.rows import NodeRows
 
@@ -77,6 +78,10 @@ class MissingVote(Generic[T]):
         return 1 if self.missing(subject) <= 0 else -1
 
 
+# Sub-jobs, each with what is placed before it.
+Parts = Sequence[tuple[SubJob, Resources]]
+
+
 @dataclass(frozen=True, slots=True)
 class DomainScore:
     """``hyper_node_order`` as a score that each HyperNode has alone, and a bonus among equals.
@@ -90,6 +95,9 @@ class DomainScore:
     score: Callable[[SubJob, Sequence[str]], NDArray[np.float64]]
     bonus: Callable[[SubJob, str], float]
     factor: float
+    # The scores for several sub-jobs, by sub-job and HyperNode, if so much more were placed in each
+    # before; None: they are known after a placement only.
+    later: Callable[[Parts, Sequence[str]], NDArray[np.float64]] | None = None
 
     def alone(self, sub_job: SubJob, names: Sequence[str]) -> NDArray[np.float64]:
         return self.factor * self.score(sub_job, names)
@@ -182,7 +190,7 @@ class StateRule(Generic[R_co]):
     """``row_predicate`` or ``row_score`` that also follows from a state that a plugin keeps.
 
     Rows with equal amounts and an equal ``state`` get equal answers for a class and facet.
-    ``rows.ahead`` says how many more tasks of the class are imagined on each row. A class that the
+    ``rows.ahead`` says how many more tasks of the class count as placed on each row. A class that the
     rule does not concern is handled as if there were no rule. ``facet`` is as in ``ClassRule``.
     """
 

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.cache.totals import Contribution
 from pumice.core.model.group import Queue
+from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
 from pumice.core.model.resources import Resources
+from pumice.core.session.hooks import PERMIT, REJECT
+
+if TYPE_CHECKING:
+    from pumice.core.session.session import Session
 
 UNLIMITED = math.inf
 
 
 class QueueAccount:
     """What a queue holds, requests and deserves, and its share."""
-
-    __slots__ = (
-        "_share",
-        "allocated",
-        "deserved",
-        "elastic",
-        "guarantee",
-        "inqueue",
-        "name",
-        "queue",
-        "real_capability",
-        "request",
-    )
 
     def __init__(self, queue: Queue, contribution: Contribution | None, ceiling: Resources) -> None:
         contribution = contribution or Contribution.of_queue()
@@ -53,16 +47,14 @@ class QueueAccount:
     def share_now(self) -> float:
         return self.allocated.dominant_share(self.deserved)
 
-    def take(self, request: Resources) -> None:
-        self.allocated.add(request)
-        self._share = None
+    @property
+    def lineage(self) -> tuple[QueueAccount, ...]:
+        """The queues whose limits count for its jobs: itself, and its ancestors in a tree."""
+        return (self,)
 
-    def take_times(self, request: Resources, count: int) -> None:
-        self.allocated.add_times(request, count)
-        self._share = None
-
-    def give_back(self, request: Resources) -> None:
-        self.allocated.subtract(request)
+    def change(self, request: Resources, count: int) -> None:
+        """So many tasks with the request were placed; -1: one was removed."""
+        self.allocated.change(request, count)
         self._share = None
 
     def names_over_ceiling(self, minimum: Resources) -> list[str]:
@@ -99,6 +91,67 @@ def flat_capability(queue: Queue) -> Resources:
     if capability.memory <= 0:
         capability.memory = UNLIMITED
     return capability
+
+
+A = TypeVar("A", bound=QueueAccount)
+
+
+class QueueAccounts(Generic[A]):
+    """The accounts of a session by queue, for the plugin that divides the cluster among queues."""
+
+    def __init__(self, session: Session, author: str, accounts: Mapping[str, A]) -> None:
+        self._session, self._author = session, author
+        self._by_queue = accounts
+
+    def of_queue(self, name: str) -> A | None:
+        return self._by_queue.get(name)
+
+    def of(self, task: Task) -> A | None:
+        job = self._session.jobs.get(task.job_id)
+        return None if job is None else self._by_queue.get(job.queue)
+
+    def lineage_of(self, task: Task) -> tuple[QueueAccount, ...]:
+        account = self.of(task)
+        return () if account is None else account.lineage
+
+    def change(self, tasks: Sequence[Task], sign: int) -> None:
+        """Counts tasks of one class and job that are placed, or one that is removed."""
+        account = self.of(tasks[0])
+        if account is not None:
+            account.change(tasks[0].request, sign * len(tasks))
+
+    # Admission.
+
+    def vote(self, job: Job, account: QueueAccount) -> int:
+        """Rejects a job whose minimum would exceed the ceiling of a queue, and says why."""
+        minimum = job.min_resources
+        if minimum is None:
+            return PERMIT
+        for level in account.lineage:
+            above = level.names_over_ceiling(minimum)
+            if above:
+                return self.reject(job, above)
+        return PERMIT
+
+    def reject(self, job: Job, above: Sequence[str], *limits: QueueLimit) -> int:
+        session, names = self._session, ", ".join(f"insufficient {name}" for name in above)
+        session.record_event(job, "Unschedulable", f"queue resource quota insufficient: {names}")
+        reason = Reason(self._author, ReasonCode.QUEUE_QUOTA, subjects=tuple(above), limits=limits)
+        session.explain(job, reason)
+        return REJECT
+
+    def reject_closed(self, job: Job) -> int:
+        reason = Reason(self._author, ReasonCode.QUEUE_NOT_OPEN, subjects=(job.queue,))
+        self._session.explain(job, reason)
+        return REJECT
+
+    def admit(self, job: Job) -> None:
+        """Counts the minimum of a job that was admitted."""
+        account = self._by_queue.get(job.queue)
+        if account is not None and job.min_resources is not None:
+            promised = job.without_gated(job.min_resources)
+            for level in account.lineage:
+                level.inqueue.add(promised)
 
 
 # What a queue would hold.

@@ -6,6 +6,7 @@ back all that was not committed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from typing import TypeVar
@@ -32,8 +33,7 @@ from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.hooks import Chains, Hooks
 from pumice.core.session.ordering.orders import Orders
 from pumice.core.session.placing.moves import Moves
-from pumice.core.session.placing.outbox import Outbox
-from pumice.core.session.placing.statement import Statement
+from pumice.core.session.placing.statement import Outbox, Statement
 from pumice.core.session.placing.topology import Topology
 from pumice.core.session.policies import ClassRule, RowTerms, StateRule
 from pumice.core.session.queues import QueueAccount
@@ -80,7 +80,7 @@ class Session:
         self.queues: dict[str, Queue] = cache.session_queues()
         # Most jobs of a large cluster just run, and cost a session nothing.
         self.unsettled_jobs = cache.unsettled_jobs()
-        self.waiting = Waiting(cache.job_index.waiting)
+        self.waiting = Waiting(cache.job_index.waiting, cache.job_index.held)
         self.total, self.totals = cache.session_total(), cache.totals
         self.hooks = Hooks()
         self.chains = Chains(self.hooks, self.tiers)
@@ -97,7 +97,7 @@ class Session:
         # Conditions of PodGroups as they shall be, where a plugin changed them.
         self.conditions: dict[str, tuple[PodGroupCondition, ...]] = {}
         # Counts of work; and by plugin a time that shall outlast the session.
-        self.work, self.kept_times = dict[str, int](), dict[str, int]()
+        self.work, self.kept_times = Counter[str](), dict[str, int]()
         # Broken gangs that had no turn yet in this session, and their queues: they come first.
         self.broken: dict[str, str] = {}
         # What queues have and may have, from the plugin that divides the cluster among them.
@@ -115,17 +115,19 @@ class Session:
 
     def count(self, what: str, number: int = 1) -> None:
         """Counts work done, for benchmarks and tests."""
-        self.work[what] = self.work.get(what, 0) + number
+        self.work[what] += number
 
     def explain(self, job: Job, reason: Reason) -> None:
         """Adds a reason why the job waits."""
         self.reasons.setdefault(job.id, []).append(reason)
 
-    def tell(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
+    def record_event(self, job: Job, reason: str, message: str, *, warning: bool = False) -> None:
         """Records an event on the job's PodGroup."""
-        whose = (job.namespace, job.name, "")
-        if job.group is not None:
-            whose = (job.group.namespace, job.group.name, job.group.uid)
+        group = job.group
+        if group is None:
+            whose = (job.namespace, job.name, "")
+        else:
+            whose = (group.namespace, group.name, group.uid)
         self.events.append(Event("PodGroup", *whose, warning, reason, message))
 
     def annotate(self, task: Task, annotations: Mapping[str, str]) -> None:
@@ -157,9 +159,14 @@ class Session:
         """By uid: tasks whose scheduling gate is lifted."""
         return {}
 
-    def node_states(self, plugin: str, make: Callable[[NodeEntry], S]) -> NodeStates[S]:
-        """What a plugin keeps about each node; ``make`` computes it from a node and its tasks."""
-        return self.cache.node_states.of(plugin, self.table, make)
+    def node_states(
+        self, plugin: str, make: Callable[[NodeEntry], S], basis: object = None
+    ) -> NodeStates[S]:
+        """What a plugin keeps about each node; ``make`` computes it from a node and its tasks.
+
+        With another basis than in the last session, all of it is computed again.
+        """
+        return self.cache.node_states.of(plugin, self.table, make, basis)
 
     def data(self, plugin: str) -> PluginData:
         """The data that the adapter has brought for a plugin."""
@@ -177,20 +184,18 @@ class Session:
 
     def view(self, task: Task) -> ClassView:
         """The view of the task's class, up to date."""
-        facets = self.facets(task)
+        facets = self.facets(task) if self.has_facets else ()
         return self._views.view(
             task.class_, facets, self.table, self.chains, self.work, self.number
         )
 
     def facets(self, task: Task) -> Facets:
         """What rules depend on beside the task's class; empty where none has a facet."""
-        if not self._has_facets:
-            return ()
         rules = self.facet_rules(task.class_)
         return tuple([(where, facet(task)) for where, facet in rules]) if rules else ()
 
     @cached_property
-    def _has_facets(self) -> bool:
+    def has_facets(self) -> bool:
         """Whether any rule has a facet; plugins have registered their rules when this is asked."""
         return any(
             getattr(rule, "facet", None) is not None
@@ -205,7 +210,7 @@ class Session:
 
     def facet_rules(self, class_: TaskClass) -> list[_FacetRule]:
         """The facets of rules about a class, by point and plugin."""
-        if not self._has_facets:
+        if not self.has_facets:
             return _NO_RULES
         known = self._facet_rules
         rules = known.get(class_.number)
@@ -248,8 +253,11 @@ class Session:
 
     def awake_jobs(self) -> list[Job]:
         """Unsettled jobs that are not passed over, by id."""
-        waiting = self.waiting.room.waits
-        return [job for job in self.unsettled_jobs if job.id not in waiting]
+        unplaceable, held = self.waiting.unplaceable.waits, self.waiting.held.waits
+        jobs = self.unsettled_jobs
+        if not unplaceable and not held:
+            return jobs
+        return [job for job in jobs if job.id not in unplaceable and job.id not in held]
 
     def concerned_jobs(self) -> list[Job]:
         """Jobs that were not passed over, or whose tasks this session moved, by id."""

@@ -34,6 +34,8 @@ class SessionShard:
         self._mode = cache.settings.sharding_mode
         self._rows: Mask | None = None
         self._own = cache.shard_claims.own
+        # Nodes of the shard are tried first, and others after them.
+        self.is_soft = self._mode is ShardingMode.SOFT
         if self._mode is ShardingMode.NONE:
             return
         self._rows = np.zeros(len(session.table), dtype=np.bool_)
@@ -58,22 +60,13 @@ class SessionShard:
 
     def groups(self, nodes: Mask) -> list[Mask]:
         """Nodes in the order in which they are tried: with soft sharding, the shard's own first."""
-        if self._rows is None or self._mode is not ShardingMode.SOFT:
+        if self._rows is None or not self.is_soft:
             return [nodes]
         return [nodes & self._rows, nodes & ~self._rows]
 
-    def groups_within(self, nodes: Mask | None) -> list[Mask | None]:
-        """The same where None stands for all nodes."""
-        if self._rows is None or self._mode is not ShardingMode.SOFT:
-            return [nodes]
-        return [*self.groups(np.ones_like(self._rows) if nodes is None else nodes)]
-
     def first(self, nodes: Mask) -> Mask:
         """The first group of nodes that is not empty."""
-        if self._rows is None or self._mode is not ShardingMode.SOFT:
-            return nodes
-        inside = nodes & self._rows
-        return inside if inside.any() else nodes
+        return next((group for group in self.groups(nodes) if group.any()), nodes)
 
     def status_changes(self) -> list[NodeShardStatusChanged]:
         """The status of the NodeShard where it differs from what the cluster holds."""

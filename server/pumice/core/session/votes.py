@@ -51,25 +51,28 @@ class Votes:
             return self.is_ready(job)
         return all(function(sub_job) for function in self._chains.flat("sub_job_ready"))
 
-    def tasks_missing(self, job: Job, sub_job: SubJob) -> int:
+    def tasks_missing(self, part: Job | SubJob) -> int:
         """At least so many tasks have to be placed before it is ready: one, if nobody knows."""
-        point, part = ("sub_job_ready", sub_job) if job.has_policies else ("job_ready", job)
         most = 1
-        for rule in self._chains.flat(point):
+        for rule in self._chains.flat("job_ready" if isinstance(part, Job) else "sub_job_ready"):
             if isinstance(rule, MissingTasks) and (missing := rule.missing(part)) > most:
                 most = missing
         return most
 
     def least_to_place(self, job: Job, sub_job: SubJob) -> int:
         """With fewer tasks placed or pipelined it is neither ready nor pipelined: one, if nobody knows."""
-        point, part = ("sub_job_pipelined", sub_job) if job.has_policies else ("job_pipelined", job)
+        return self.least_of(sub_job if job.has_policies else job)
+
+    def least_of(self, part: Job | SubJob) -> int:
+        """The same for a whole job, or for a sub-job."""
+        point = "job_pipelined" if isinstance(part, Job) else "sub_job_pipelined"
         # A permission ends the vote after its tier: only the first one is sure to be asked.
         first = next((tier for tier in self._chains.tiers(point) if tier), ())
         most = 1
         for rule in first:
             if isinstance(rule, MissingVote) and (missing := rule.missing(part)) > most:
                 most = missing
-        return min(most, self.tasks_missing(job, sub_job))
+        return min(most, self.tasks_missing(part))
 
     def is_sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
         if not job.has_policies:
@@ -120,7 +123,8 @@ class Votes:
         if rules is None:
             return int(self.is_allocatable(queue, task))
         for rule in rules:
-            count = min(count, rule.count(queue, task, count))
+            allowed = rule.count(queue, task, count)
+            count = allowed if allowed < count else count
         return count
 
     def preemptable(self, preemptor: Task, candidates: list[Task]) -> list[Task]:

@@ -7,16 +7,20 @@ its turn; the jobs of a group for which something else would come out are woken 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pumice.core.cache.job_index import Key, WaitingGroup, WaitingGroups
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.tasks import Task
-from pumice.core.cache.waiting import Key, WaitingGroup, WaitingGroups
+from pumice.core.cache.tasks import Task, TasksToPlace
 from pumice.core.decisions import Wait
+from pumice.core.model.fit import FitErrors
 from pumice.core.model.group import Queue
-from pumice.core.model.reasons import Reason
+from pumice.core.model.reasons import Reason, ReasonCode
+from pumice.core.session.placing.placement import finding_about
 from pumice.core.session.policies import AllocatableCount, VictimRule
 
 if TYPE_CHECKING:
@@ -25,63 +29,76 @@ if TYPE_CHECKING:
 # Actions that look at waiting jobs no further than allocate does, or not at all.
 _PASSING_ACTIONS = frozenset(("enqueue", "allocate", "backfill", "shuffle"))
 # Actions that evict for waiting jobs, and the hook that says who may be a victim.
-_EVICTING_ACTIONS = {"preempt": "preemptable", "reclaim": "reclaimable"}
-_LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order")
+_GANG_VICTIMS = "unified_evictable"
+_EVICTING_ACTIONS = {
+    "preempt": "preemptable",
+    "reclaim": "reclaimable",
+    "gangpreempt": _GANG_VICTIMS,
+    "gangreclaim": _GANG_VICTIMS,
+}
+_OVERUSED = ReasonCode.QUEUE_OVERUSED
+_LASTING_POINTS = ("why_not_valid", "job_ready", "job_pipelined", "job_order", "queue_order")
 
 
+@dataclass(slots=True, eq=False)
 class Waiting:
     """The waiting jobs of a session."""
 
-    __slots__ = ("hopeless", "is_watched", "may_pass_over", "room")
+    # Jobs that are passed over while they cannot be placed, and while they are not admitted.
+    unplaceable: WaitingGroups
+    held: WaitingGroups
+    # Others may join them at the end of the session.
+    may_pass_over: bool = False
+    may_hold: bool = False
+    # A third-party plugin has a ``close`` function, which may read any job.
+    is_watched: bool = False
+    # Jobs that were found to fit nowhere, with the keys by which they had their turn.
+    found_unplaceable: dict[str, tuple[Job, Key]] = field(default_factory=dict)
+    # Jobs that were not admitted, with such keys and the reasons.
+    not_admitted: dict[str, tuple[Job, Key, tuple[Reason, ...]]] = field(default_factory=dict)
 
-    def __init__(self, room: WaitingGroups) -> None:
-        # Jobs that are passed over while no node has room for them.
-        self.room = room
-        # Others may join them at the end of the session.
-        self.may_pass_over = False
-        # A third-party plugin has a ``close`` function, which may read any job.
-        self.is_watched = False
-        # Jobs that were found to fit nowhere, with the keys by which they had their turn.
-        self.hopeless: dict[str, tuple[Job, Key]] = {}
 
-
-def may_pass_over(session: Session) -> bool:
+def is_predictable(session: Session, points: Iterable[str], once: Iterable[str]) -> bool:
     """Whether findings about waiting jobs hold in later sessions.
 
-    That takes plugins whose answers about such a job follow from the job, and actions that leave
-    it alone. What queues have to say is asked again each time.
+    That takes plugins whose answers about such a job at these points follow from the job, an order
+    of jobs by keys, and actions that leave the job alone; some of them may run only once.
     """
-    actions, chains, lasts = session.configuration.actions, session.chains, session.hooks.lasts
-    if not session.is_whole or session.waiting.is_watched:
+    actions, lasts = session.configuration.actions, session.hooks.lasts
+    if not session.is_whole or session.waiting.is_watched or session.queue_fault:
         return False
-    evicting = [name for name in actions if name in _EVICTING_ACTIONS]
-    if not _PASSING_ACTIONS.issuperset({*actions}.difference(evicting)):
+    if not _PASSING_ACTIONS.union(_EVICTING_ACTIONS).issuperset(actions):
         return False
-    if any(actions.count(name) != 1 for name in ("allocate", *evicting)):
+    if any(actions.count(name) != 1 for name in once) or not session.orders.has_job_keys:
         return False
-    if any(chains.all_of(_EVICTING_ACTIONS[name], VictimRule) is None for name in evicting):
+    named = session.chains.named
+    return all(name in lasts and lasts[name](point) for point in points for name, _ in named(point))
+
+
+def _may_pass_over(session: Session) -> bool:
+    """Whether jobs that cannot be placed may be passed over; queues are asked again each time."""
+    chains = session.chains
+    evicting = [name for name in session.configuration.actions if name in _EVICTING_ACTIONS]
+    asked = {_EVICTING_ACTIONS[name] for name in evicting}
+    if any(chains.all_of(point, VictimRule) is None for point in asked - {_GANG_VICTIMS}):
         return False
-    if not session.orders.has_job_keys or not session.orders.has_task_keys:
+    if not session.orders.has_task_keys or chains.all_of("allocatable", AllocatableCount) is None:
         return False
-    if chains.all_of("allocatable", AllocatableCount) is None:
-        return False
-    points = [*_LASTING_POINTS, "queue_order", *(["job_starving"] if evicting else [])]
-    return all(
-        name in lasts and lasts[name](point) for point in points for name, _ in chains.named(point)
-    )
+    points = [*_LASTING_POINTS, *(["job_starving"] if evicting else []), *asked & {_GANG_VICTIMS}]
+    return is_predictable(session, points, ("allocate", *evicting))
 
 
 def _groups_of(session: Session) -> list[WaitingGroup]:
     """The groups that may be passed over in this session."""
-    room = session.waiting.room
-    session.waiting.may_pass_over = may_pass_over(session)
+    unplaceable = session.waiting.unplaceable
+    session.waiting.may_pass_over = _may_pass_over(session)
     if not session.waiting.may_pass_over:
-        room.wake_all()
-    if not len(room):
+        unplaceable.wake_all()
+    if not len(unplaceable):
         return []
     for job_id, _ in session.cache.assumptions.cool_downs():
-        room.wake(job_id)
-    return [*room.groups()]
+        unplaceable.wake(job_id)
+    return [*unplaceable.groups()]
 
 
 class _Line:
@@ -113,13 +130,13 @@ def _key_of(entry: tuple[Key, Job]) -> Key:
     return entry[0]
 
 
-class WaitingJobs:
-    """The waiting jobs of one run of allocate, by queue."""
+class PassedOver(ABC):
+    """The jobs that one run of an action may pass over, by queue."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, groups: Iterable[WaitingGroup]) -> None:
         self._session = session
         self._lines: dict[str, list[_Line]] = {}
-        for group in _groups_of(session):
+        for group in groups:
             self._lines.setdefault(group.queue, []).append(_Line(group))
 
     def __len__(self) -> int:
@@ -146,21 +163,39 @@ class WaitingJobs:
             line.before(limit)
         return jobs
 
-    def all_of(self, queue: Queue) -> list[Job]:
-        """Returns all jobs of the queue that had no turn yet, to be visited."""
-        lines = self._lines.pop(queue.name, ())
-        return [job for line in lines for job in self._wake(line.before(None))]
+    @abstractmethod
+    def _still_waits(self, queue: Queue, group: WaitingGroup) -> bool:
+        """Whether a visit now would find what the last one did."""
+
+    @abstractmethod
+    def _wake(self, jobs: list[Job]) -> list[Job]:
+        """Wakes jobs, and returns them."""
+
+
+class WaitingJobs(PassedOver):
+    """The jobs that allocate may pass over."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, _groups_of(session))
+
+    def of_overused(self, queue: Queue) -> list[Job]:
+        """The jobs of an overused queue that had no turn yet and did not wait for that reason."""
+        lines = [(line, line.before(None)) for line in self._lines.pop(queue.name, ())]
+        others = [jobs for line, jobs in lines if line.group.finding is not _OVERUSED]
+        return [job for jobs in others for job in self._wake(jobs)]
 
     def _wake(self, jobs: list[Job]) -> list[Job]:
         """Wakes jobs; what actions before allocate would have said again counts as said."""
-        session, room = self._session, self._session.waiting.room
+        session, unplaceable = self._session, self._session.waiting.unplaceable
         actions = session.configuration.actions
         done = _EVICTING_ACTIONS.keys() & actions[: actions.index("allocate")]
         for job in jobs:
-            reasons = [reason for reason in room.waits[job.id].reasons if reason.author in done]
+            reasons = [
+                reason for reason in unplaceable.waits[job.id].reasons if reason.author in done
+            ]
             if reasons:
                 session.reasons[job.id] = reasons
-            room.wake(job.id)
+            unplaceable.wake(job.id)
         return jobs
 
     def _are_plain(self, group: WaitingGroup) -> bool:
@@ -169,33 +204,48 @@ class WaitingJobs:
             return True
         facets = session.facets(first)
         tasks = [job.to_place.tasks[0] for _, job in group.in_order() if job.to_place]
-        goes_by_class = session.plain.is_filtered_by_class
-        return all(goes_by_class(t) and session.facets(t) == facets for t in tasks)
+        if session.has_facets and any(session.facets(task) != facets for task in tasks):
+            return False
+        if any(task.pod.nominated_node_name for task in tasks):
+            return False
+        return len(session.plain.filtered_first(tasks)) == len(tasks)
 
     def _still_waits(self, queue: Queue, group: WaitingGroup) -> bool:
         session, first = self._session, group.first
         if not self._are_plain(group):
             return False
-        view = session.view(first)
-        if view.has_feasible_row or not session.votes.is_allocatable(queue, first):
-            return False
-        return session.feasibility.class_errors(first, view) is group.errors
+        return finding_about(session, queue, first) is group.finding
 
 
 def remember_waiting(session: Session, waits: Iterable[Wait]) -> None:
     """Remembers, at the end of a session, jobs that fit nowhere and have nothing new to report."""
     waiting = session.waiting
-    if not waiting.hopeless or not waiting.may_pass_over:
+    if not waiting.found_unplaceable or not waiting.may_pass_over:
         return
+    # Gang actions make room for all tasks of a job at once.
+    evicting = _EVICTING_ACTIONS.keys() & session.configuration.actions
+    by_size = any(_EVICTING_ACTIONS[name] == _GANG_VICTIMS for name in evicting)
     for wait in waits:
-        hopeless = waiting.hopeless.get(wait.job)
-        if hopeless is not None and _may_be_passed_over(session, hopeless[0], wait):
-            waiting.room.enter(*hopeless, wait)
+        found = waiting.found_unplaceable.get(wait.job)
+        if found is not None and _may_be_passed_over(session, found[0], wait):
+            job, key = found
+            to_place = job.to_place
+            assert to_place is not None
+            assert to_place.finding is not None
+            place = (*_place_of(to_place, job), by_size and len(to_place.tasks))
+            waiting.unplaceable.enter(place, to_place.finding, (key, job), wait)
+
+
+def _place_of(to_place: TasksToPlace, job: Job) -> Key:
+    """What allocate looks at, and then what decides who may be evicted for the job."""
+    first = to_place.tasks[0]
+    victims = (job.priority, first.priority, first.pod.preemptable, first.pod.revocable_zone)
+    return (job.queue, first.class_.number, *victims)
 
 
 def _may_be_passed_over(session: Session, job: Job, wait: Wait) -> bool:
     to_place, index = job.to_place, job.index
-    if to_place is None or to_place.errors is None or to_place.version != job.version:
+    if to_place is None or to_place.finding is None or to_place.version != job.version:
         return False
     evicting = _EVICTING_ACTIONS.keys() & session.configuration.actions
     if evicting and not (to_place.is_uniform and _alike_to_victims(to_place.tasks)):
@@ -207,8 +257,16 @@ def _may_be_passed_over(session: Session, job: Job, wait: Wait) -> bool:
     if len(index.pending) != len(index) or index.pending_best_effort:
         return False
     # None where the session had moved some of its tasks.
-    errors = job.closed_errors or {}
-    return len(errors) == 1 and errors.get(to_place.tasks[0].uid) is to_place.errors
+    errors, found = job.closed_errors, _errors_of(to_place)
+    if errors is None or len(errors) != len(found):
+        return False
+    return all(errors.get(uid) is each for uid, each in found.items())
+
+
+def _errors_of(to_place: TasksToPlace) -> dict[str, FitErrors]:
+    """The errors of tasks that the finding about them comes with."""
+    finding = to_place.finding
+    return {to_place.tasks[0].uid: finding} if isinstance(finding, FitErrors) else {}
 
 
 def _alike_to_victims(tasks: list[Task]) -> bool:
@@ -234,7 +292,7 @@ class EvictionVisits:
 
     def jobs(self, may_help: Callable[[Job], bool]) -> list[Job]:
         """The jobs to visit first, by id; ``may_help``: evictions could make room for a job."""
-        session, room = self._session, self._session.waiting.room
+        session, unplaceable = self._session, self._session.waiting.unplaceable
         groups = _groups_of(session)
         if not groups:
             return session.unsettled_jobs
@@ -247,7 +305,7 @@ class EvictionVisits:
         if not any(may_help(job) for job in awake):
             return awake
         self._take_back()
-        for job_id in [*room.waits]:
+        for job_id in [*unplaceable.waits]:
             self._wake(session.jobs[job_id])
         return session.unsettled_jobs
 
@@ -255,7 +313,7 @@ class EvictionVisits:
         """The jobs to visit after them: those of groups of which something else is said now."""
         session, jobs = self._session, []
         for job_id, group in self._lent.items():
-            before = session.waiting.room.waits[job_id].reasons
+            before = session.waiting.unplaceable.waits[job_id].reasons
             if self._own(session.reasons[job_id]) != self._own(before):
                 jobs += [job for _, job in group.in_order()]
         self._take_back()
@@ -268,15 +326,14 @@ class EvictionVisits:
 
     def _prepare(self, job: Job) -> None:
         """Gives a job what a visit of the actions before this one would have left."""
-        to_place, wait = job.to_place, self._session.waiting.room.waits[job.id]
+        to_place, wait = job.to_place, self._session.waiting.unplaceable.waits[job.id]
         assert to_place is not None
-        assert to_place.errors is not None
         if "allocate" in self._coming:
             self._session.reasons[job.id] = []
             return
         reasons = [reason for reason in wait.reasons if reason.author not in self._coming]
         self._session.reasons[job.id] = reasons
-        job.fit_errors[to_place.tasks[0].uid] = to_place.errors
+        job.fit_errors.update(_errors_of(to_place))
 
     def _take_back(self) -> None:
         for job_id in self._lent:
@@ -288,5 +345,5 @@ class EvictionVisits:
         waiting = self._session.waiting
         self._prepare(job)
         if "allocate" not in self._coming:
-            waiting.hopeless[job.id] = (job, waiting.room.key_of(job.id))
-        waiting.room.wake(job.id)
+            waiting.found_unplaceable[job.id] = (job, waiting.unplaceable.key_of(job.id))
+        waiting.unplaceable.wake(job.id)

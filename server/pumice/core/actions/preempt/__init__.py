@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pumice.core.actions.preempt.arguments import PreemptArguments
 from pumice.core.actions.preempt.attempt import Attempt, VictimScope
-from pumice.core.actions.preempt.settings import PreemptSettings
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments, ArgumentSchema, ArgumentType
+from pumice.core.configuration import Arguments
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.session import Session
 from pumice.core.session.waiting import EvictionVisits
@@ -18,32 +18,13 @@ class PreemptAction:
     """Evicts, queue by queue, tasks of other jobs first, then tasks of lower priority of the same job."""
 
     name: ClassVar[str] = "preempt"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            "predicateErrorCacheEnable": ArgumentType.BOOL,
-            "enableTopologyAwarePreemption": ArgumentType.BOOL,
-            "topologyAwarePreemptWorkerNum": ArgumentType.INT,
-            "minCandidateNodesPercentage": ArgumentType.INT,
-            "minCandidateNodesAbsolute": ArgumentType.INT,
-            "maxCandidateNodesAbsolute": ArgumentType.INT,
-        },
-        defaults={
-            "predicateErrorCacheEnable": True,
-            "enableTopologyAwarePreemption": False,
-            "minCandidateNodesPercentage": 10,
-            "minCandidateNodesAbsolute": 1,
-            "maxCandidateNodesAbsolute": 100,
-        },
-        without_effect={"topologyAwarePreemptWorkerNum": "nodes are tried one after the other"},
-    )
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._settings = PreemptSettings.of(arguments)
+    arguments: ClassVar[type[Arguments]] = PreemptArguments
 
     def execute(self, session: Session) -> None:
         if not session.unsettled_jobs:
             return
-        attempt = Attempt(session, self.name, self._settings)
+        arguments = PreemptArguments(session.configuration.arguments_of(self.name))
+        attempt = Attempt(session, self.name, arguments)
         visits = EvictionVisits(session, self.name)
         self._visit(session, attempt, visits.jobs(lambda job: _may_help(session, attempt, job)))
         self._visit(session, attempt, visits.changed())
@@ -108,7 +89,7 @@ def _may_preempt(session: Session, job: Job) -> bool:
         not job.is_pending
         and session.votes.is_starving(job)
         and session.votes.why_not_valid(job) is None
-        and not job.has_network_topology
+        and not job.stays_together
     )
 
 

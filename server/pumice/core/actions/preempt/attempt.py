@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
 import numpy as np
 
+from pumice.core.actions.preempt.arguments import PreemptArguments
 from pumice.core.actions.preempt.dry_run import DryRuns
 from pumice.core.actions.preempt.eligibility import why_not_eligible
-from pumice.core.actions.preempt.settings import PreemptSettings
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
@@ -22,7 +22,6 @@ from pumice.core.session.evicting import (
     VictimFilter,
     VictimOrder,
     VictimSearch,
-    fits_when_empty,
     frees_enough,
 )
 from pumice.core.session.feasibility.views import ClassView
@@ -53,14 +52,14 @@ class _Question:
 class Attempt:
     """Preempts for one task after the other in one run of the action."""
 
-    def __init__(self, session: Session, author: str, settings: PreemptSettings) -> None:
+    def __init__(self, session: Session, author: str, arguments: PreemptArguments) -> None:
         self._session = session
         self._author = author
-        self._settings = settings
-        self._nodes = EvictionNodes(session, remembers_errors=settings.remembers_errors)
+        self._arguments = arguments
+        self._nodes = EvictionNodes(session, remembers_errors=arguments.remembers_errors)
         self._explained: set[str] = set()
         # What failed, by all that the outcome depends on, and where the log of moves stood then.
-        self._failed: dict[tuple[object, ...], int] = {}
+        self._failed: dict[tuple[object, ...] | None, int] = {}
 
     def begin_visit(self) -> None:
         """A job that stood for a waiting group is tried and explained anew when it is visited itself."""
@@ -86,19 +85,21 @@ class Attempt:
             self._explain(job, task, subjects=(problem,))
             return False
         nodes = self._nodes.nodes_for(task, view)
-        if not (nodes & fits_when_empty(session, view)).any():
+        if not self._nodes.is_any_large_enough(nodes, view):
             self._explain_nodes(job, task, nodes, np.zeros(len(nodes), dtype=np.bool_))
             return False
-        key = self._key(task, scope, nodes)
-        if key is not None and self._failed.get(key) == len(session.moves.log):
+        if self._failed and self._failed.get(self._key(task, scope, nodes)) == len(
+            session.moves.log
+        ):
             return False
-        question = _Question(job, task, view, scope, nodes)
         for group in session.shard.groups(nodes):
-            if self._make_room_on(statement, replace(question, nodes=group)):
+            if self._make_room_on(statement, _Question(job, task, view, scope, group)):
                 return True
+        key = self._key(task, scope, nodes)
         if key is not None:
             self._failed[key] = len(session.moves.log)
         if job.id not in self._explained:
+            question = _Question(job, task, view, scope, nodes)
             self._explain_nodes(job, task, nodes, nodes & self._sufficient_rows(question))
         return False
 
@@ -107,14 +108,16 @@ class Attempt:
         session = self._session
         view = session.view(task)
         nodes = session.feasibility.resolvable_by_eviction(task, view)
-        nodes = nodes & fits_when_empty(session, view)
-        return bool(nodes.any()) and any(
+        nodes = nodes & self._nodes.large_enough(view)
+        if not nodes.any():
+            return False
+        return any(
             bool((nodes & self._possible_rows(_Question(job, task, view, scope, nodes))).any())
             for scope in VictimScope
         )
 
     def _make_room_on(self, statement: Statement, question: _Question) -> bool:
-        if self._settings.topology_aware:
+        if self._arguments.topology_aware:
             possible = question.nodes & self._possible_rows(question)
             return self._by_dry_run(statement, question, possible)
         return self._by_score(statement, question)
@@ -140,22 +143,31 @@ class Attempt:
     def _possible_rows(self, question: _Question) -> Mask:
         """Nodes where evictions that the plugins allow might free enough, by row."""
         if question.scope is VictimScope.SAME_JOB:
-            return self._or_free(question, self._rows_of(question.job, question.task))
-        wanted = self._wanted(question)
-        return self._or_free(
-            question, self._search.possible_rows(question.task, question.view, wanted)
-        )
+            rows = self._rows_of(question.job, question.task)
+        else:
+            wanted = self._wanted(question)
+            rows = self._search.possible_rows(question.task, question.view, wanted)
+        free = self._free_rows(question)
+        return rows if free is None else rows | free
+
+    def _free_rows(self, question: _Question) -> Mask | None:
+        """The nodes where enough will be free anyway, so that no victim is needed; None: none.
+
+        Where the queue takes no more, room that is free helps only beside a victim.
+        """
+        session = self._session
+        queue = session.queue_of(question.job)
+        if self._arguments.topology_aware or not session.votes.is_allocatable(queue, question.task):
+            return None
+        return question.view.fits_future
 
     def _sufficient_rows(self, question: _Question) -> Mask:
         """Nodes where evicting every candidate would free enough, by row."""
         if question.scope is VictimScope.SAME_JOB:
-            return self._or_free(question, self._rows_of(question.job, question.task))
-        wanted = self._wanted(question)
-        return self._or_free(question, self._search.sufficient_rows(question.view, wanted))
-
-    def _or_free(self, question: _Question, rows: Mask) -> Mask:
-        """Adds the nodes where enough will be free anyway, so that no victim is needed."""
-        return rows if self._settings.topology_aware else rows | question.view.fits_future
+            rows = self._rows_of(question.job, question.task)
+        else:
+            rows = self._search.sufficient_rows(question.view, self._wanted(question))
+        return rows if self._arguments.topology_aware else rows | question.view.fits_future
 
     def _rows_of(self, job: Job, task: Task) -> Mask:
         """Nodes with candidates within the job."""
@@ -199,10 +211,11 @@ class Attempt:
             candidate_rows = self._search.candidate_rows(
                 question.task, view, self._wanted(question)
             )
-            possible = question.nodes & (candidate_rows.rows | view.fits_future)
+            rows, free = candidate_rows.rows, self._free_rows(question)
+            possible = question.nodes & (rows if free is None else rows | free)
         else:
             possible = question.nodes & self._possible_rows(question)
-        if not possible.any():
+        if not np.count_nonzero(possible):
             return False
         left = np.where(possible, self._scores(question), -np.inf)
         while left.item(row := int(left.argmax())) != -np.inf:
@@ -217,7 +230,7 @@ class Attempt:
     def _scores(self, question: _Question) -> Scores:
         """Scores by row, normalised over all candidate nodes."""
         session, task, view = self._session, question.task, question.view
-        if session.plain.is_class_plain(task.class_):
+        if session.plain.is_scored_by_class(task):
             session.count("candidates_scored", len(session.table))
             return view.order + view.batch
         rows = np.flatnonzero(question.nodes)
@@ -263,7 +276,7 @@ class Attempt:
 
     def _by_dry_run(self, statement: Statement, question: _Question, possible: Mask) -> bool:
         session, task = self._session, question.task
-        wanted = self._settings.candidates_among(int(question.nodes.sum()))
+        wanted = self._arguments.candidates_among(int(question.nodes.sum()))
         runs = DryRuns(session, question.job, task, question.view)
         for row in np.flatnonzero(possible).tolist():
             if len(runs) >= wanted:

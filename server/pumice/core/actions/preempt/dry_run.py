@@ -46,7 +46,7 @@ class DryRuns:
         # Whether the queue allows it is not asked once more when all of them are gone.
         if not removed or node.why_not() is not None:
             return
-        gone = self._bring_back(node, removed)
+        gone = self._reprieve(node, removed)
         if gone:
             self._candidates.append(Candidate(row, tuple(gone)))
 
@@ -63,8 +63,8 @@ class DryRuns:
                 break
         return removed
 
-    def _bring_back(self, node: SimulatedNode, removed: list[Task]) -> list[Task]:
-        """Adds removed victims back, the last first; returns those that cannot be added back."""
+    def _reprieve(self, node: SimulatedNode, removed: list[Task]) -> list[Task]:
+        """Adds victims back while the task still fits, the last first; returns those that stay evicted."""
         gone = []
         for victim in reversed(removed):
             if node.add(victim) is not None:

@@ -28,12 +28,12 @@ def why_not_eligible(session: Session, task: Task, view: ClassView) -> str | Non
     if any(refusal.unresolvable for refusal in refusals):
         return None
     for other in session.table.rows[row].tasks_in_order():
-        if other.pod.priority < task.pod.priority and _is_leaving_for_another(other.pod):
+        if other.pod.priority < task.pod.priority and _is_preempted(other.pod):
             return "nominated node is being cleared"
     return None
 
 
-def _is_leaving_for_another(pod: Pod) -> bool:
+def _is_preempted(pod: Pod) -> bool:
     if not pod.terminating:
         return False
     for condition in pod.conditions:

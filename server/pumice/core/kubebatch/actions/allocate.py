@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.kubebatch.actions.dispatch import allocate, pending
 from pumice.core.kubebatch.fit import feasible, fit_errors
 from pumice.core.kubebatch.session import KubeBatchSession
@@ -25,10 +24,6 @@ class KubeBatchAllocateAction:
     """
 
     name: ClassVar[str] = "allocate"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
 
     def execute(self, session: Session) -> None:
         assert isinstance(session, KubeBatchSession)

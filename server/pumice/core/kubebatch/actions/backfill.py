@@ -8,7 +8,6 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.kubebatch.actions.dispatch import allocate
 from pumice.core.kubebatch.fit import allowed_nodes, fit_errors
 from pumice.core.kubebatch.session import KubeBatchSession
@@ -21,10 +20,6 @@ class KubeBatchBackfillAction:
     """Jobs by id, tasks by age, nodes by name; queues and scores do not count."""
 
     name: ClassVar[str] = "backfill"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
 
     def execute(self, session: Session) -> None:
         assert isinstance(session, KubeBatchSession)

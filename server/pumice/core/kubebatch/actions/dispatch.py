@@ -19,7 +19,7 @@ def allocate(session: KubeBatchSession, job: Job, task: Task, row: int) -> None:
         return
     if not session.statement().allocate(task, session.table.names[row]):
         if volumes is not None:
-            volumes.give_back(task)
+            volumes.unreserve(task)
         return
     if session.votes.is_ready(job):
         for placed in job.index.in_order(TaskStatus.ALLOCATED):

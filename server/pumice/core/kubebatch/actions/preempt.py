@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections import deque
-from collections.abc import Callable
 from typing import ClassVar
-
-import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import Arguments, ArgumentSchema
 from pumice.core.kubebatch.actions.dispatch import pending
-from pumice.core.kubebatch.actions.victims import are_enough, candidates_on, replace
-from pumice.core.kubebatch.fit import allowed_nodes
-from pumice.core.kubebatch.running import RunningTasks
+from pumice.core.kubebatch.actions.evictions import Evictions
 from pumice.core.kubebatch.session import KubeBatchSession
-from pumice.core.model.fit import Mask
-from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.session import Session
@@ -30,10 +23,6 @@ class KubeBatchPreemptAction:
     """
 
     name: ClassVar[str] = "preempt"
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
-
-    def __init__(self, arguments: Arguments) -> None:
-        self._arguments = arguments
 
     def execute(self, session: Session) -> None:
         assert isinstance(session, KubeBatchSession)
@@ -48,11 +37,10 @@ class _PreemptRun:
 
     def __init__(self, session: KubeBatchSession, author: str) -> None:
         self._session = session
-        self._author = author
+        self._evictions = Evictions(session, author, self._choose)
         self._jobs: dict[str, LiveHeap[Job]] = {}
         self._under: list[Job] = []
         self._tasks: dict[str, deque[Task]] = {}
-        self._explained: set[str] = set()
         for job in session.active_jobs:
             tasks = pending(session, job)
             if tasks:
@@ -61,7 +49,10 @@ class _PreemptRun:
                 self._jobs[job.queue].push(job)
                 self._under.append(job)
                 self._tasks[job.id] = deque(tasks)
-        self._running = RunningTasks(session) if self._under else None
+
+    def _choose(self, task: Task, candidates: list[Task]) -> list[Task]:
+        """The least important first."""
+        return self._session.orders.tasks(self._session.votes.preemptable(task, candidates))[::-1]
 
     def between_jobs(self, queue: str) -> None:
         jobs = self._jobs.get(queue)
@@ -98,50 +89,14 @@ class _PreemptRun:
                     break
 
     def _make_room(self, statement: Statement, job: Job, task: Task, *, own: bool) -> bool:
-        session = self._session
-        session.count("preemptors_tried")
-        view = session.view(task)
-        assert self._running is not None
-        running = self._running
-        rows_with_enough = running.in_job(job, view) if own else running.in_queue(job, view)
-        open_ = allowed_nodes(session, task, view)
-        for row in self._by_score(task, open_, open_ & rows_with_enough):
-            session.count("nodes_tried_for_victims")
-            candidates = candidates_on(session, row, self._filter(job, own=own))
-            victims = session.votes.preemptable(task, candidates)
-            if are_enough(victims, task.request):
-                # The least important first.
-                victims = session.orders.tasks(victims)[::-1]
-                trial = replace(session, victims, task, row, self._author)
-                if trial is not None:
-                    statement.merge(trial)
-                    return True
-        self._explain(job, task)
-        return False
+        self._session.count("preemptors_tried")
+        may_evict = operator.is_ if own else _is_in_the_same_queue
+        trial = self._evictions.make_room(job, task, may_evict, by_score=True)
+        if trial is None:
+            return False
+        statement.merge(trial)
+        return True
 
-    def _filter(self, job: Job, *, own: bool) -> Callable[[Task], bool]:
-        if own:
-            return lambda task: task.job_id == job.id
-        jobs = self._session.jobs
-        return lambda task: task.job_id != job.id and jobs[task.job_id].queue == job.queue
 
-    def _by_score(self, task: Task, open_: Mask, wanted: Mask) -> list[int]:
-        """The wanted rows, best first; of equals the last one, as kube-batch sorted them.
-
-        Scores are normalised over all nodes that are open.
-        """
-        if not wanted.any():
-            return []
-        rows = np.flatnonzero(open_)
-        scores = self._session.choice.scores(task, self._session.view(task), rows)
-        ordered = rows[np.lexsort((-rows, -scores))]
-        return [int(row) for row in ordered if wanted[row]]
-
-    def _explain(self, job: Job, task: Task) -> None:
-        """Explains a failure, once per job."""
-        if job.id not in self._explained:
-            self._explained.add(job.id)
-            have = job.index.ready_count + job.index.waiting_count
-            need = job.min_available
-            reason = Reason(self._author, ReasonCode.NO_VICTIMS, task.name, have=have, need=need)
-            self._session.explain(job, reason)
+def _is_in_the_same_queue(job: Job, other: Job) -> bool:
+    return other is not job and other.queue == job.queue

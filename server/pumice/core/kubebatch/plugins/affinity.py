@@ -29,7 +29,7 @@ class RequiredAffinity:
         if spec.required_anti_affinity:
             near = self._near_all(task, spec.required_anti_affinity)[0]
             refused = near if refused is None else refused | near
-        for existing in self._session.pods.objecting(task):
+        for existing in self._session.pods.anti_affinity_against(task):
             column = self._session.labels.column(existing.term.topology_key)
             near = column.in_domains_of(list(existing.rows))
             refused = near if refused is None else refused | near
@@ -78,7 +78,7 @@ def preferred_weights(session: Session, task: Task, rows: Rows) -> Counts | None
                 is_any = True
                 counts = pods.counts[rows].astype(np.int64)
                 weights += _spread(session, weighted.term, rows, sign * weighted.weight * counts)
-    for existing in session.pods.preferring(task):
+    for existing in session.pods.preferences_about(task):
         is_any = True
         here = np.zeros(len(session.table), dtype=np.int64)
         for row, count in existing.rows.items():

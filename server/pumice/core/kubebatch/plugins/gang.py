@@ -6,26 +6,25 @@ from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import PluginOptions
 from pumice.core.kubebatch.jobs import KubeBatchJob, Origin
 from pumice.core.kubebatch.session import KubeBatchSession
-from pumice.core.kubebatch.switches import BACKOFF
-from pumice.core.model.group import PodGroupCondition
 from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.session.closing.conditions import with_condition
-from pumice.core.session.closing.messages import UNSCHEDULABLE, fit_text
+from pumice.core.session.closing.conditions import fit_text, set_condition, unschedulable
 from pumice.core.session.closing.statuses import is_quiet
 from pumice.core.session.hooks import PERMIT, REJECT
 from pumice.core.session.policies import SortKey
 from pumice.core.session.session import Session
+
+# The compatibility switch by which jobs with too few pods are left out for a while (up to v0.3).
+BACKOFF = "backoff"
 
 
 class KubeBatchGangPlugin:
     """Holds back binds until the job is ready; knows neither roles nor sub-groups."""
 
     name: ClassVar[str] = "gang"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    required: ClassVar[bool] = True
 
     def __init__(self, options: PluginOptions) -> None:
         self._jobs: dict[str, Job] = {}
@@ -76,8 +75,4 @@ class KubeBatchGangPlugin:
                 continue
             short = job.min_available - job.index.ready_count
             message = f"{short}/{len(job.index)} tasks in gang unschedulable: {fit_text(job)}"
-            condition = PodGroupCondition(
-                UNSCHEDULABLE, "True", "NotEnoughResources", message, session.id, session.now_ns
-            )
-            conditions = session.conditions.get(job.id, job.status.conditions)
-            session.conditions[job.id] = with_condition(conditions, condition)
+            set_condition(session, job, unschedulable(session, "NotEnoughResources", message))

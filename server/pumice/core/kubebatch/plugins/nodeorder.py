@@ -8,7 +8,7 @@ import numpy as np
 
 from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions, integer
 from pumice.core.kubebatch.plugins.affinity import preferred_weights
 from pumice.core.model.selectors import NodeSelectorTerm
 from pumice.core.session.feasibility.rows import NodeRows
@@ -16,25 +16,30 @@ from pumice.core.session.hooks import Rows, Scores
 from pumice.core.session.session import Session
 
 _FULL = 10
-_LEAST = "leastrequested.weight"
-_MOST = "mostrequested.weight"
-_BALANCED = "balancedresource.weight"
-_NODE_AFFINITY = "nodeaffinity.weight"
-_POD_AFFINITY = "podaffinity.weight"
-_DEFAULT_WEIGHTS = {_LEAST: 1, _MOST: 0, _NODE_AFFINITY: 1, _POD_AFFINITY: 1, _BALANCED: 1}
+
+
+class KubeBatchNodeOrderArguments(Arguments):
+    """Weights of scores."""
+
+    least = integer("leastrequested.weight", 1, "how much it counts that a node is empty")
+    most = integer("mostrequested.weight", 0, "how much it counts that a node is full")
+    node_affinity = integer("nodeaffinity.weight", 1, "how much preferred node affinity counts")
+    pod_affinity = integer(
+        "podaffinity.weight", 1, "how much preferred affinity to other pods counts"
+    )
+    balanced = integer(
+        "balancedresource.weight", 1, "how much it counts that cpu and memory are used evenly"
+    )
 
 
 class KubeBatchNodeOrderPlugin:
     """Whole numbers at every step; taints, images and spread have no score."""
 
     name: ClassVar[str] = "nodeorder"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        dict.fromkeys(_DEFAULT_WEIGHTS, ArgumentType.INT)
-    )
+    arguments: ClassVar[type[Arguments]] = KubeBatchNodeOrderArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        self._weight = {k: options.arguments.integer(k, v) for k, v in _DEFAULT_WEIGHTS.items()}
+        self._weights = KubeBatchNodeOrderArguments(options.arguments)
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -49,21 +54,21 @@ class KubeBatchNodeOrderPlugin:
         )
         amounts = [(used, rows.kube_allocatable[column]) for column, used in asked]
         total: Scores = np.zeros(len(rows))
-        if weight := self._weight[_LEAST]:
+        if weight := self._weights.least:
             parts = [_tenths(capacity - used, used, capacity) for used, capacity in amounts]
             total += weight * np.floor((parts[0] + parts[1]) / 2)
-        if weight := self._weight[_MOST]:
+        if weight := self._weights.most:
             parts = [_tenths(used, used, capacity) for used, capacity in amounts]
             total += weight * np.floor((parts[0] + parts[1]) / 2)
-        if weight := self._weight[_BALANCED]:
+        if weight := self._weights.balanced:
             total += weight * _balanced(*(_fraction(used, cap) for used, cap in amounts))
         return total
 
     def _by_candidates(self, task: Task, rows: Rows) -> Scores | None:
         total: Scores | None = None
-        if weight := self._weight[_NODE_AFFINITY]:
+        if weight := self._weights.node_affinity:
             total = _weighted(total, weight, self._node_affinity(task.class_, rows))
-        if weight := self._weight[_POD_AFFINITY]:
+        if weight := self._weights.pod_affinity:
             total = _weighted(total, weight, self._pod_affinity(task, rows))
         return total
 

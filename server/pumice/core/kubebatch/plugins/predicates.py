@@ -12,39 +12,49 @@ from typing import ClassVar
 import numpy as np
 
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions, boolean
 from pumice.core.kubebatch.plugins.affinity import RequiredAffinity
 from pumice.core.model.fit import Mask, Refusal
-from pumice.core.model.pod import HostPort, PodSpec
+from pumice.core.model.pod import PodSpec
 from pumice.core.model.resources import PODS
+from pumice.core.plugins.predicates.node_filters import port_refusal
 from pumice.core.session.feasibility.rows import NodeRows
 from pumice.core.session.session import Session
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _NO_NETWORK = "node.kubernetes.io/network-unavailable"
-_PRESSURES = {
-    "predicate.MemoryPressureEnable": ("node.kubernetes.io/memory-pressure", "memory pressure"),
-    "predicate.DiskPressureEnable": ("node.kubernetes.io/disk-pressure", "disk pressure"),
-    "predicate.PIDPressureEnable": ("node.kubernetes.io/pid-pressure", "pid pressure"),
-}
-_MEMORY = "predicate.MemoryPressureEnable"
-_ANY_ADDRESS = "0.0.0.0"
+_MEMORY = "memory"
+_PRESSURES = (_MEMORY, "disk", "pid")
+
+
+class KubeBatchPredicatesArguments(Arguments):
+    """The conditions of nodes that are checked."""
+
+    memory = boolean(
+        "predicate.MemoryPressureEnable",
+        "refuses nodes under memory pressure to pods that ask for nothing",
+        default=False,
+    )
+    disk = boolean(
+        "predicate.DiskPressureEnable", "refuses nodes under disk pressure", default=False
+    )
+    processes = boolean(
+        "predicate.PIDPressureEnable", "refuses nodes under pid pressure", default=False
+    )
 
 
 class KubeBatchPredicatesPlugin:
     """Filters nodes; every refusal counts as one that no eviction can resolve."""
 
     name: ClassVar[str] = "predicates"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        dict.fromkeys(_PRESSURES, ArgumentType.BOOL)
-    )
+    required: ClassVar[bool] = True
+    arguments: ClassVar[type[Arguments]] = KubeBatchPredicatesArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        self._pressures = [
-            key for key in _PRESSURES if options.arguments.boolean(key, default=False)
-        ]
+        arguments = KubeBatchPredicatesArguments(options.arguments)
+        switches = (arguments.memory, arguments.disk, arguments.processes)
+        self._pressures = [name for name, on in zip(_PRESSURES, switches, strict=True) if on]
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -64,16 +74,17 @@ class KubeBatchPredicatesPlugin:
         spec = class_.spec
         yield _refused("node(s) were not ready", self._tainted(_NOT_READY, _UNREACHABLE))
         yield _refused("node(s) had no network", self._tainted(_NO_NETWORK))
-        yield _refused("node(s) were unschedulable", self._unschedulable())
+        # Whatever the pod tolerates: kube-batch checks this among the conditions, too.
+        yield _refused("node(s) were unschedulable", self._labels.unschedulable())
         if spec.node_selector or spec.required_node_terms is not None:
             yield _refused("node(s) didn't match node selector", ~self._labels.admits(spec))
         repelled = self._labels.repels(spec.tolerations)
         yield _refused("node(s) had taints that the pod didn't tolerate", repelled)
-        for key in self._pressures:
-            taint, words = _PRESSURES[key]
+        for name in self._pressures:
             # A pod that requests memory passes on a node under memory pressure.
-            if key != _MEMORY or _requests_nothing(spec):
-                yield _refused(f"node(s) were under {words}", self._tainted(taint))
+            if name != _MEMORY or _requests_nothing(spec):
+                tainted = self._tainted(f"node.kubernetes.io/{name}-pressure")
+                yield _refused(f"node(s) were under {name} pressure", tainted)
 
     def _tainted(self, *keys: str) -> Mask:
         codes, sets = self._labels.taint_sets()
@@ -82,26 +93,15 @@ class KubeBatchPredicatesPlugin:
         marked = [any(taint.key in keys for taint in taints) for taints in sets]
         return np.array(marked, dtype=np.bool_)[codes]
 
-    def _unschedulable(self) -> Mask:
-        """Whatever the pod tolerates: kube-batch checks this among the conditions, too."""
-        rows = self._session.table.rows
-        return np.array([bool(e.node and e.node.unschedulable) for e in rows], dtype=np.bool_)
-
     def _of_task(self, task: Task) -> Iterable[Refusal] | None:
         refusals = []
         if task.class_.spec.host_ports:
-            taken = self._taken(task.class_.spec.host_ports)
-            refusals.append(_refused("node(s) didn't have free ports", taken))
+            taken = port_refusal(self._session, task.class_.spec.host_ports)
+            refusals.append(_refused("node(s) didn't have free ports", taken.rows))
         apart = self._affinity.refused(task)
         if apart is not None:
             refusals.append(_refused("node(s) didn't satisfy pod affinity", apart))
         return refusals or None
-
-    def _taken(self, wanted: tuple[HostPort, ...]) -> Mask:
-        taken = np.zeros(len(self._session.table), dtype=np.bool_)
-        for port in wanted:
-            taken[self._session.cache.pods.rows_with_port(port)] = True
-        return taken
 
 
 def _refused(reason: str, rows: Mask) -> Refusal:

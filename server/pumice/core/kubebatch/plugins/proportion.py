@@ -1,28 +1,46 @@
-"""proportion, as in kube-batch: by weight alone, capped by the request of a queue."""
+"""proportion and drf, as in kube-batch: by weight alone, capped by the request, with shares of its own."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, PluginOptions
-from pumice.core.kubebatch.plugins.drf import KubeBatchAccount
-from pumice.core.kubebatch.tolerance import KUBE_BATCH_TOLERANCE, lesser
+from pumice.core.kubebatch.tolerance import is_at_most, is_empty, is_less, lesser
 from pumice.core.model.group import Queue
-from pumice.core.model.resources import Resources
+from pumice.core.model.resources import Number, Resources
+from pumice.core.plugins.drf import DrfPlugin
+from pumice.core.plugins.proportion import ProportionPlugin
 from pumice.core.session.hooks import PERMIT, EventHandler
+from pumice.core.session.policies import SortKey
+from pumice.core.session.queues import QueueAccount, QueueAccounts
 from pumice.core.session.session import Session
 
 
-class KubeBatchProportionPlugin:
+def share(part: Resources, whole: Resources) -> float:
+    """The dominant share; of a resource that the whole does not have, any amount is 1."""
+    return max(_ratio(part.get(name), amount) for name, amount in whole.items())
+
+
+def _ratio(part: Number, whole: Number) -> float:
+    if whole == 0:
+        return 0.0 if part == 0 else 1.0
+    return max(part / whole, 0.0)
+
+
+class KubeBatchAccount(QueueAccount):
+    """A queue with kube-batch's share."""
+
+    def share_now(self) -> float:
+        return share(self.allocated, self.deserved)
+
+
+class KubeBatchDrfPlugin(DrfPlugin):
+    """The job with the smallest dominant share comes first."""
+
+    def share(self, held: Resources) -> float:
+        return share(held, self._session.total)
+
+
+class KubeBatchProportionPlugin(ProportionPlugin):
     """Divides the cluster among the queues that have jobs."""
-
-    name: ClassVar[str] = "proportion"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
-
-    def __init__(self, options: PluginOptions) -> None:
-        self._queues: dict[str, KubeBatchAccount] = {}
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -31,20 +49,17 @@ class KubeBatchProportionPlugin:
                 session.queues[name], session.totals.of(name), session.total
             )
         divide(session.total, list(self._queues.values()))
-        session.accounts = {**self._queues}
+        session.accounts = self._queues
         hooks = session.hooks
-        hooks.queue_order[self.name] = self._queue_order
+        hooks.queue_order[self.name] = SortKey(lambda queue: self._queues[queue.name].share)
         hooks.overused[self.name] = self._overused
         hooks.reclaimable[self.name] = self._above_deserved
-        hooks.handlers.append(EventHandler(self._allocated, self._deallocated))
-
-    def _queue_order(self, left: Queue, right: Queue) -> int:
-        mine, other = self._queues[left.name].share, self._queues[right.name].share
-        return (mine > other) - (mine < other)
+        self._accounts = QueueAccounts(session, self.name, self._queues)
+        hooks.handlers.append(EventHandler.counting(self._accounts.change))
 
     def _overused(self, queue: Queue) -> bool:
         account = self._queues[queue.name]
-        return KUBE_BATCH_TOLERANCE.is_at_most(account.deserved, account.allocated)
+        return is_at_most(account.deserved, account.allocated)
 
     def _above_deserved(self, _task: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Tasks without which a queue still has all that it deserves.
@@ -54,26 +69,17 @@ class KubeBatchProportionPlugin:
         left: dict[str, Resources] = {}
         victims = []
         for task in candidates:
-            account = self._account_of(task)
+            account = self._queues[self._session.jobs[task.job_id].queue]
             allocated = left.setdefault(account.name, account.allocated.clone())
-            if KUBE_BATCH_TOLERANCE.is_less(allocated, task.request):
+            if is_less(allocated, task.request):
                 continue
             allocated.subtract(task.request)
-            if KUBE_BATCH_TOLERANCE.is_at_most(account.deserved, allocated):
+            if is_at_most(account.deserved, allocated):
                 victims.append(task)
         return victims, PERMIT
 
-    def _account_of(self, task: Task) -> KubeBatchAccount:
-        return self._queues[self._session.jobs[task.job_id].queue]
 
-    def _allocated(self, task: Task) -> None:
-        self._account_of(task).take(task.request)
-
-    def _deallocated(self, task: Task) -> None:
-        self._account_of(task).give_back(task.request)
-
-
-def divide(total: Resources, queues: list[KubeBatchAccount]) -> None:
+def divide(total: Resources, queues: list[QueueAccount]) -> None:
     """Divides what is left by weight, until nothing is left or every queue is met.
 
     A queue is met when it requests less than its share in every dimension. Only then is its share
@@ -88,29 +94,21 @@ def divide(total: Resources, queues: list[KubeBatchAccount]) -> None:
                 continue
             old = account.deserved
             new = old.clone().add(remaining.clone().scale(account.queue.weight / weight))
-            if KUBE_BATCH_TOLERANCE.is_less(account.request, new):
+            if is_less(account.request, new):
                 new = lesser(new, account.request)
                 met.add(account.name)
             account.deserved = new
-            _note_change(old, new, more, less)
+            more.add(new.surplus_over(old))
+            less.add(_loss(old, new))
         remaining.subtract(more).add(less)
-        if KUBE_BATCH_TOLERANCE.is_empty(remaining):
+        if is_empty(remaining):
             break
 
 
-def _note_change(old: Resources, new: Resources, more: Resources, less: Resources) -> None:
-    """Adds up increases and decreases; a scalar that was dropped is lost."""
-    more.add(
-        Resources(
-            max(new.milli_cpu - old.milli_cpu, 0),
-            max(new.memory - old.memory, 0),
-            {n: v - old.get(n) for n, v in new.scalars.items() if v > old.get(n)},
-        )
-    )
-    less.add(
-        Resources(
-            max(old.milli_cpu - new.milli_cpu, 0),
-            max(old.memory - new.memory, 0),
-            {n: old.get(n) - v for n, v in new.scalars.items() if v <= old.get(n)},
-        )
+def _loss(old: Resources, new: Resources) -> Resources:
+    """What a share has lost; a scalar that was dropped is not counted."""
+    return Resources(
+        max(old.milli_cpu - new.milli_cpu, 0),
+        max(old.memory - new.memory, 0),
+        {n: old.get(n) - v for n, v in new.scalars.items() if v <= old.get(n)},
     )

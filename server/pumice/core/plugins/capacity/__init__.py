@@ -2,91 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import QUEUE_ADMISSION, Task
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import Arguments, Limit, PluginOptions, boolean, integer
 from pumice.core.model.group import Queue, QueueState
-from pumice.core.model.reasons import QueueLimit, Reason, ReasonCode
 from pumice.core.plugins.capacity.accounts import (
     CapacityAccount,
+    GateReservations,
     common_level,
     compare_shares,
     flat_accounts,
 )
 from pumice.core.plugins.capacity.device_quotas import EXCEEDED, DeviceQuotas, DeviceSimulation
-from pumice.core.plugins.capacity.gates import GateReservations
 from pumice.core.plugins.capacity.reclaiming import Reclaiming
 from pumice.core.plugins.capacity.tree import tree_accounts, tree_fault
 from pumice.core.session.hooks import PERMIT, REJECT, EventHandler
 from pumice.core.session.policies import AllocatableCount, VictimRule
-from pumice.core.session.queues import Held, QueueSimulation
+from pumice.core.session.queues import Held, QueueAccounts, QueueSimulation
 from pumice.core.session.session import Session
 
-_LEVELS = "ancestorReclaimLevel"
 _ALLOCATED = attrgetter("allocated")
-_DEVICES = "capacity.DynamicResourceAllocationEnable"
-_DEVICE_CAPACITY = "capacity.DRAConsumableCapacityEnable"
+
+
+class CapacityArguments(Arguments):
+    """What counts against the limits of queues, and how far reclaim looks."""
+
+    levels = integer(
+        "ancestorReclaimLevel",
+        0,
+        "how far up the tree of queues reclaim looks",
+        Limit(at_least=0, otherwise="Volcano would use 0 instead"),
+    )
+    counts_devices = boolean(
+        "capacity.DynamicResourceAllocationEnable",
+        "limits of queues on claimed devices",
+        default=True,
+    )
+    counts_device_capacity = boolean(
+        "capacity.DRAConsumableCapacityEnable",
+        "limits of queues on capacities of claimed devices",
+        default=True,
+    )
 
 
 class CapacityPlugin:
     """Orders queues by their share of the deserved amount, and enforces their capability."""
 
     name: ClassVar[str] = "capacity"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            _LEVELS: ArgumentType.INT,
-            _DEVICES: ArgumentType.BOOL,
-            _DEVICE_CAPACITY: ArgumentType.BOOL,
-        },
-        limits={_LEVELS: Limit(at_least=0, otherwise="Volcano would use 0 instead")},
-        defaults={_LEVELS: 0, _DEVICES: True, _DEVICE_CAPACITY: True},
-    )
+    required: ClassVar[bool] = True
+    arguments: ClassVar[type[Arguments]] = CapacityArguments
 
     def __init__(self, options: PluginOptions) -> None:
+        arguments = CapacityArguments(options.arguments)
         self._is_tree = options.enabled("enableHierarchy")
-        levels = max(options.arguments.integer(_LEVELS, 0), 0)
-        self._levels = levels if self._is_tree else 0
-        # None: the queues form no tree, and nobody gets anything in this session.
-        self._accounts: Mapping[str, CapacityAccount] | None = None
+        self._levels = arguments.levels if self._is_tree else 0
         self._gates: GateReservations | None = None
         # Off: claims for devices are not counted.
-        self._counts_devices = options.arguments.boolean(_DEVICES, default=True)
-        self._counts_device_capacity = options.arguments.boolean(_DEVICE_CAPACITY, default=True)
+        self._counts_devices = arguments.counts_devices
+        self._counts_device_capacity = arguments.counts_device_capacity
 
     def open(self, session: Session) -> None:
         self._session = session
         if QUEUE_ADMISSION in session.cache.settings.feature_gates:
             self._gates = GateReservations.of(session)
-        accounts = tree_accounts(session) if self._is_tree else flat_accounts(session)
-        self._accounts = accounts
-        if accounts is None:
-            session.queue_fault = tree_fault(session)
+        found = tree_accounts(session) if self._is_tree else flat_accounts(session)
+        # Where the queues form no tree, no queue has an account: nobody gets anything.
+        self._queues = found or {}
+        self._accounts = QueueAccounts(session, self.name, self._queues)
         self._quotas = DeviceQuotas(
             session,
-            (accounts or {}) if self._counts_devices else {},
+            self._queues if self._counts_devices else {},
             with_capacity=self._counts_device_capacity,
         )
-        for account in (accounts or {}).values() if self._quotas else ():
+        for account in self._queues.values() if self._quotas else ():
             account.device_limit = self._quotas.limit_reached
-        # What people are shown of queues; copied, since accounts here know more.
-        session.accounts = {**(accounts or {})}
-        self._reclaiming = Reclaiming(session, accounts or {}, self._levels)
+        # What the server shows of queues.
+        session.accounts = {**self._queues}
+        self._reclaiming = Reclaiming(session, self._accounts, self._levels)
         hooks = session.hooks
-        if accounts is not None:
+        self._is_usable = found is not None
+        if self._is_usable:
             hooks.queue_order[self.name] = self._queue_order
             if self._is_tree:
                 hooks.victim_queue_order[self.name] = self._nearest_queue_first
+        else:
+            session.queue_fault = tree_fault(session)
         hooks.reclaimable[self.name] = VictimRule(
-            self._reclaimable, mark=self._reclaiming.may_yield, limit=lambda _: 0, by_queue=True
+            self._reclaiming.victims,
+            mark=self._reclaiming.may_have_victims,
+            limit=lambda _: 0,
+            by_queue=True,
         )
         hooks.unified_evictable[self.name] = self._unified_evictable
         hooks.preemptive[self.name] = self._may_reclaim
-        hooks.lasts[self.name] = lambda point: point == "queue_order"
+        lasting = {"queue_order", "unified_evictable"}
+        # Limits on devices depend on the claims of each job.
+        lasting |= set() if self._quotas else {"job_enqueueable"}
+        hooks.lasts[self.name] = lasting.__contains__
         # With gates, every task that is allowed changes what the next one may have.
         hooks.allocatable[self.name] = (
             AllocatableCount(self._allocatable_count) if self._gates is None else self._allocatable
@@ -94,17 +110,14 @@ class CapacityPlugin:
         hooks.job_enqueueable[self.name] = self._enqueueable
         hooks.job_enqueued[self.name] = self._enqueued
         hooks.simulation[self.name] = lambda _preemptor, _row: self._simulation()
-        hooks.handlers.append(
-            EventHandler(self._allocated, self._deallocated, self._allocated_many)
-        )
+        hooks.handlers.append(EventHandler.counting(self._change))
 
     # Order.
 
     def _queue_order(self, left: Queue, right: Queue) -> int:
         if left.priority != right.priority:
             return right.priority - left.priority
-        assert self._accounts is not None
-        mine, other = self._accounts[left.name], self._accounts[right.name]
+        mine, other = self._queues[left.name], self._queues[right.name]
         if not self._is_tree:
             return compare_shares(mine, other)
         if mine.is_leaf != other.is_leaf:
@@ -116,39 +129,37 @@ class CapacityPlugin:
 
     def _nearest_queue_first(self, left: Queue, right: Queue, preemptor: Queue) -> int:
         """Victims come first from the queue that is nearest to the preemptor's in the tree."""
-        assert self._accounts is not None
-        mine = self._accounts[preemptor.name]
-        nearness = common_level(self._accounts[left.name], mine)
-        other = common_level(self._accounts[right.name], mine)
+        mine = self._queues[preemptor.name]
+        nearness = common_level(self._queues[left.name], mine)
+        other = common_level(self._queues[right.name], mine)
         return (nearness < other) - (nearness > other)
 
     # Victims.
-
-    def _reclaimable(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
-        if self._accounts is None:
-            return [], REJECT
-        return self._reclaiming.victims(reclaimer, candidates)
 
     def _unified_evictable(
         self, action: str, _job: Job, candidates: list[Task]
     ) -> tuple[list[Task], int]:
         if action != "gangreclaim":
             return candidates, PERMIT
-        if self._accounts is None:
-            return [], REJECT
-        return self._reclaiming.gang_victims(candidates)
+        return self._reclaiming.gang_victims(candidates) if self._is_usable else ([], REJECT)
 
     def _may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        if self._accounts is None or queue.state is not QueueState.OPEN:
+        if not self._is_usable or queue.state is not QueueState.OPEN:
             return False
-        return self._reclaiming.may_reclaim(self._accounts[queue.name], tasks)
+        return self._reclaiming.may_reclaim(self._queues[queue.name], tasks)
 
     # Ceilings.
 
+    def _open_leaf(self, queue: Queue) -> CapacityAccount | None:
+        """The account of a queue that may take tasks; None: it may not."""
+        account = self._queues.get(queue.name)
+        takes_tasks = account is not None and account.is_leaf and queue.state is QueueState.OPEN
+        return account if takes_tasks else None
+
     def _allocatable(self, queue: Queue, task: Task) -> bool:
-        if queue.state is not QueueState.OPEN or not self._has_room(queue, task, _ALLOCATED):
+        if self._open_leaf(queue) is None or not self._has_room(queue, task, _ALLOCATED):
             return False
-        account = self._account_of(task)
+        account = self._accounts.of(task)
         if account is not None and account.device_limit(account, task) is not None:
             return False
         if self._gates is not None and task.wants_queue_admission:
@@ -156,8 +167,8 @@ class CapacityPlugin:
         return True
 
     def _allocatable_count(self, queue: Queue, task: Task, count: int) -> int:
-        account = self._accounts.get(queue.name) if self._accounts is not None else None
-        if account is None or not account.is_leaf or queue.state is not QueueState.OPEN:
+        account = self._open_leaf(queue)
+        if account is None:
             return 0
         if self._quotas and task.class_.spec.resource_claims:
             # Tasks of one class have claims of their own.
@@ -168,7 +179,7 @@ class CapacityPlugin:
 
     def _has_room(self, queue: Queue, task: Task, held_by: Held) -> bool:
         """Whether the queue and all above it may take the task, on top of what they hold."""
-        account = self._accounts.get(queue.name) if self._accounts is not None else None
+        account = self._queues.get(queue.name)
         if account is None or not account.is_leaf:
             return False
         for level in account.lineage:
@@ -181,81 +192,38 @@ class CapacityPlugin:
         return True
 
     def _enqueueable(self, job: Job) -> int:
-        session, queue = self._session, self._session.queue_of(job)
-        account = self._accounts.get(queue.name) if self._accounts is not None else None
-        if account is None or not account.is_leaf or queue.state is not QueueState.OPEN:
-            reason = Reason(self.name, ReasonCode.QUEUE_NOT_OPEN, subjects=(queue.name,))
-            session.explain(job, reason)
-            return REJECT
-        if job.min_resources is not None:
-            for level in account.lineage:
-                above = level.names_over_ceiling(job.min_resources)
-                if above:
-                    return self._rejected(job, above)
-        limit = self._quotas.limit_of_minimum(account, job)
-        return PERMIT if limit is None else self._rejected(job, [EXCEEDED], limit)
-
-    def _rejected(self, job: Job, above: list[str], *limits: QueueLimit) -> int:
-        session, names = self._session, ", ".join(f"insufficient {name}" for name in above)
-        session.tell(job, "Unschedulable", f"queue resource quota insufficient: {names}")
-        reason = Reason(self.name, ReasonCode.QUEUE_QUOTA, subjects=tuple(above), limits=limits)
-        session.explain(job, reason)
-        return REJECT
+        account = self._open_leaf(self._session.queue_of(job))
+        if account is None:
+            return self._accounts.reject_closed(job)
+        vote = self._accounts.vote(job, account)
+        limit = self._quotas.limit_of_minimum(account, job) if vote == PERMIT else None
+        return vote if limit is None else self._accounts.reject(job, [EXCEEDED], limit)
 
     def _enqueued(self, job: Job) -> None:
-        account = self._accounts.get(job.queue) if self._accounts is not None else None
+        account = self._queues.get(job.queue)
         if account is not None:
             self._quotas.promise(account, job)
-        if account is not None and job.min_resources is not None:
-            promised = job.without_gated(job.min_resources)
-            for level in account.lineage:
-                level.inqueue.add(promised)
+        self._accounts.admit(job)
 
     def _simulation(self) -> QueueSimulation:
         if self._quotas:
-            return DeviceSimulation(self._quotas, self._account_of, self._has_room)
-        return QueueSimulation(self._lineage_of, self._has_room)
+            return DeviceSimulation(self._quotas, self._accounts, self._has_room)
+        return QueueSimulation(self._accounts.lineage_of, self._has_room)
 
     # Events.
 
-    def _lineage_of(self, task: Task) -> tuple[CapacityAccount, ...]:
-        account = self._account_of(task)
-        return () if account is None else account.lineage
-
-    def _account_of(self, task: Task) -> CapacityAccount | None:
-        job = self._session.jobs.get(task.job_id)
-        if job is None or self._accounts is None:
-            return None
-        return self._accounts.get(job.queue)
-
-    def _allocated(self, task: Task) -> None:
-        account = self._account_of(task)
-        if account is None:
+    def _change(self, tasks: Sequence[Task], sign: int) -> None:
+        self._accounts.change(tasks, sign)
+        account = self._accounts.of(tasks[0])
+        if account is None or (self._gates is None and not self._quotas):
             return
-        account.take_with_ancestors(task.request)
-        if self._quotas:
-            self._quotas.allocated(account, task)
-        if self._gates is not None:
-            self._gates.remove(task)
-
-    def _allocated_many(self, tasks: list[Task]) -> None:
-        if self._gates is not None or self._quotas:
-            for task in tasks:
-                self._allocated(task)
-            return
-        account = self._account_of(tasks[0])
-        if account is not None:
-            account.take_with_ancestors(tasks[0].request, len(tasks))
-
-    def _deallocated(self, task: Task) -> None:
-        account = self._account_of(task)
-        if account is None:
-            return
-        account.give_back_with_ancestors(task.request)
-        if self._quotas:
-            self._quotas.deallocated(account, task)
-        if self._gates is not None and task.wants_queue_admission:
-            self._gates.add(account.name, task)
+        for task in tasks:
+            if self._quotas:
+                self._quotas.change(account, task, sign)
+            if self._gates is not None and sign > 0:
+                self._gates.remove(task)
+            elif self._gates is not None and task.wants_queue_admission:
+                self._gates.add(account.name, task)
 
 
 def _branch(leaf: CapacityAccount, level: int) -> CapacityAccount:

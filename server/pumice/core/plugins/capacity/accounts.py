@@ -1,4 +1,4 @@
-"""Queues with a deserved amount of their own, side by side or in a tree."""
+"""Queues with a deserved amount of their own, side by side or in a tree, and their reservations."""
 
 from __future__ import annotations
 
@@ -64,15 +64,10 @@ class CapacityAccount(QueueAccount):
     # Placements count all the way up, but only the queue's own share follows: the shares of
     # those above it stay what they were when the session opened, as they do in Volcano.
 
-    def take_with_ancestors(self, request: Resources, count: int = 1) -> None:
-        self.take_times(request, count)
+    def change(self, request: Resources, count: int) -> None:
+        super().change(request, count)
         for account in self.ancestors:
-            account.allocated.add_times(request, count)
-
-    def give_back_with_ancestors(self, request: Resources) -> None:
-        self.give_back(request)
-        for account in self.ancestors:
-            account.allocated.subtract(request)
+            account.allocated.change(request, count)
 
     def absorb(self, contribution: Contribution) -> None:
         """Adds what a queue below it, or its own jobs, hold and want."""
@@ -117,3 +112,41 @@ def flat_accounts(session: Session) -> dict[str, CapacityAccount]:
         account.deserved.raise_to(account.guarantee)
         accounts[name] = account
     return accounts
+
+
+class GateReservations:
+    """By queue: what tasks ask for whose gate was lifted; each counts against all others."""
+
+    def __init__(self) -> None:
+        self._queue_of: dict[str, str] = {}
+        self._sums: dict[str, Resources] = {}
+
+    @classmethod
+    def of(cls, session: Session) -> GateReservations:
+        """Tasks that are pending, ask for the gate and no longer have it: they passed."""
+        reservations = cls()
+        for job in session.jobs.values():
+            for task in job.index.pending.values():
+                if not task.gated and task.wants_queue_admission:
+                    reservations.add(job.queue, task)
+        return reservations
+
+    def add(self, queue: str, task: Task) -> None:
+        if task.uid in self._queue_of:
+            return
+        self._queue_of[task.uid] = queue
+        self._sums.setdefault(queue, Resources()).add(task.request)
+
+    def remove(self, task: Task) -> None:
+        queue = self._queue_of.pop(task.uid, None)
+        if queue is not None:
+            self._sums[queue].subtract(task.request)
+
+    def for_others(self, queue: str, task: Task) -> Resources | None:
+        """What is kept in the queue for tasks other than this one; None: nothing."""
+        kept = self._sums.get(queue)
+        if kept is None:
+            return None
+        if self._queue_of.get(task.uid) == queue:
+            kept = kept.clone().subtract(task.request)
+        return kept

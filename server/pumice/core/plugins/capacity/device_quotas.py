@@ -18,7 +18,7 @@ from pumice.core.model.group import Queue
 from pumice.core.model.reasons import QueueLimit
 from pumice.core.model.status import HOLDS_RESOURCES
 from pumice.core.plugins.capacity.accounts import CapacityAccount
-from pumice.core.session.queues import Held, QueueSimulation
+from pumice.core.session.queues import Held, QueueAccount, QueueAccounts, QueueSimulation
 from pumice.core.session.session import Session
 
 # What Volcano names in the event of a job that is not admitted.
@@ -95,29 +95,25 @@ class DeviceQuotas:
             job = session.jobs.get(task.job_id)
             account = None if job is None else accounts.get(job.queue)
             if account is not None and task.status in HOLDS_RESOURCES:
-                self.allocated(account, task)
+                self.change(account, task, 1)
 
     def __bool__(self) -> bool:
         return bool(self._by_queue)
 
-    def of(self, account: CapacityAccount) -> DeviceQuota | None:
+    def of(self, account: QueueAccount) -> DeviceQuota | None:
         return self._by_queue.get(account.name)
 
     def claims_of(self, task: Task) -> list[ResourceClaim]:
         return self._devices.claims_of(task)
 
-    def allocated(self, account: CapacityAccount, task: Task) -> None:
-        self._change(account, task, ClaimedAmounts.add)
-
-    def deallocated(self, account: CapacityAccount, task: Task) -> None:
-        self._change(account, task, ClaimedAmounts.remove)
-
-    def _change(self, account: CapacityAccount, task: Task, change: Change) -> None:
+    def change(self, account: CapacityAccount, task: Task, sign: int) -> None:
+        """A task of the queue was placed (1) or removed (-1)."""
+        apply = ClaimedAmounts.add if sign > 0 else ClaimedAmounts.remove
         claims = self.claims_of(task)
         for level in account.lineage:
             quota = self._by_queue.get(level.name)
             if quota is not None:
-                change(quota.held, claims)
+                apply(quota.held, claims)
 
     def limit_reached(
         self, account: CapacityAccount, task: Task, changed: Changed | None = None
@@ -180,11 +176,11 @@ class DeviceSimulation(QueueSimulation):
     def __init__(
         self,
         quotas: DeviceQuotas,
-        account_of: Callable[[Task], CapacityAccount | None],
+        accounts: QueueAccounts[CapacityAccount],
         has_room: Callable[[Queue, Task, Held], bool],
     ) -> None:
-        super().__init__(lambda task: _lineage(account_of(task)), has_room)
-        self._quotas, self._account_of = quotas, account_of
+        super().__init__(accounts.lineage_of, has_room)
+        self._quotas, self._accounts = quotas, accounts
         self._claimed: Changed = {}
 
     def remove(self, task: Task) -> str | None:
@@ -197,7 +193,7 @@ class DeviceSimulation(QueueSimulation):
 
     def _follow(self, task: Task, change: Change) -> None:
         claims = self._quotas.claims_of(task)
-        for level in _lineage(self._account_of(task)) if claims else ():
+        for level in self._accounts.lineage_of(task) if claims else ():
             quota = self._quotas.of(level)
             if quota is not None:
                 if level.name not in self._claimed:
@@ -205,14 +201,10 @@ class DeviceSimulation(QueueSimulation):
                 change(self._claimed[level.name], claims)
 
     def is_allocatable(self, queue: Queue, task: Task) -> bool:
-        account = self._account_of(task)
+        account = self._accounts.of(task)
         if account is not None and self._quotas.limit_reached(account, task, self._claimed):
             return False
         return super().is_allocatable(queue, task)
-
-
-def _lineage(account: CapacityAccount | None) -> tuple[CapacityAccount, ...]:
-    return () if account is None else account.lineage
 
 
 def _merged(claims: Iterable[ResourceClaim]) -> ByClass:

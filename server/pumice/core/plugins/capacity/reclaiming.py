@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
@@ -11,6 +11,7 @@ from pumice.core.model.resources import Resources
 from pumice.core.plugins.capacity.accounts import CapacityAccount
 from pumice.core.plugins.capacity.tree import ROOT
 from pumice.core.session.hooks import PERMIT, REJECT
+from pumice.core.session.queues import QueueAccounts
 from pumice.core.session.session import Session
 
 # What queues would hold without the victims so far.
@@ -24,7 +25,7 @@ class Reclaiming:
     """
 
     def __init__(
-        self, session: Session, accounts: Mapping[str, CapacityAccount], levels: int
+        self, session: Session, accounts: QueueAccounts[CapacityAccount], levels: int
     ) -> None:
         self._session = session
         self._accounts = accounts
@@ -55,17 +56,15 @@ class Reclaiming:
 
     def victims(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Candidates in the order in which victims are evicted; each makes the next harder."""
-        session = self._session
-        job = session.jobs.get(reclaimer.job_id)
-        mine = self._accounts.get(job.queue) if job is not None else None
+        mine = self._accounts.of(reclaimer)
         if mine is None:
             return [], REJECT
         left = _Left(_allocated_of)
         victims = []
-        queue = session.orders.victims(candidates, reclaimer)
+        queue = self._session.orders.victims(candidates, reclaimer)
         while queue:
             task = queue.pop()
-            account = self._account_of(task)
+            account = self._accounts.of(task)
             if account is None or not task.request.shares_names(reclaimer.request, pods=False):
                 continue
             held = left[account]
@@ -86,7 +85,7 @@ class Reclaiming:
         left = _Left(_allocated_of)
         victims = []
         for task in candidates:
-            account = self._account_of(task)
+            account = self._accounts.of(task)
             if account is None:
                 continue
             held = left[account]
@@ -95,9 +94,9 @@ class Reclaiming:
                 victims.append(task)
         return victims, PERMIT
 
-    def may_yield(self, job: Job) -> bool:
+    def may_have_victims(self, job: Job) -> bool:
         """False: no task of the job's queue can be a victim, whoever asks, as the queue stands."""
-        account = self._accounts.get(job.queue)
+        account = self._accounts.of_queue(job.queue)
         if account is None:
             return False
         known = self._uses.get(job.queue)
@@ -115,10 +114,6 @@ class Reclaiming:
                 requested.add(job.index.total_request)
                 classes.update((task.class_.number, task) for task in job.index)
         return requested, any(_is_immediate(task, account) for task in classes.values())
-
-    def _account_of(self, task: Task) -> CapacityAccount | None:
-        job = self._session.jobs.get(task.job_id)
-        return None if job is None else self._accounts.get(job.queue)
 
     def _is_eligible(
         self,

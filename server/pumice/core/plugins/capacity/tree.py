@@ -14,8 +14,8 @@ def tree_accounts(session: Session) -> dict[str, CapacityAccount] | None:
     """Accounts of all queues, linked; None when they do not form a tree that can be used.
 
     A parent that does not exist, a missing root or a job in a queue that has queues below it
-    makes the whole tree unusable for the session. Queues that are above each other in a circle
-    hang below nothing: they and all below them get nothing.
+    makes the whole tree unusable for the session. Queues in a cycle of parents have no path to the
+    root: they and all queues below them get nothing.
     """
     accounts = {
         name: CapacityAccount(queue, None, Resources()) for name, queue in session.queues.items()
@@ -32,7 +32,7 @@ def tree_accounts(session: Session) -> dict[str, CapacityAccount] | None:
             account.absorb(held)
     if ROOT not in accounts:
         return None
-    _hand_out(accounts[ROOT], session)
+    _assign_amounts(accounts[ROOT], session)
     for account in accounts.values():
         # Shares of inner queues are those of this moment, so they are worked out now.
         _ = account.share
@@ -48,11 +48,11 @@ def _link(accounts: dict[str, CapacityAccount]) -> bool:
             return False
         parent.children.append(account)
         account.parent = parent
-    _break_circles(accounts)
+    _break_cycles(accounts)
     return True
 
 
-def _break_circles(accounts: dict[str, CapacityAccount]) -> None:
+def _break_cycles(accounts: dict[str, CapacityAccount]) -> None:
     """Removes one parent in every cycle, so that every path up ends."""
     ends: dict[str, None] = {}
     for account in accounts.values():
@@ -66,7 +66,7 @@ def _break_circles(accounts: dict[str, CapacityAccount]) -> None:
         ends.update(dict.fromkeys(way))
 
 
-def _hand_out(root: CapacityAccount, session: Session) -> None:
+def _assign_amounts(root: CapacityAccount, session: Session) -> None:
     if root.capability.is_empty():
         scalars = session.table.scalar_names()
         root.capability = Resources(UNLIMITED, UNLIMITED, dict.fromkeys(scalars, UNLIMITED))
@@ -74,11 +74,11 @@ def _hand_out(root: CapacityAccount, session: Session) -> None:
     waiting = [root]
     while waiting:
         account = waiting.pop()
-        _hand_down(account)
+        _assign_children(account)
         waiting += account.children
 
 
-def _hand_down(parent: CapacityAccount) -> None:
+def _assign_children(parent: CapacityAccount) -> None:
     guaranteed, deserved = Resources(), Resources()
     for child in parent.children:
         child.deserved.raise_to(child.guarantee)

@@ -1,8 +1,8 @@
-"""deviceshare: GPUs that pods share, by memory, by number, or as vGPUs."""
+"""deviceshare: GPUs and NPUs that pods share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import ClassVar
 
 import numpy as np
@@ -10,116 +10,96 @@ import numpy as np
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.settings import LATE_DEVICES
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions
 from pumice.core.decisions import SharedDevice
 from pumice.core.model.fit import Refusal
 from pumice.core.model.status import TaskStatus
-from pumice.core.plugins.deviceshare.automaton import CardStates, add_usage
+from pumice.core.plugins.deviceshare.arguments import DeviceShareArguments
+from pumice.core.plugins.deviceshare.card_states import CardStates
 from pumice.core.plugins.deviceshare.cards import IGNORED, DeviceKind, NodeCards, Taken, Usage
-from pumice.core.plugins.deviceshare.gpu_share import GpuShare
+from pumice.core.plugins.deviceshare.device_config import device_config
 from pumice.core.plugins.deviceshare.locks import LOCKED, NodeLocks
-from pumice.core.plugins.deviceshare.vgpu import BINPACK, SPREAD, VGpu
+from pumice.core.plugins.deviceshare.mindcluster import CORES as CHIP_CORES
+from pumice.core.plugins.deviceshare.mindcluster import MindClusterNpu
+from pumice.core.plugins.deviceshare.several import SeveralKinds
+from pumice.core.plugins.deviceshare.vgpu import VGpu
 from pumice.core.session.feasibility.rows import NodeRows
-from pumice.core.session.hooks import EventHandler, Scores
-from pumice.core.session.policies import KernelStates, StateRule
+from pumice.core.session.hooks import EventHandler, Hooks, Rows, Scores
+from pumice.core.session.policies import KernelStates, PlainRule, StateRule
 from pumice.core.session.session import Session
 
-_SHARING = "deviceshare.GPUSharingEnable"
-_NUMBER = "deviceshare.GPUNumberEnable"
-_VGPU = "deviceshare.VGPUEnable"
-_LOCK = "deviceshare.NodeLockEnable"
-_POLICY = "deviceshare.SchedulePolicy"
-_WEIGHT = "deviceshare.ScheduleWeight"
-_RULES = "deviceshare.GPUExclusiveRules"
-_ASCEND = "deviceshare.AscendMindClusterVNPUEnable"
-_ASCEND_HAMI = "deviceshare.AscendHAMiVNPUEnable"
-_GEOMETRIES_NAME = "deviceshare.KnownGeometriesCMName"
-_GEOMETRIES_NAMESPACE = "deviceshare.KnownGeometriesCMNamespace"
-_NO_GEOMETRIES = "the names of vGPU resources are the built-in ones, and MIG cards are shared"
 _ALLOCATED, _PIPELINED = TaskStatus.ALLOCATED, TaskStatus.PIPELINED
 
 
-def _why_not(values: Mapping[str, object]) -> str | None:
-    """What is wrong with the arguments taken together."""
-    on = [key for key in (_SHARING, _NUMBER, _VGPU) if values.get(key) is True]
-    if len(on) > 1:
-        return f"only one of {', '.join(on)} can be true"
-    ascend = [key for key in (_ASCEND, _ASCEND_HAMI) if values.get(key) is True]
-    if ascend:
-        return f"{ascend[0]} cannot be true: Ascend NPUs are not supported yet"
-    rules = values.get(_RULES)
-    for number, rule in enumerate(rules if isinstance(rules, list) else ()):
-        pairs = rule.items() if isinstance(rule, Mapping) else ()
-        if not pairs or not all(isinstance(k, str) and isinstance(v, str) for k, v in pairs):
-            return f"{_RULES}[{number}] must be a mapping of labels to values, all of them texts"
-    return None
-
-
 class DeviceSharePlugin:
-    """Chooses cards for pods that share GPUs; the choice rides in the bind as annotations."""
+    """Chooses cards for pods that share GPUs; the bind carries the choice as annotations."""
 
     name: ClassVar[str] = "deviceshare"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            _SHARING: ArgumentType.BOOL,
-            _NUMBER: ArgumentType.BOOL,
-            _VGPU: ArgumentType.BOOL,
-            _LOCK: ArgumentType.BOOL,
-            _POLICY: ArgumentType.STRING,
-            _WEIGHT: ArgumentType.INT,
-            _RULES: ArgumentType.LIST,
-            _ASCEND: ArgumentType.BOOL,
-            _ASCEND_HAMI: ArgumentType.BOOL,
-            _GEOMETRIES_NAME: ArgumentType.STRING,
-            _GEOMETRIES_NAMESPACE: ArgumentType.STRING,
-        },
-        limits={_POLICY: Limit(choices=("", BINPACK, SPREAD))},
-        without_effect={
-            _GEOMETRIES_NAME: _NO_GEOMETRIES,
-            _GEOMETRIES_NAMESPACE: _NO_GEOMETRIES,
-        },
-        defaults={
-            **dict.fromkeys((_SHARING, _NUMBER, _VGPU, _LOCK, _ASCEND, _ASCEND_HAMI), False),
-            _POLICY: "",
-            _WEIGHT: 0,
-        },
-        why_not=_why_not,
-    )
+    required: ClassVar[bool] = True
+    arguments: ClassVar[type[Arguments]] = DeviceShareArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        arguments = options.arguments
-        self._kind = _kind_of(options)
-        self._weight = arguments.integer(_WEIGHT, 0)
-        self._uses_locks = arguments.boolean(_LOCK, default=False)
+        self._arguments = DeviceShareArguments(options.arguments)
+        # Whether a kind of device is switched on.
+        self._is_on = False
+        self._weight = self._arguments.weight
+        self._uses_locks = self._arguments.locks
         self._locks: NodeLocks | None = None
+        self._chips: MindClusterNpu | None = None
         self._requests: dict[int, Hashable | None] = {}
 
+    @classmethod
+    def ignored_resources(cls, options: PluginOptions, devices: str) -> tuple[str, ...]:
+        """Resources that no node offers: they say which part of a device a container gets."""
+        if not DeviceShareArguments(options.arguments).hami:
+            return ()
+        npus = device_config(devices).npus
+        return tuple(name for npu in npus for name in (npu.names.memory, npu.names.cores))
+
     def open(self, session: Session) -> None:
-        kind = self._kind
-        if kind is None:
+        data = session.data(self.name)
+        config = device_config(session.configuration.device_config)
+        kinds = self._arguments.kinds(session.configuration, config, data)
+        if not kinds:
             return
+        self._is_on = True
+        kind: DeviceKind = SeveralKinds(kinds) if len(kinds) > 1 else kinds[0]
+        self._kind = kind
+        self._chips = next((own for own in kinds if isinstance(own, MindClusterNpu)), None)
         self._session = session
         self._table = session.table
-        read = _reader_of_late_devices(session, kind) if _is_late(session) else kind.read
-        states = session.node_states(self.name, read)
-        if self._uses_locks:
-            self._locks = NodeLocks(kind.lock, session.table, session.now_ns, self._concerns)
+        is_late = LATE_DEVICES in session.cache.settings.compat
+        read = _reader_of_late_devices(session, kind) if is_late else kind.read
+        version = 0 if self._chips is None else data.version
+        states = session.node_states(self.name, read, version)
+        locks = tuple(sorted({own.lock for own in kinds if own.lock}))
+        if self._uses_locks and locks:
+            self._locks = NodeLocks(locks, session.table, session.now_ns, self._concerns)
         weight = float(self._weight)
         self._cards = CardStates(kind, states, session.table, weight, self._locks)
         # By uid: what a task was given in this session.
         self._given: dict[str, Taken] = {}
         # The first of the tasks that are being placed, and the cards of their rows before.
         self._accepted: tuple[str, dict[int, NodeCards | None]] = ("", {})
-        hooks = session.hooks
-        facet = kind.facet_of if isinstance(kind, VGpu) else None
-        kept = KernelStates(self._cards.numbers, self._most, self._steps)
+        self._register(session.hooks, kind)
+
+    def _register(self, hooks: Hooks, kind: DeviceKind) -> None:
+        facet = kind.facet_of if kind.has_facets else None
+        kept = KernelStates(
+            self._cards.numbers_of, lambda *state: len(self._steps(*state)), self._steps
+        )
         hooks.row_predicate[self.name] = StateRule(
             self._refusals, self._state, self._concerns, facet, kept
         )
-        if self._weight > 0 and isinstance(kind, VGpu):
+        if self._weight > 0 and kind.has_scores:
             hooks.row_score[self.name] = StateRule(
                 self._scores, self._state, self._concerns, facet, kept
+            )
+        if self._weight > 0 and self._chips is not None:
+            hooks.task_batch_score[self.name] = self._batch_scores
+            hooks.is_plain[self.name] = PlainRule(
+                lambda class_: self._chips is None or self._chips.request_of(class_) is None,
+                lambda _task: True,
             )
         hooks.handlers.append(
             EventHandler(self._allocated, self._deallocated, self._allocated_many, self._accepts)
@@ -127,7 +107,7 @@ class DeviceSharePlugin:
 
     def close(self, session: Session) -> None:
         # What was computed with use that ends with the session must be computed again.
-        for row in sorted(self._cards.kept) if self._kind is not None else ():
+        for row in sorted(self._cards.kept) if self._is_on else ():
             session.table.touch(row)
         # Locks end with the time.
         for row in sorted(self._locks.ends) if self._locks is not None else ():
@@ -142,7 +122,6 @@ class DeviceSharePlugin:
     def _request(self, class_: TaskClass) -> Hashable | None:
         known = self._requests.get(class_.number, _NOT_ASKED)
         if known is _NOT_ASKED:
-            assert self._kind is not None
             known = self._requests[class_.number] = self._kind.request_of(class_)
         return known
 
@@ -150,7 +129,6 @@ class DeviceSharePlugin:
         return self._request(class_) is not None
 
     def _question(self, task: Task, row: int) -> tuple[Hashable, Hashable, frozenset[int]]:
-        assert self._kind is not None
         facet = self._kind.facet_of(task)
         return (self._request(task.class_), facet, self._cards.blocked(facet, row))
 
@@ -161,19 +139,18 @@ class DeviceSharePlugin:
         return number if facet is None else (number, self._cards.blocked(facet, row))
 
     def _refusals(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> tuple[Refusal, ...]:
-        assert self._kind is not None
-        fits, _ = self._cards.evaluate(rows, self._request(class_), facet)
+        request = self._request(class_)
+        fits, _ = self._cards.evaluate(rows, request, facet)
+        reason = self._kind.asked(request).reason
+        never = not self._kind.is_possible(request, facet)
         if self._locks is None:
-            return (Refusal(self._kind.reason, ~fits, unresolvable=False),)
+            return (Refusal(reason, ~fits, unresolvable=never),)
         where = range(len(self._table)) if rows.index is None else rows.index.tolist()
         locked = np.array([self._locks.holds(row) for row in where], dtype=np.bool_)
         return (
             Refusal(LOCKED, locked, unresolvable=True),
-            Refusal(self._kind.reason, ~fits & ~locked, unresolvable=False),
+            Refusal(reason, ~fits & ~locked, unresolvable=never),
         )
-
-    def _most(self, class_: TaskClass, number: int, count: int) -> int:
-        return self._cards.most(number, self._request(class_), count)
 
     def _scores(self, class_: TaskClass, facet: Hashable, rows: NodeRows) -> Scores:
         _, scores = self._cards.evaluate(rows, self._request(class_), facet)
@@ -181,6 +158,24 @@ class DeviceSharePlugin:
 
     def _steps(self, class_: TaskClass, number: int, count: int) -> tuple[float, ...]:
         return self._cards.steps(number, self._request(class_), count)
+
+    def _batch_scores(self, task: Task, rows: Rows) -> Scores | None:
+        """Points of MindCluster: for the node with the fewest idle cores that gives what is asked."""
+        assert self._chips is not None
+        request = self._chips.request_of(task.class_)
+        column = self._table.column_of(CHIP_CORES)
+        if request is None or column is None or any(self._cards.cards(r) is None for r in rows):
+            return None
+        scores = np.zeros(len(rows))
+        entries = [self._table.rows[row] for row in rows.tolist()]
+        idle = self._table.idle[column, rows]
+        order = sorted(range(len(entries)), key=lambda i: (idle[i], entries[i].name))
+        smaller = {i for i in order if self._chips.is_smaller(entries[i], task, request)}
+        for index in order:
+            scores[index] = _POINTS if index in smaller or not smaller else 2 * _POINTS
+            if index not in smaller:
+                break
+        return scores * self._weight
 
     # Placements.
 
@@ -197,24 +192,24 @@ class DeviceSharePlugin:
         else:
             taken = self._cards.take(self._cards.number(row), question)
         if taken is None:
-            assert self._kind is not None
-            return self._kind.reason
+            return self._kind.asked(self._request(task.class_)).reason
         self._give(task, row, taken)
         return None
 
     def _give(self, task: Task, row: int, taken: Taken) -> None:
         cards = self._cards.cards(row)
-        assert self._kind is not None
         assert cards is not None
         self._given[task.uid] = taken
-        said = self._kind.annotations(task.node_name, cards, taken, self._session.now_ns)
+        said = self._kind.annotations(task, cards, taken, self._session.now_ns)
         self._session.annotate(task, said)
         if self._locks is not None and task.status is _ALLOCATED:
-            self._locks.take(row, task.uid)
-            device = SharedDevice(self._kind.name, self._locks.name)
-            self._session.outbox.attach_device(task, device)
+            self._locks.reserve(row, task.uid)
+            asked = self._kind.asked(self._request(task.class_))
+            if asked.lock:
+                device = SharedDevice(asked.name, asked.lock)
+                self._session.outbox.attach_device(task, device)
         if isinstance(self._kind, VGpu):
-            self._cards.place(row, self._kind.with_shares(cards, task, taken))
+            self._cards.place(row, self._kind.with_pod(cards, task, taken))
 
     def _accepts(self, tasks: list[Task], rows: list[int]) -> bool:
         """Whether nothing that was found over nodes differs from what ``_allocated`` finds."""
@@ -239,7 +234,7 @@ class DeviceSharePlugin:
         taken = self._given.pop(task.uid, None)
         row = self._table.row_of(task.node_name)
         if self._locks is not None and taken is not None and row is not None:
-            self._locks.give_back(row, task.uid)
+            self._locks.unreserve(row, task.uid)
             self._session.outbox.attach_device(task, None)
         if taken is None or row is None or not isinstance(self._kind, VGpu):
             return
@@ -248,7 +243,7 @@ class DeviceSharePlugin:
         kept = list(self._cards.kept.get(row, ()))
         for share in (share for container in taken.shares for share in container):
             kept += [Usage()] * (share.card + 1 - len(kept))
-            kept[share.card] = add_usage(kept[share.card], Usage(1, share.memory, share.cores))
+            kept[share.card] = kept[share.card].plus(share)
         cards = self._cards.cards(row)
         if cards is not None:
             kept += [Usage()] * (len(cards.names) - len(kept))
@@ -257,11 +252,8 @@ class DeviceSharePlugin:
 
 
 _NOT_ASKED = object()
+_POINTS = 8.0
 _TAKES = (_ALLOCATED, _PIPELINED)
-
-
-def _is_late(session: Session) -> bool:
-    return LATE_DEVICES in session.cache.settings.compat
 
 
 def _reader_of_late_devices(
@@ -284,22 +276,3 @@ def _reader_of_late_devices(
         return kind.read(entry)
 
     return read
-
-
-def _listed(rules: object) -> list[Mapping[object, object]]:
-    return rules if isinstance(rules, list) else []
-
-
-def _kind_of(options: PluginOptions) -> DeviceKind | None:
-    arguments = options.arguments
-    if arguments.boolean(_VGPU, default=False):
-        rules = [
-            {str(key): str(value) for key, value in rule.items()}
-            for rule in _listed(arguments.get(_RULES))
-        ]
-        return VGpu(arguments.text(_POLICY, ""), rules)
-    if arguments.boolean(_SHARING, default=False):
-        return GpuShare(by_memory=True)
-    if arguments.boolean(_NUMBER, default=False):
-        return GpuShare(by_memory=False)
-    return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
@@ -12,6 +13,10 @@ from pumice.core.model.status import TaskStatus
 
 _RELEASING = TaskStatus.RELEASING
 THOUSAND = 1000
+# No machine has more; a larger number in an annotation or capacity is a mistake.
+MOST_CARDS = 1024
+# Which cards of a node come first.
+BINPACK, SPREAD = "binpack", "spread"
 
 
 class Usage(NamedTuple):
@@ -20,6 +25,15 @@ class Usage(NamedTuple):
     pods: int = 0
     memory: int = 0
     cores: int = 0
+    # MIG instances, as they are written after the card's name, in order.
+    parts: tuple[str, ...] = ()
+
+    def plus(self, share: Share) -> Usage:
+        pods, memory, cores, parts = self
+        if share.part:
+            parts = tuple(sorted((*parts, share.part)))
+            return Usage(pods + 1, memory + share.part_memory, cores + share.cores, parts)
+        return Usage(pods + 1, memory + share.memory, cores + share.cores, parts)
 
 
 class Share(NamedTuple):
@@ -28,6 +42,15 @@ class Share(NamedTuple):
     card: int
     memory: int
     cores: int
+    # The MIG instance, and the memory that the card has less with it.
+    part: str = ""
+    part_memory: int = 0
+
+
+# The cards of a node as its device kind reads them, and what is in use of each.
+State = tuple[Hashable, tuple[Usage, ...]]
+# What a pod asks for: the request, the facet, and the cards that it cannot get.
+Question = tuple[Hashable, Hashable, frozenset[int]]
 
 
 class Taken(NamedTuple):
@@ -36,11 +59,13 @@ class Taken(NamedTuple):
     shares: tuple[tuple[Share, ...], ...]
     usage: tuple[Usage, ...]
     score: float
+    # Where a pod asks for cards of several kinds: the shares of each kind.
+    of_kinds: tuple[Taken | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Tenant:
-    """A pod on a card, as far as it matters for who may join it."""
+    """A pod on a card, with what decides which other pods may share the card."""
 
     group: str
     rules: tuple[int, ...]
@@ -64,45 +89,81 @@ class NodeCards:
 IGNORED = NodeCards("ignored", (), (), ())
 
 
-class DeviceKind(Protocol):
+class DeviceKind(ABC):
     """A way of sharing cards: how nodes, pods and annotations are read, and what fits."""
 
-    # The name of the device in Volcano, and of its lock on a node.
+    # The name of the device in Volcano, of its lock on a node, and why a node is refused.
     name: str
     lock: str
     reason: str
+    # Whether nodes are scored, and whether the fit depends on more than the class.
+    has_scores = False
+    has_facets = False
 
+    def asked(self, request: Hashable) -> DeviceKind:
+        """The kind that a request is for: the first one of several."""
+        return self
+
+    def is_possible(self, request: Hashable, facet: Hashable) -> bool:
+        """Whether a card could be enough when nothing is in use."""
+        return True
+
+    @abstractmethod
     def request_of(self, class_: TaskClass) -> Hashable | None:
         """What the pods of a class ask for; None: nothing of this kind."""
 
     def facet_of(self, task: Task) -> Hashable:
-        """What it depends on beside the class which cards a task may get."""
+        """What the choice of cards depends on beside the class."""
+        return None
 
+    @abstractmethod
     def read(self, entry: NodeEntry) -> NodeCards | None:
         """The cards of a node with what its pods use; None: it has none that can be read."""
 
     def blocked(self, facet: Hashable, cards: NodeCards) -> frozenset[int]:
-        """The cards that are out of the question for a task, by index, whatever is free."""
+        """The cards that a task cannot get, by index, whatever is free."""
+        return frozenset()
 
-    def take(
-        self,
-        shape: Hashable,
-        usage: tuple[Usage, ...],
-        request: Hashable,
-        facet: Hashable,
-        blocked: frozenset[int],
-    ) -> Taken | None:
+    @abstractmethod
+    def take(self, state: State, question: Question) -> Taken | None:
         """What a pod would get; None: it does not fit."""
 
+    @abstractmethod
     def annotations(
-        self, node: str, cards: NodeCards, taken: Taken, now_ns: int
+        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
     ) -> Mapping[str, str]:
-        """How the choice is written to the pod."""
+        """How the choice is written to a pod that is being placed."""
 
 
-def stays(task: Task) -> bool:
-    """Whether a task on a node is not being deleted."""
-    return task.status is not _RELEASING
+def cards_with_use(
+    entry: NodeEntry,
+    shape: Hashable,
+    names: tuple[str, ...],
+    shares_of: Callable[[Task], Iterable[Share]],
+) -> NodeCards:
+    """The cards of a node with the shares of its pods."""
+    usage = [Usage()] * len(names)
+    leaving: list[Share] = []
+    for task in entry.tasks.values():
+        if task.status is _RELEASING:
+            leaving += shares_of(task)
+            continue
+        for share in shares_of(task):
+            usage[share.card] = usage[share.card].plus(share)
+    later = tuple(usage)
+    return NodeCards(shape, names, later, with_shares(later, leaving) if leaving else later)
+
+
+def with_shares(usage: tuple[Usage, ...], shares: Iterable[Share]) -> tuple[Usage, ...]:
+    found = list(usage)
+    for share in shares:
+        found[share.card] = found[share.card].plus(share)
+    return tuple(found)
+
+
+def fullness(used: Usage, memory: int) -> float:
+    """How full a card with so much memory is, from 0 to 100."""
+    return 100 * (float(used.memory) / float(memory)) if memory else 0.0
 
 
 def whole_units(thousandths: int) -> int:
@@ -116,6 +177,13 @@ def plain_int(text: str) -> int | None:
         return None
     number = int(text)
     return number if number < _UINT32 else None
+
+
+def plain_ints(text: str) -> list[int] | None:
+    """Numbers with commas between them; None where one of them is no number."""
+    numbers = [plain_int(part) for part in text.split(",")] if text else []
+    known = [number for number in numbers if number is not None]
+    return known if len(known) == len(numbers) else None
 
 
 _UINT32 = 2**32

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.pod import ContainerResources
 from pumice.core.plugins.deviceshare.cards import (
+    MOST_CARDS,
+    DeviceKind,
     NodeCards,
+    Question,
     Share,
+    State,
     Taken,
-    Usage,
+    cards_with_use,
     plain_int,
-    stays,
+    plain_ints,
     whole_units,
+    with_shares,
 )
 
 MEMORY = "volcano.sh/gpu-memory"
@@ -23,8 +28,6 @@ NUMBER = "volcano.sh/gpu-number"
 INDEX = "volcano.sh/gpu-index"
 PREDICATE_TIME = "volcano.sh/predicate-time"
 UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
-# No machine has more; a larger number in an annotation or capacity is a mistake.
-MOST_CARDS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class _Shape:
     memory: int
 
 
-class GpuShare:
+class GpuShare(DeviceKind):
     """Shares a card by memory, or gives out whole cards by number."""
 
     name = "GpuShare"
@@ -61,41 +64,24 @@ class GpuShare:
                 total += limit
         return max(total, largest)
 
-    def facet_of(self, task: Task) -> Hashable:
-        return None
-
-    def blocked(self, facet: Hashable, cards: NodeCards) -> frozenset[int]:
-        return frozenset()
-
     def read(self, entry: NodeEntry) -> NodeCards | None:
         shape = _read_shape(entry)
         if shape is None:
             return None
         places = {card: index for index, card in enumerate(shape.cards)}
-        usage = [Usage()] * len(places)
-        all_usage = list(usage)
-        for task in entry.tasks.values():
+
+        def shares_of(task: Task) -> list[Share]:
             demand = self._demand(task.class_.spec.containers)
             if not demand:
-                continue
+                return []
+            numbers = sorted(set(plain_ints(task.annotations.get(INDEX, "")) or ()))
             memory = demand if self._by_memory else 0
-            for card in card_numbers(task.annotations.get(INDEX, "")):
-                index = places.get(card)
-                if index is not None:
-                    _add(all_usage, index, memory)
-                    if stays(task):
-                        _add(usage, index, memory)
-        names = tuple(str(card) for card in shape.cards)
-        return NodeCards(shape, names, tuple(usage), tuple(all_usage))
+            return [Share(places[number], memory, 0) for number in numbers if number in places]
 
-    def take(
-        self,
-        shape: Hashable,
-        usage: tuple[Usage, ...],
-        request: Hashable,
-        facet: Hashable,
-        blocked: frozenset[int],
-    ) -> Taken | None:
+        return cards_with_use(entry, shape, tuple(map(str, shape.cards)), shares_of)
+
+    def take(self, state: State, question: Question) -> Taken | None:
+        (shape, usage), (request, _, _) = state, question
         assert isinstance(shape, _Shape)
         assert isinstance(request, int)
         if self._by_memory:
@@ -107,21 +93,14 @@ class GpuShare:
             fits = [i for i, used in enumerate(usage) if not used.pods]
         if len(fits) < count:
             return None
-        chosen, after = fits[:count], list(usage)
-        for index in chosen:
-            _add(after, index, memory)
-        return Taken((tuple(Share(i, memory, 0) for i in chosen),), tuple(after), 0.0)
+        shares = tuple(Share(index, memory, 0) for index in fits[:count])
+        return Taken((shares,), with_shares(usage, shares), 0.0)
 
     def annotations(
-        self, node: str, cards: NodeCards, taken: Taken, now_ns: int
+        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
     ) -> Mapping[str, str]:
         numbers = ",".join(cards.names[share.card] for share in taken.shares[0])
         return {INDEX: numbers, PREDICATE_TIME: str(now_ns)}
-
-
-def _add(usage: list[Usage], index: int, memory: int) -> None:
-    used = usage[index]
-    usage[index] = used._replace(pods=used.pods + 1, memory=used.memory + memory)
 
 
 def _read_shape(entry: NodeEntry) -> _Shape | None:
@@ -141,13 +120,3 @@ def _read_shape(entry: NodeEntry) -> _Shape | None:
             broken.add(number)
     healthy = tuple(card for card in range(count) if card not in broken)
     return _Shape(healthy, whole_units(capacity[MEMORY]) // count)
-
-
-def card_numbers(text: str) -> list[int]:
-    """The cards of a pod by its annotation, each once; none where one of them is no number."""
-    if not text:
-        return []
-    numbers = [plain_int(part) for part in text.split(",")]
-    if None in numbers:
-        return []
-    return sorted({number for number in numbers if number is not None})

@@ -23,9 +23,13 @@ class NodeLocks:
     """The nodes that are locked in a session: by their annotation, or by a pod that is being bound."""
 
     def __init__(
-        self, name: str, table: NodeTable, now_ns: int, concerns: Callable[[TaskClass], bool]
+        self,
+        names: tuple[str, ...],
+        table: NodeTable,
+        now_ns: int,
+        concerns: Callable[[TaskClass], bool],
     ) -> None:
-        self.name = name
+        self._names = names
         self._table, self._now_ns, self._concerns = table, now_ns, concerns
         # By row: the pod that was placed in this session.
         self._taken: dict[int, str] = {}
@@ -36,8 +40,8 @@ class NodeLocks:
         if row in self._taken:
             return True
         entry = self._table.rows[row]
-        text = "" if entry.node is None else entry.node.annotations.get(self.name, "")
-        if text:
+        said = {} if entry.node is None else entry.node.annotations
+        for text in filter(None, map(said.get, self._names)):
             end = _end_ns(text)
             if end is None or end > self._now_ns:
                 self.ends[row] = self._now_ns + _VALID_NS if end is None else end
@@ -46,10 +50,10 @@ class NodeLocks:
             task.status is _BINDING and self._concerns(task.class_) for task in entry.tasks.values()
         )
 
-    def take(self, row: int, pod_uid: str) -> None:
+    def reserve(self, row: int, pod_uid: str) -> None:
         self._taken[row] = pod_uid
 
-    def give_back(self, row: int, pod_uid: str) -> None:
+    def unreserve(self, row: int, pod_uid: str) -> None:
         if self._taken.get(row) == pod_uid:
             del self._taken[row]
 

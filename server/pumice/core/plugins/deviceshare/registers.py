@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from pumice.core.plugins.deviceshare.cards import plain_int
+from pumice.core.plugins.deviceshare.cards import MOST_CARDS, plain_int
+from pumice.core.plugins.deviceshare.device_config import DeviceConfig, Geometry
 
-HAMI_CORE = "hami-core"
+HAMI_CORE, MIG = "hami-core", "mig"
 _FIELDS = 6
-# A register with more cards is not read.
-MOST_CARDS = 1024
 
 
 class Card(NamedTuple):
@@ -22,33 +21,46 @@ class Card(NamedTuple):
     memory: int
     type: str
     mode: str = HAMI_CORE
+    # How it can be divided into MIG instances.
+    geometries: tuple[Geometry, ...] = ()
+
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
-class Register:
+class Register(Generic[C]):
     """The cards of a node and their names, in the order of the annotation."""
 
-    cards: tuple[Card, ...]
+    cards: tuple[C, ...]
     names: tuple[str, ...]
     # Positions of the cards by name.
     places: Mapping[str, int] = field(compare=False)
 
+    @classmethod
+    def of(cls, named: Sequence[tuple[str, C]]) -> Register[C] | None:
+        """None: there are no cards, too many, or two with one name."""
+        places = {name: place for place, (name, _) in enumerate(named)}
+        if not named or len(places) != len(named) or len(named) > MOST_CARDS:
+            return None
+        return cls(tuple(card for _, card in named), tuple(places), places)
+
 
 @lru_cache(maxsize=16_384)
-def read_register(text: str) -> Register | None:
+def read_register(text: str, config: DeviceConfig) -> Register[Card] | None:
     """The cards in an annotation; None where there are none, or one has too few fields.
 
-    A number that cannot be read counts as 0. All cards are shared by hami-core: MIG needs a
-    geometry, and Volcano falls back to hami-core where it knows none.
+    A number that cannot be read counts as 0. The mode of the last card is that of the node: MIG
+    where a geometry is known for the card, otherwise hami-core.
     """
     parts = [part.split(",") for part in text.split(":") if "," in part]
-    if ":" not in text or not parts or len(parts) > MOST_CARDS:
+    if ":" not in text or not parts or any(len(fields) < _FIELDS for fields in parts):
         return None
-    if any(len(fields) < _FIELDS for fields in parts):
-        return None
-    cards = tuple(
-        Card(plain_int(fields[1]) or 0, plain_int(fields[2]) or 0, fields[3]) for fields in parts
-    )
-    names = tuple(fields[0] for fields in parts)
-    places = {name: place for place, name in enumerate(names)}
-    return Register(cards, names, places) if len(places) == len(names) else None
+    last = parts[-1]
+    mode = MIG if last[5] == MIG and config.geometries_of(last[3]) else HAMI_CORE
+    named = []
+    for name, most_pods, memory, type_, _, own_mode in (fields[:_FIELDS] for fields in parts):
+        geometries = config.geometries_of(type_) if mode == own_mode == MIG else ()
+        numbers = (plain_int(most_pods) or 0, plain_int(memory) or 0)
+        named.append((name, Card(*numbers, type_, mode, geometries)))
+    return Register.of(named)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.cache.totals import NOTHING
+from pumice.core.configuration import PluginOptions
 from pumice.core.model.group import Queue
 from pumice.core.model.memo import Memo
 from pumice.core.model.resources import Resources
@@ -23,8 +25,6 @@ class DrfPlugin:
     """Dominant resource fairness between jobs and, with hierarchy, between queues."""
 
     name: ClassVar[str] = "drf"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
 
     def __init__(self, options: PluginOptions) -> None:
         self._hierarchical = options.enabled("enableHierarchy")
@@ -34,7 +34,9 @@ class DrfPlugin:
     def open(self, session: Session) -> None:
         self._session = session
         # By job id: what the job holds, with pipelined tasks of this session, and its share of the cluster.
-        self._allocated = Memo(session.totals.held_by)
+        # Placements of jobs that nobody has asked about are noted, and added up when somebody does.
+        self._noted: dict[str, list[tuple[Resources, int]]] = {}
+        self._allocated = Memo(self._held_by)
         self._shares = Memo(self._share_of)
         # What each task of a job asks for at least; tasks come and go between sessions only.
         self._least: Memo[str, Resources] = Memo(
@@ -42,7 +44,7 @@ class DrfPlugin:
         )
         hooks = session.hooks
         hooks.job_order[self.name] = SortKey(lambda job: self._shares[job.id])
-        # A share of nothing is nothing, whatever the cluster has.
+        # The share of a job that holds nothing is 0 in any cluster.
         hooks.lasts[self.name] = lambda _point: True
         hooks.preemptable[self.name] = VictimRule(
             self._preemptable,
@@ -52,18 +54,27 @@ class DrfPlugin:
         if self._hierarchical:
             hooks.queue_order[self.name] = self._queue_order
             hooks.reclaimable[self.name] = self._reclaimable
-        hooks.handlers.append(
-            EventHandler(self._on_allocate, self._on_deallocate, self._on_allocate_many)
-        )
+        hooks.handlers.append(EventHandler.counting(self._change))
 
     def share(self, held: Resources) -> float:
         """The dominant share of an amount in the cluster."""
         return held.dominant_share(self._session.total)
 
+    def _held_by(self, job_id: str) -> Resources:
+        allocated = self._session.totals.held_by(job_id)
+        for request, count in self._noted.pop(job_id, ()):
+            allocated.change(request, count)
+        return allocated
+
+    def _held_now(self, job_id: str) -> Resources:
+        """The same, read-only: that of a job without changes is not copied."""
+        if job_id in self._allocated or job_id in self._noted:
+            return self._allocated[job_id]
+        return self._session.totals.allocated_of(job_id)
+
     def _share_of(self, job_id: str) -> float:
-        allocated = self._allocated.get(job_id) or self._session.totals.allocated_of(job_id)
-        nothing = not (allocated.milli_cpu or allocated.memory or allocated.scalars)
-        return 0.0 if nothing else self.share(allocated)
+        allocated = self._held_now(job_id)
+        return 0.0 if allocated is NOTHING else self.share(allocated)
 
     def _share_with(self, preemptor: Task) -> float:
         """The share that the preemptor's job would have."""
@@ -71,8 +82,7 @@ class DrfPlugin:
 
     def _share_without_one(self, job: Job) -> float:
         """The most that the job's share can be with a task gone."""
-        allocated = self._allocated.get(job.id) or self._session.totals.allocated_of(job.id)
-        return self.share(allocated.clone().subtract(self._least[job.id]))
+        return self.share(self._held_now(job.id).clone().subtract(self._least[job.id]))
 
     def _preemptable(self, preemptor: Task, candidates: list[Task]) -> tuple[list[Task], int]:
         """Candidates whose jobs keep at least the share that the preemptor's job would have.
@@ -95,7 +105,7 @@ class DrfPlugin:
 
     # Between queues.
 
-    def _grown_tree(self) -> ShareTree:
+    def _share_tree(self) -> ShareTree:
         if self._tree is None:
             self._tree = ShareTree(self._session.total)
             for job in self._session.jobs.values():
@@ -104,7 +114,7 @@ class DrfPlugin:
         return self._tree
 
     def _queue_order(self, left: Queue, right: Queue) -> int:
-        difference = self._grown_tree().compare(left, right)
+        difference = self._share_tree().compare(left, right)
         return (difference > 0) - (difference < 0)
 
     def _reclaimable(self, reclaimer: Task, candidates: list[Task]) -> tuple[list[Task], int]:
@@ -116,7 +126,7 @@ class DrfPlugin:
         job = session.jobs.get(reclaimer.job_id)
         if job is None:
             return [], PERMIT
-        tree, queue = self._grown_tree(), session.queue_of(job)
+        tree, queue = self._share_tree(), session.queue_of(job)
         allocated = self._allocated
         tree.set_held(job.id, allocated[job.id].clone().add(reclaimer.request))
         victims = []
@@ -131,26 +141,18 @@ class DrfPlugin:
         tree.set_held(job.id, allocated[job.id])
         return victims, PERMIT
 
-    def _on_allocate(self, task: Task) -> None:
-        self._change(task, 1)
-
-    def _on_allocate_many(self, tasks: list[Task]) -> None:
-        self._change(tasks[0], len(tasks))
-
-    def _on_deallocate(self, task: Task) -> None:
-        self._change(task, -1)
-
-    def _change(self, task: Task, count: int) -> None:
-        if task.job_id not in self._session.jobs:
+    def _change(self, tasks: Sequence[Task], sign: int) -> None:
+        job_id, request, count = tasks[0].job_id, tasks[0].request, sign * len(tasks)
+        if job_id not in self._session.jobs:
             return
-        allocated = self._allocated[task.job_id]
-        if count > 0:
-            allocated.add_times(task.request, count)
+        allocated = self._allocated.get(job_id)
+        if allocated is None:
+            self._noted.setdefault(job_id, []).append((request, count))
         else:
-            allocated.subtract(task.request)
-        self._shares.pop(task.job_id, None)
+            allocated.change(request, count)
+        self._shares.pop(job_id, None)
         if self._tree is not None:
-            self._tree.set_held(task.job_id, allocated)
+            self._tree.set_held(job_id, self._allocated[job_id])
 
 
 def _least_request(job: Job) -> Resources:

@@ -1,8 +1,8 @@
 """extender: leaves decisions to an HTTP service.
 
-The engine asks nobody. A question that has no answer yet leaves the task or job waiting, and leaves
-the engine with the result of the session. The adapter asks the extender, and brings the answer as
-data, which a later session uses.
+The engine makes no calls. A question without an answer keeps the task or job waiting, and is part
+of the session's result. The adapter asks the extender and reports the answer as data, which a later
+session uses.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions
 from pumice.core.model.fit import Refusal
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.extender.answers import EXTENDER, Answer, Answers
+from pumice.core.plugins.extender.arguments import ExtenderArguments
 from pumice.core.plugins.extender.bodies import job_body, node_body, queue_body, task_body
 from pumice.core.session.hooks import ABSTAIN, PERMIT, REJECT, EventHandler, Rows, Scores
 from pumice.core.session.policies import PlainRule
@@ -29,24 +30,6 @@ from pumice.core.session.session import Session
 WAITING = "the extender has not answered yet"
 NOT_SCORED = "the extender has not scored the nodes"
 FAILED = "the extender failed"
-_PREFIX = "extender."
-_URL, _TIMEOUT = "extender.urlPrefix", "extender.httpTimeout"
-_IGNORABLE, _MANAGED = "extender.ignorable", "extender.managedResources"
-_VERBS = (
-    "onSessionOpen",
-    "onSessionClose",
-    "predicate",
-    "prioritize",
-    "preemptable",
-    "reclaimable",
-    "queueOverused",
-    "jobEnqueueable",
-    "jobEnqueued",
-    "jobReady",
-    "allocateFunc",
-    "deallocateFunc",
-)
-_DEFAULT_TIMEOUT_NS = 10**9
 _UNRESOLVABLE = 3
 _LARGEST_SCORE = 1e15
 
@@ -55,32 +38,15 @@ class ExtenderPlugin:
     """Asks an HTTP service at the points for which a verb is configured."""
 
     name: ClassVar[str] = EXTENDER
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            _URL: ArgumentType.STRING,
-            _TIMEOUT: ArgumentType.DURATION,
-            _IGNORABLE: ArgumentType.BOOL,
-            _MANAGED: ArgumentType.STRINGS,
-            **{f"{_PREFIX}{verb}Verb": ArgumentType.STRING for verb in _VERBS},
-        },
-        limits={
-            _URL: Limit(pattern=r"https?://[^\s?#]+", form="an address such as http://host:port"),
-            _TIMEOUT: Limit(above=0, at_most=60),
-        },
-        defaults={_TIMEOUT: "1s", _IGNORABLE: False},
-    )
+    arguments: ClassVar[type[Arguments]] = ExtenderArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        arguments = options.arguments
-        self._url = arguments.text(_URL, "").rstrip("/")
-        timeout_ns = arguments.duration_ns(_TIMEOUT)
-        self._timeout_ns = _DEFAULT_TIMEOUT_NS if timeout_ns is None else timeout_ns
-        self._ignorable = arguments.boolean(_IGNORABLE, default=False)
-        managed = arguments.get(_MANAGED)
-        self._managed = frozenset(managed if isinstance(managed, list) else ())
-        verbs = {verb: arguments.text(f"{_PREFIX}{verb}Verb", "") for verb in _VERBS}
-        self._verbs = {verb: path.strip("/") for verb, path in verbs.items() if path.strip("/")}
+        arguments = ExtenderArguments(options.arguments)
+        self._url = arguments.url.rstrip("/")
+        self._timeout_ns = arguments.timeout_ns
+        self._ignorable = arguments.ignorable
+        self._managed = frozenset(arguments.managed)
+        self._verbs = arguments.verbs()
 
     def open(self, session: Session) -> None:
         self._session, self._table = session, session.table
@@ -260,9 +226,7 @@ class ExtenderPlugin:
             return [], PERMIT if self._ignorable else REJECT
         named = answer.body.get("victims")
         chosen = {_uid(victim) for victim in named} if isinstance(named, list) else set()
-        vote = answer.body.get("status")
-        victims = [task for task in candidates if task.uid in chosen]
-        return victims, vote if isinstance(vote, int) and not isinstance(vote, bool) else ABSTAIN
+        return [task for task in candidates if task.uid in chosen], answer.vote
 
     # Queues and jobs.
 
@@ -278,19 +242,21 @@ class ExtenderPlugin:
     def _enqueueable(self, job: Job) -> int:
         answer = self._job_answer("jobEnqueueable", job, job.id)
         if answer is None:
-            self._session.explain(job, Reason(self.name, ReasonCode.EXTENDER_WAITS))
+            self._explain_waiting(job)
             return REJECT
         if answer.error:
             return PERMIT if self._ignorable else REJECT
-        vote = answer.body.get("status")
-        return vote if isinstance(vote, int) and not isinstance(vote, bool) else ABSTAIN
+        return answer.vote
+
+    def _explain_waiting(self, job: Job) -> None:
+        self._session.explain(job, Reason(self.name, ReasonCode.EXTENDER_WAITS))
 
     def _enqueued(self, job: Job) -> None:
         self._answers.tell(self._verbs["jobEnqueued"], job.id, lambda: {"job": job_body(job)})
 
     def _ready(self, job: Job) -> bool:
         if job.id in self._unanswered:
-            self._session.explain(job, Reason(self.name, ReasonCode.EXTENDER_WAITS))
+            self._explain_waiting(job)
             return False
         return "jobReady" not in self._verbs or self._is_ready(job)
 
@@ -298,7 +264,7 @@ class ExtenderPlugin:
         counts = [str(len(job.index.with_status(status))) for status in TaskStatus]
         answer = self._job_answer("jobReady", job, f"{job.id}/{'-'.join(counts)}")
         if answer is None:
-            self._session.explain(job, Reason(self.name, ReasonCode.EXTENDER_WAITS))
+            self._explain_waiting(job)
             return False
         if answer.error:
             # As in Volcano: an extender that must not fail lets jobs start when it does.

@@ -9,6 +9,7 @@ from typing import Any
 
 from pumice.core.decisions import Question
 from pumice.core.plugins.extender.bodies import Body
+from pumice.core.session.hooks import ABSTAIN
 from pumice.core.session.session import Session
 
 EXTENDER = "extender"
@@ -33,6 +34,12 @@ class Answer:
     def text(self, key: str) -> str:
         value = self.body.get(key)
         return value if isinstance(value, str) else ""
+
+    @property
+    def vote(self) -> int:
+        """The status as a vote; the extender abstains without a number."""
+        value = self.body.get("status")
+        return value if type(value) is int else ABSTAIN
 
 
 _TOO_LONG = Answer(error="the question is too long")

@@ -12,22 +12,16 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
-from pumice.core.model.resources import CPU, MEMORY, Resources
+from pumice.core.model.resources import Resources
 
 Body = Mapping[str, Any]
-# Amounts that Volcano counts in thousandths and pumice does not.
-_COUNTED_WHOLE = ("ephemeral-storage", "hugepages-")
 
 
 def resource_body(resources: Resources) -> Body:
-    scalars = {
-        name: float(amount * 1000 if name.startswith(_COUNTED_WHOLE) else amount)
-        for name, amount in sorted(resources.scalars.items())
-    }
     return {
         "MilliCPU": float(resources.milli_cpu),
         "Memory": float(resources.memory),
-        "ScalarResources": scalars,
+        "ScalarResources": resources.volcano_scalars(),
         "MaxTaskNum": 0,
     }
 
@@ -92,15 +86,8 @@ def node_body(table: NodeTable, row: int) -> Body:
 
 
 def _amounts(table: NodeTable, values: Any) -> Resources:
-    result = Resources()
-    for name, value in zip(table.columns, values.tolist(), strict=True):
-        if name == CPU:
-            result.milli_cpu = value
-        elif name == MEMORY:
-            result.memory = value
-        elif value:
-            result.scalars[name] = value
-    return result
+    amounts = zip(table.columns, values.tolist(), strict=True)
+    return Resources.of((name, value) for name, value in amounts if value)
 
 
 def job_body(job: Job, *, with_tasks: bool = True) -> Body:

@@ -3,80 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import (
+    Arguments,
+    Limit,
+    PluginOptions,
+    boolean,
+    by_name,
+    integer,
+    names,
+    number,
+)
+from pumice.core.model.memo import Memo
 from pumice.core.model.resources import CPU, MEMORY, Resources
 from pumice.core.plugins.network_topology.amounts import DomainAmounts
 from pumice.core.plugins.network_topology.gradients import Gradients
-from pumice.core.plugins.network_topology.nodes import NodeCloseness, NodeTerm, TierScores
-from pumice.core.session.feasibility.candidate_terms import CandidateTerm
+from pumice.core.plugins.network_topology.nodes import NodeCloseness, TierScores
+from pumice.core.session.feasibility.candidate_terms import CandidateTerm, FollowingTerm
 from pumice.core.session.hooks import EventHandler, Scores
-from pumice.core.session.policies import CandidateTerms, DomainScore, PlainRule
+from pumice.core.session.policies import CandidateTerms, DomainScore, Parts, PlainRule
 from pumice.core.session.session import Session
 
 _FULL = 100.0
-_WEIGHT = "weight"
-_CPU = "hypernode.binpack.cpu"
-_MEMORY = "hypernode.binpack.memory"
-_RESOURCES = "hypernode.binpack.resources"
-_RESOURCE_PREFIX = "hypernode.binpack.resources."
-_NORMAL_PODS = "hypernode.binpack.normal-pod.enable"
-_FADING = "hypernode.binpack.normal-pod.fading"
-_MOST_FOR_EVICTING = "hypernode.gradient.evict.max-hypernodes"
 _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
+
+
+class NetworkTopologyArguments(Arguments):
+    """Weights of scores, and limits of the search."""
+
+    weight = integer(
+        "weight",
+        1,
+        "how much the scores of this plugin count beside those of others",
+        _NOT_NEGATIVE,
+    )
+    cpu = integer(
+        "hypernode.binpack.cpu",
+        1,
+        "how much cpu counts in how full a network domain is",
+        _NOT_NEGATIVE,
+    )
+    memory = integer(
+        "hypernode.binpack.memory",
+        1,
+        "how much memory counts in how full a network domain is",
+        _NOT_NEGATIVE,
+    )
+    resources = names(
+        "hypernode.binpack.resources",
+        "further resources that count in how full a network domain is",
+    )
+    scores_normal_pods = boolean(
+        "hypernode.binpack.normal-pod.enable",
+        "also packs pods without a network topology",
+        default=True,
+    )
+    fading = number(
+        "hypernode.binpack.normal-pod.fading",
+        0.8,
+        "how much less the next tier counts for such pods",
+        Limit(at_least=0, otherwise="Volcano would use 0.8 instead"),
+    )
+    most_for_evicting = integer(
+        "hypernode.gradient.evict.max-hypernodes",
+        8,
+        "maximum number of network domains that are offered for evictions",
+        Limit(above=0, otherwise="Volcano would use 8 instead"),
+    )
+    resource_weights = by_name(
+        integer(
+            "hypernode.binpack.resources.",
+            1,
+            "how much this resource counts in how full a network domain is",
+            _NOT_NEGATIVE,
+        )
+    )
+
+    def weights(self) -> dict[str, int]:
+        """The weight of each resource that counts; cpu and memory have arguments of their own."""
+        others = {name: self.resource_weights[name] for name in self.resources}
+        return {**others, CPU: self.cpu, MEMORY: self.memory}
 
 
 class NetworkTopologyAwarePlugin:
     """Offers the domains that a job may be placed in, and scores domains and their nodes."""
 
     name: ClassVar[str] = "network-topology-aware"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            _WEIGHT: ArgumentType.INT,
-            _CPU: ArgumentType.INT,
-            _MEMORY: ArgumentType.INT,
-            _RESOURCES: ArgumentType.STRING,
-            _NORMAL_PODS: ArgumentType.BOOL,
-            _FADING: ArgumentType.FLOAT,
-            _MOST_FOR_EVICTING: ArgumentType.INT,
-        },
-        {_RESOURCE_PREFIX: ArgumentType.INT},
-        {
-            _WEIGHT: _NOT_NEGATIVE,
-            _CPU: _NOT_NEGATIVE,
-            _MEMORY: _NOT_NEGATIVE,
-            _RESOURCE_PREFIX: _NOT_NEGATIVE,
-            _FADING: Limit(at_least=0, otherwise="Volcano would use 0.8 instead"),
-            _MOST_FOR_EVICTING: Limit(above=0, otherwise="Volcano would use 8 instead"),
-        },
-        defaults={
-            _WEIGHT: 1,
-            _CPU: 1,
-            _MEMORY: 1,
-            _RESOURCE_PREFIX: 1,
-            _NORMAL_PODS: True,
-            _FADING: 0.8,
-            _MOST_FOR_EVICTING: 8,
-        },
-    )
+    required: ClassVar[bool] = True
+    arguments: ClassVar[type[Arguments]] = NetworkTopologyArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        arguments = options.arguments
-        self._factor = _FULL * arguments.integer(_WEIGHT, 1)
-        self._weights = {CPU: arguments.integer(_CPU, 1), MEMORY: arguments.integer(_MEMORY, 1)}
-        for part in arguments.text(_RESOURCES, "").split(","):
-            if name := part.strip():
-                # Cpu and memory have arguments of their own.
-                weight = arguments.integer(_RESOURCE_PREFIX + name, 1)
-                self._weights.setdefault(name, weight)
-        self._scores_normal_pods = arguments.boolean(_NORMAL_PODS, default=True)
-        self._fading = arguments.number(_FADING, 0.8)
-        self._most_for_evicting = arguments.integer(_MOST_FOR_EVICTING, 8)
+        arguments = NetworkTopologyArguments(options.arguments)
+        self._factor = _FULL * arguments.weight
+        self._weights = arguments.weights()
+        self._scores_normal_pods = arguments.scores_normal_pods
+        self._fading = arguments.fading
+        self._most_for_evicting = arguments.most_for_evicting
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -86,21 +113,17 @@ class NetworkTopologyAwarePlugin:
         self._gradients = Gradients(session, self._amounts, self._most_for_evicting)
         self._closeness = NodeCloseness(session)
         self._tier_scores = TierScores(session, self._amounts, self._fading)
-        # By sub-job or class.
-        self._known_terms: dict[str | int, tuple[CandidateTerm, ...]] = {}
+        # By sub-job, and by class.
+        self._near_terms, self._full_terms = Memo(self._near_term), Memo(self._full_term)
         hooks = session.hooks
         hooks.job_gradient[self.name] = self._job_gradient
         hooks.sub_job_gradient[self.name] = self._sub_job_gradient
         hooks.hyper_node_order[self.name] = DomainScore(
-            self._domain_scores, self._closeness.share_in, self._factor
+            self._domain_scores, self._closeness.share_in, self._factor, self._later_scores
         )
         hooks.task_batch_score[self.name] = CandidateTerms(self._terms)
         hooks.is_plain[self.name] = PlainRule(self._is_class_plain, self._is_plain)
-        hooks.handlers.append(
-            EventHandler(
-                self._amounts.allocated, self._amounts.deallocated, self._amounts.allocated_many
-            )
-        )
+        hooks.handlers.append(EventHandler.counting(self._amounts.change))
 
     # Which domains a job may be placed in.
 
@@ -128,18 +151,24 @@ class NetworkTopologyAwarePlugin:
         # With those that are placed already, which so count twice: as Volcano does.
         return self._amounts.fullness(sub_job.index.total_request, names)
 
+    def _later_scores(self, parts: Parts, names: Sequence[str]) -> Scores:
+        requests = [(part.index.total_request, before) for part, before in parts]
+        return self._amounts.later_fullness(requests, names)
+
     def _terms(self, task: Task) -> tuple[CandidateTerm, ...]:
         """What is added to the scores of nodes; nothing where all of them get the same."""
         if not self._has_domains or self._is_plain(task):
             return ()
         sub_job = self._session.sub_job_of(task)
-        follows = sub_job.network_topology is not None
-        key = sub_job.id if follows else task.class_.number
-        known = self._known_terms.get(key)
-        if known is None:
-            scores = self._closeness.of(sub_job) if follows else self._tier_scores.of(task.class_)
-            known = self._known_terms[key] = (NodeTerm(scores, self._factor),)
-        return known
+        if sub_job.network_topology is not None:
+            return self._near_terms[sub_job]
+        return self._full_terms[task.class_]
+
+    def _near_term(self, sub_job: SubJob) -> tuple[CandidateTerm, ...]:
+        return (FollowingTerm(partial(self._closeness.scores, sub_job), self._factor),)
+
+    def _full_term(self, class_: TaskClass) -> tuple[CandidateTerm, ...]:
+        return (FollowingTerm(partial(self._tier_scores.scores, class_), self._factor),)
 
     def _is_class_plain(self, _class: TaskClass) -> bool | None:
         # Without HyperNodes all nodes get the same.

@@ -21,8 +21,8 @@ _Whole = NDArray[np.int64]
 class DomainAmounts:
     """Sums over the nodes of every domain as of the beginning of the session.
 
-    Only what is in use follows the session: every placement counts at once, and every task that is
-    evicted no more. What was free stays as it was. Sums are made when they are first needed.
+    Only used amounts follow the session: a placement adds to them, and an eviction subtracts.
+    Idle amounts stay as they were. Sums are made when they are first needed.
     """
 
     def __init__(self, session: Session, weights: Mapping[str, int]) -> None:
@@ -30,7 +30,7 @@ class DomainAmounts:
         self._tree = session.topology.tree
         self._weights = weights
         # By column: what is idle, used, and will be idle, as of now.
-        self._then = np.concatenate((self._table.idle, self._table.used, self._table.future))
+        self._at_opening = np.concatenate((self._table.idle, self._table.used, self._table.future))
         self._sums: _Whole | None = None
         self._numbers: dict[tuple[str, ...], Numbers] = {}
         # What happened since the sums were last read: class, rows, and 1 or -1.
@@ -44,32 +44,23 @@ class DomainAmounts:
             names = self._tree.names
             rows = [np.flatnonzero(self._tree.rows_of(name)) for name in names]
             starts = np.cumsum([0, *(len(found) for found in rows)])
-            amounts = np.concatenate((self._then, self._table.allocatable)).astype(np.int64)
+            amounts = np.concatenate((self._at_opening, self._table.allocatable)).astype(np.int64)
             running = np.zeros((len(amounts), int(starts[-1]) + 1), dtype=np.int64)
             np.cumsum(amounts[:, np.concatenate(rows)], axis=1, out=running[:, 1:])
             self._sums = running[:, starts[1:]] - running[:, starts[:-1]]
-            self._then = np.zeros((0, 0))
+            self._at_opening = np.zeros((0, 0))
         width = len(self._table.columns)
         parts = [self._sums[n * width : (n + 1) * width] for n in range(4)]
         return parts[0], parts[1], parts[2], parts[3]
 
     # Events.
 
-    def allocated(self, task: Task) -> str | None:
-        self._note(task.class_, [task], 1)
-        return None
-
-    def allocated_many(self, tasks: list[Task]) -> None:
-        self._note(tasks[0].class_, tasks, 1)
-
-    def deallocated(self, task: Task) -> None:
-        self._note(task.class_, [task], -1)
-
-    def _note(self, class_: TaskClass, tasks: list[Task], sign: int) -> None:
+    def change(self, tasks: Sequence[Task], sign: int) -> None:
+        """Notes tasks of one class that are placed, or one that is removed."""
         entries = self._table.entries
         rows = [row for task in tasks if (row := entries[task.node_name].row) >= 0]
         if rows:
-            self._events.append((class_, rows, sign))
+            self._events.append((tasks[0].class_, rows, sign))
 
     def _count_events(self, used: _Whole) -> None:
         """Counts what happened; what was undone since cancels out."""
@@ -112,35 +103,52 @@ class DomainAmounts:
 
     def fullness(self, request: Resources, names: Sequence[str]) -> Scores:
         """How full each domain would be with the request, from 0 to 1; 0 where it does not fit."""
+        needs = {name: request.get(name) for name in request.names()}
+        return self._fullness_of(needs, names)
+
+    def later_fullness(
+        self, requests: Sequence[tuple[Resources, Resources]], names: Sequence[str]
+    ) -> Scores:
+        """The same for several requests, by request and domain, each after a further one."""
+        kinds = {tuple(request.names()) for request, _ in requests}
+        if len(kinds) != 1:
+            return np.stack([self.later_fullness([pair], names)[0] for pair in requests])
+        needs = {
+            name: np.array([[request.get(name) + before.get(name)] for request, before in requests])
+            for name in kinds.pop()
+        }
+        return np.zeros((len(requests), 1)) + self._fullness_of(needs, names)
+
+    def fullness_of_all(self, request: Resources) -> Scores:
+        """The same by number of the domain."""
+        needs = {name: request.get(name) for name in request.names()}
+        return self._fullness(needs, np.arange(len(self._tree.names)))
+
+    def _fullness_of(self, needs: Mapping[str, Number | _Whole], names: Sequence[str]) -> Scores:
         key = tuple(names)
         numbers = self._numbers.get(key)
         if numbers is None:
             found = [self._tree.number_of(name) for name in key]
             numbers = np.array([NO_DOMAIN if n is None else n for n in found], dtype=np.intp)
             self._numbers[key] = numbers
-        return np.where(numbers == NO_DOMAIN, 0.0, self._fullness(request, numbers))
+        return np.where(numbers == NO_DOMAIN, 0.0, self._fullness(needs, numbers))
 
-    def fullness_of_all(self, request: Resources) -> Scores:
-        """The same by number of the domain."""
-        return self._fullness(request, np.arange(len(self._tree.names)))
-
-    def _fullness(self, request: Resources, numbers: Numbers) -> Scores:
+    def _fullness(self, needs: Mapping[str, Number | _Whole], numbers: Numbers) -> Scores:
         _, used, _, allocatable = self._summed()
         if self._events:
             self._count_events(used)
         total: Floats = np.zeros(len(numbers))
         fits: Mask = np.ones(len(numbers), dtype=np.bool_)
         divisor = 0
-        for name in request.names():
+        for name, need in needs.items():
             weight, column = self._weights.get(name), self._table.column_of(name)
             if weight is None:
                 continue
             if column is None:
                 return np.zeros(len(numbers))
-            need: Number = request.get(name)
             with_it = used[column, numbers] + need
             offered = allocatable[column, numbers]
-            fits &= with_it <= offered
-            total += weight * (with_it / np.maximum(offered, 1))
+            fits = fits & (with_it <= offered)
+            total = total + weight * (with_it / np.maximum(offered, 1))
             divisor += weight
         return np.where(fits, total / divisor, 0.0) if divisor > 0 else np.zeros(len(numbers))

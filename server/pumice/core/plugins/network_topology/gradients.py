@@ -18,9 +18,10 @@ class Gradients:
     def of(
         self, limit: int, occupied: str, start: str, minimum: Resources, *, for_evicting: bool
     ) -> list[list[str]]:
-        """The domains at or below the start; with those that are occupied only such as go with them.
+        """The domains at or below the start, tier by tier.
 
-        Where nothing is occupied yet, domains that have too little for the minimum are left out.
+        Where the job occupies a domain, only those below the highest allowed ancestor of that
+        domain. Where it occupies none, only those that have enough for the minimum.
         """
         tree = self._tree
         root = self._root(limit, occupied, start)
@@ -38,7 +39,7 @@ class Gradients:
         return self._for_evicting(gradients) if for_evicting else gradients
 
     def _root(self, limit: int, occupied: str, start: str) -> str:
-        """Where the search begins; empty: no domain goes with the occupied one."""
+        """The domain in which the search begins; empty: none contains the occupied one."""
         if not occupied:
             return start
         highest = ""

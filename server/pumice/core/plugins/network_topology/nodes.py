@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 
 from pumice.core.cache.hyper_nodes import NO_DOMAIN
@@ -19,23 +16,6 @@ from pumice.core.session.session import Session
 _WIDEST_SPAN = 1_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NodeTerm:
-    """Scores that follow the session, times a factor."""
-
-    scores: Callable[[Rows], Scores | None]
-    factor: float
-
-    def evaluate(self, rows: Rows) -> Scores | None:
-        scores = self.scores(rows)
-        return None if scores is None else self.factor * scores
-
-    @property
-    def kernel_parts(self) -> None:
-        """Nothing: a placement changes the scores of other nodes."""
-        return None
-
-
 class NodeCloseness:
     """Prefers nodes that are near to the earlier tasks of a sub-job with a network topology."""
 
@@ -46,15 +26,12 @@ class NodeCloseness:
         self._by_domain: dict[str, Scores] = {}
         self._places: dict[str, _Places] = {}
 
-    def of(self, sub_job: SubJob) -> Callable[[Rows], Scores | None]:
-        return lambda rows: self.scores(sub_job, rows)
-
     def scores(self, sub_job: SubJob, rows: Rows) -> Scores | None:
         followed = self._session.topology.followed
         if not followed:
             return None
         lowest = self._tree.lowest_by_row[rows]
-        scores: Scores = self._to(followed)[lowest]
+        scores: Scores = self._closeness_to(followed)[lowest]
         best = scores == scores.max()
         if np.count_nonzero(best) > 1:
             count = len(sub_job.index)
@@ -62,8 +39,8 @@ class NodeCloseness:
             scores = np.where(best, scores + shares, scores)
         return scores
 
-    def _to(self, followed: str) -> Scores:
-        """By number of a domain of the lowest tier how near it is; the last number is for none."""
+    def _closeness_to(self, followed: str) -> Scores:
+        """How near each domain of the lowest tier is, by number; the last one is for no domain."""
         known = self._by_domain.get(followed)
         if known is None:
             tree = self._tree
@@ -83,7 +60,7 @@ class NodeCloseness:
         return known
 
     def share_in(self, sub_job: SubJob, domain: str) -> float:
-        """Which part of the tasks of a sub-job is on the nodes of a domain."""
+        """The fraction of a sub-job's tasks that is on the nodes of a domain."""
         rows, row_of = self._tree.rows_of(domain), self._session.table.row_of
         placed = [row_of(task.node_name) for task in sub_job.index if task.node_name]
         inside = sum(1 for row in placed if row is not None and rows[row])
@@ -144,9 +121,6 @@ class TierScores:
         self._total = 0.0
         for _, weight in self._weights:
             self._total += weight
-
-    def of(self, class_: TaskClass) -> Callable[[Rows], Scores | None]:
-        return lambda rows: self.scores(class_, rows)
 
     def scores(self, class_: TaskClass, rows: Rows) -> Scores | None:
         if not 0 < self._total < np.inf:

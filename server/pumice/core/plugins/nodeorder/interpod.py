@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from pumice.core.cache.pods import Counts, ExistingTerm, PodTally
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.memo import Memo
 from pumice.core.model.pod import PodSpec
 from pumice.core.session.hooks import Rows, Scores
 from pumice.core.session.session import Session
@@ -22,44 +21,31 @@ def has_preferred_terms(spec: PodSpec) -> bool:
     return bool(spec.preferred_affinity or spec.preferred_anti_affinity)
 
 
-@dataclass(slots=True, eq=False)
-class PodPreference:
-    """The term of a task that is, or has, a preference of pods; the kernel does not know it."""
-
-    preferences: InterPodPreferences
-    weight: int
-    task: Task
-
-    def evaluate(self, rows: Rows) -> Scores | None:
-        scores = self.preferences.score(self.task, rows)
-        return None if scores is None else self.weight * scores
-
-    @property
-    def kernel_parts(self) -> None:
-        return None
-
-
 class InterPodPreferences:
     """Weights summed by topology value, scaled between the best and the worst candidate."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._own: dict[tuple[int, str], list[_OwnTerm]] = {}
+        # By class and namespace.
+        self._own = Memo(self._find_own)
 
-    def is_silent_about(self, class_: TaskClass) -> bool:
+    def has_no_effect_on(self, class_: TaskClass) -> bool:
         """Whether no task of the class, and no pod on a node, has preferences of this kind."""
         return not has_preferred_terms(class_.spec) and self._session.pods.had_affinity is None
 
     def concerns(self, task: Task) -> bool:
-        if has_preferred_terms(task.class_.spec):
+        pods, spec = self._session.pods, task.class_.spec
+        if spec.preferred_affinity or spec.preferred_anti_affinity:
             return True
-        return self._session.pods.had_affinity is not None and bool(self._others(task))
+        if pods.had_affinity is None or pods.meets_no_preference(task.pod.labels):
+            return False
+        return bool(self._others(task))
 
     def _others(self, task: Task) -> list[ExistingTerm]:
         """Preferences of pods on nodes. Unless the task has its own, Kubernetes looks only at
         nodes on its list of those with such pods, which Volcano makes when a session opens.
         """
-        preferring = self._session.pods.preferring(task)
+        preferring = self._session.pods.preferences_about(task)
         if not preferring or has_preferred_terms(task.class_.spec):
             return preferring
         had = self._session.pods.had_affinity
@@ -67,7 +53,7 @@ class InterPodPreferences:
 
     def score(self, task: Task, rows: Rows) -> Scores | None:
         raw: Counts = np.zeros(len(rows), dtype=np.int64)
-        for key, weight, pods in self._own_terms(task):
+        for key, weight, pods in self._own[task.class_, task.pod.namespace]:
             if pods.total:
                 column = self._session.labels.column(key)
                 raw += weight * pods.by_value(key, column)[column.codes[rows]]
@@ -82,18 +68,14 @@ class InterPodPreferences:
         scaled: Scores = np.trunc(_FULL * ((raw - lowest) / float(highest - lowest)))
         return scaled
 
-    def _own_terms(self, task: Task) -> list[_OwnTerm]:
-        key = (task.class_.number, task.pod.namespace)
-        known = self._own.get(key)
-        if known is None:
-            known = self._own[key] = []
-            spec = task.class_.spec
-            for sign, terms in ((1, spec.preferred_affinity), (-1, spec.preferred_anti_affinity)):
-                for weighted in terms:
-                    pods = self._session.pods.matching_all(task.pod.namespace, (weighted.term,))
-                    if pods is not None:
-                        known.append((weighted.term.topology_key, sign * weighted.weight, pods))
-        return known
+    def _find_own(self, key: tuple[TaskClass, str]) -> list[_OwnTerm]:
+        found, spec = [], key[0].spec
+        for sign, terms in ((1, spec.preferred_affinity), (-1, spec.preferred_anti_affinity)):
+            for weighted in terms:
+                pods = self._session.pods.matching_all(key[1], (weighted.term,))
+                if pods is not None:
+                    found.append((weighted.term.topology_key, sign * weighted.weight, pods))
+        return found
 
     def _weigh(self, existing: ExistingTerm, rows: Rows, *, everywhere: bool) -> Counts:
         had = self._session.pods.had_affinity

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions, integer
 from pumice.core.model.fit import Refusal
 from pumice.core.model.status import TaskStatus
 from pumice.core.plugins.numa_aware.alignment import SINGLE
@@ -19,23 +19,25 @@ from pumice.core.session.hooks import EventHandler, Scores
 from pumice.core.session.policies import KernelStates, PlainRule, StateRule
 from pumice.core.session.session import Session
 
-_WEIGHT = "weight"
 _TAKES = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 _CORE = 1000
 _FULL = 100
+
+
+class NumaAwareArguments(Arguments):
+    """The weight of the score."""
+
+    weight = integer("weight", 1, "how much the scores of this plugin count beside those of others")
 
 
 class NumaAwarePlugin:
     """Gives Guaranteed pods cpus as the kubelet would, and refuses nodes where it would not."""
 
     name: ClassVar[str] = "numa-aware"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {_WEIGHT: ArgumentType.INT}, defaults={_WEIGHT: 1}
-    )
+    arguments: ClassVar[type[Arguments]] = NumaAwareArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        self._weight = options.arguments.integer(_WEIGHT, 1)
+        self._weight = NumaAwareArguments(options.arguments).weight
         self._questions: dict[int, Question | None] = {}
 
     def open(self, session: Session) -> None:

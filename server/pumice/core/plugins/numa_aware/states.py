@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.entries import NodeEntry
-from pumice.core.cache.node_states import NodeStates
+from pumice.core.cache.node_states import NodeStates, StateNumbers
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.model.topology import NumaTopology
-from pumice.core.plugins.numa_aware.alignment import align
+from pumice.core.plugins.numa_aware.alignment import BEST_EFFORT, RESTRICTED, SINGLE, align
 from pumice.core.plugins.numa_aware.layout import Layout, bits, layout_of, numbers_in, read_cpus
 from pumice.core.session.feasibility.rows import NodeRows
 
@@ -21,7 +21,7 @@ NO_INFORMATION = "numa info is empty"
 NOT_STATIC = "cpu manager policy isn't static"
 NOTHING_FREE = "cpu allocatable map is empty"
 UNUSABLE = "numa info cannot be used"
-_ALIGNED = ("best-effort", "restricted", "single-numa-node")
+_ALIGNED = (BEST_EFFORT, RESTRICTED, SINGLE)
 
 _NO_COUNTS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 # The layout and the free cpus of a node; None: nothing is known of it.
@@ -40,46 +40,24 @@ class Answer(NamedTuple):
     """The cpus of a pod on a node, or why it gets none."""
 
     reason: str
-    # No assignment was looked for: the pod goes there as everywhere else.
+    # False: no assignment was computed, because the pod needs none here.
     evaluated: bool
     cpus: int
     numa_count: int
 
 
-class CpuStates:
+class CpuStates(StateNumbers[State]):
     """The states of all nodes in one session, by number, and the answers about them."""
 
-    def __init__(
-        self,
-        states: NodeStates[State],
-        table: NodeTable,
-    ) -> None:
+    def __init__(self, states: NodeStates[State], table: NodeTable) -> None:
+        super().__init__(table)
         self._states = states
-        self._table = table
-        self._numbers: dict[State, int] = {}
-        self._values: list[State] = []
         self._answers: dict[tuple[int, Question], Answer] = {}
-        self._of_rows: NDArray[np.intp] = np.zeros(len(table), dtype=np.intp)
-        self._position = -1
         # By question: NUMA nodes by number of the state.
         self._counts: dict[Question, NDArray[np.int64]] = {}
 
     def number(self, row: int) -> int:
         return self._number_of(self._states.of(row))
-
-    def _number_of(self, state: State) -> int:
-        number = self._numbers.get(state)
-        if number is None:
-            number = self._numbers[state] = len(self._values)
-            self._values.append(state)
-        return number
-
-    def _follow(self) -> NDArray[np.intp]:
-        if self._position != self._table.changes:
-            for row in self._table.touched_since(self._position).tolist():
-                self._of_rows[row] = self.number(row)
-            self._position = self._table.changes
-        return self._of_rows
 
     def answer(self, number: int, question: Question) -> Answer:
         key = (number, question)
@@ -89,18 +67,10 @@ class CpuStates:
         return known
 
     def numbers(self, rows: NodeRows, question: Question) -> NDArray[np.intp]:
-        """The states of rows, with the pods that are imagined there."""
-        found = self._follow()
-        if rows.index is not None:
-            found = found[rows.index]
-        if rows.ahead is None:
-            return found
-        ahead = rows.ahead.astype(np.intp).tolist()
-        after = [
-            self._after(number, question, count)
-            for number, count in zip(found.tolist(), ahead, strict=True)
-        ]
-        return np.array(after, dtype=np.intp)
+        """The states of rows, with the pods that count as placed there."""
+        return self._numbers_ahead(
+            rows.index, rows.ahead, lambda number, count: self._after(number, question, count)
+        )
 
     def _after(self, number: int, question: Question, count: int) -> int:
         for _ in range(count):
@@ -109,9 +79,6 @@ class CpuStates:
                 return number
             number = self._number_of((state[0], state[1] & ~answer.cpus))
         return number
-
-    def numbers_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        return self._follow()[rows]
 
     def most(self, number: int, question: Question, count: int) -> int:
         """How many more pods a state takes, counted up to a number."""
@@ -128,7 +95,7 @@ class CpuStates:
         """By row, the NUMA nodes that the pod's cpus touch."""
         counts = self._fill(self._counts.setdefault(question, _NO_COUNTS), question)
         self._counts[question] = counts
-        found: NDArray[np.int64] = counts[self._follow()[rows]]
+        found: NDArray[np.int64] = counts[self.numbers_of(rows)]
         return found
 
     def _fill(self, counts: NDArray[np.int64], question: Question) -> NDArray[np.int64]:

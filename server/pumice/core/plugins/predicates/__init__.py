@@ -7,37 +7,27 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions
 from pumice.core.model.fit import Refusal
 from pumice.core.model.memo import Memo
 from pumice.core.model.status import TaskStatus
-from pumice.core.plugins.predicates.attachments import VolumeLimits
+from pumice.core.plugins.predicates.arguments import PredicatesArguments
 from pumice.core.plugins.predicates.binding import VolumeBinding
 from pumice.core.plugins.predicates.claims import DeviceClaims
-from pumice.core.plugins.predicates.equivalence import EquivalenceCache
-from pumice.core.plugins.predicates.interpod import InterPodAffinity, has_required_terms
-from pumice.core.plugins.predicates.node_filters import NodeFilters
-from pumice.core.plugins.predicates.ports import port_refusal
-from pumice.core.plugins.predicates.simulation import AffinitySimulation
+from pumice.core.plugins.predicates.interpod import (
+    AffinitySimulation,
+    InterPodAffinity,
+    has_required_terms,
+)
+from pumice.core.plugins.predicates.node_filters import EquivalenceCache, NodeFilters, port_refusal
 from pumice.core.plugins.predicates.spread import TopologySpread
-from pumice.core.plugins.predicates.zones import VolumeZones
+from pumice.core.plugins.predicates.volume_filters import VolumeLimits, VolumeZones
 from pumice.core.session.feasibility.terms import PodLimit
 from pumice.core.session.hooks import EventHandler, Rows, Scores
 from pumice.core.session.policies import ClassRule, PlainRule, RowTerms
 from pumice.core.session.session import Session
 
 POD_COUNT = "node(s) pod number exceeded"
-
-_NODE_AFFINITY = "predicate.NodeAffinityEnable"
-_PORTS = "predicate.NodePortsEnable"
-_TAINTS = "predicate.TaintTolerationEnable"
-_POD_AFFINITY = "predicate.PodAffinityEnable"
-_LIMITS = "predicate.NodeVolumeLimitsEnable"
-_ZONES = "predicate.VolumeZoneEnable"
-_SPREAD = "predicate.PodTopologySpreadEnable"
-_BINDING = "predicate.VolumeBindingEnable"
-_CACHE = "predicate.CacheEnable"
-_SWITCHES = (_NODE_AFFINITY, _PORTS, _TAINTS, _POD_AFFINITY, _LIMITS, _ZONES, _SPREAD, _BINDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +45,15 @@ class _Concerns:
         return self.ports or self.pod_affinity or self.spread or self.volumes or self.claims
 
 
-_NO_CAPACITY_SCORES = "free storage is no score, as without the gate StorageCapacityScoring"
-_MOVED_TO_STRATEGY = "Volcano moved it to the plugin resource-strategy-fit"
-
-
 class PredicatesPlugin:
     """Kubernetes' filters in its order, and the handlers that keep its view of the nodes."""
 
     name: ClassVar[str] = "predicates"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            **dict.fromkeys(_SWITCHES, ArgumentType.BOOL),
-            _CACHE: ArgumentType.BOOL,
-            # Volcano knows this key and never reads it.
-            "predicate.DynamicResourceAllocationEnable": ArgumentType.BOOL,
-            # For those who carry binds out, and for scores that need a gate which is off.
-            "volumebinding.bindTimeoutSeconds": ArgumentType.INT,
-            "volumebinding.weight": ArgumentType.INT,
-            "volumebinding.shape": ArgumentType.LIST,
-            "dynamicresources.filterTimeoutSeconds": ArgumentType.INT,
-        },
-        defaults={**dict.fromkeys(_SWITCHES, True), _CACHE: False},
-        without_effect={
-            "predicate.DynamicResourceAllocationEnable": "Volcano never reads it either",
-            "volumebinding.bindTimeoutSeconds": "the adapter bounds how long a bind may take",
-            "volumebinding.weight": _NO_CAPACITY_SCORES,
-            "volumebinding.shape": _NO_CAPACITY_SCORES,
-            "dynamicresources.filterTimeoutSeconds": "the search for devices is bounded by steps, not by time",
-            "predicate.GPUSharingEnable": "Volcano moved it to the plugin deviceshare",
-            "predicate.ProportionalEnable": _MOVED_TO_STRATEGY,
-            "predicate.resources*": _MOVED_TO_STRATEGY,
-        },
-    )
+    required: ClassVar[bool] = True
+    arguments: ClassVar[type[Arguments]] = PredicatesArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        self._on = {key: options.arguments.boolean(key, default=True) for key in _SWITCHES}
-        self._caches = options.arguments.boolean(_CACHE, default=False)
+        self._on = PredicatesArguments(options.arguments)
         # By class.
         self._concerns = Memo(self._find_concerns)
         # What affinity and spread said of a task when its predicates were last prepared.
@@ -103,10 +65,10 @@ class PredicatesPlugin:
         self._session = session
         self._moves = session.moves
         self._node_filters = NodeFilters(
-            session, affinity=self._on[_NODE_AFFINITY], taints=self._on[_TAINTS]
+            session, affinity=self._on.node_affinity, taints=self._on.taints
         )
-        self._cache = EquivalenceCache(self._node_filters) if self._caches else None
-        self._pods = InterPodAffinity(session) if self._on[_POD_AFFINITY] else None
+        self._cache = EquivalenceCache(self._node_filters) if self._on.caches else None
+        self._pods = InterPodAffinity(session) if self._on.pod_affinity else None
         self._spread = TopologySpread(session)
         self._limits = VolumeLimits(session)
         self._zones = VolumeZones(session)
@@ -124,7 +86,7 @@ class PredicatesPlugin:
         hooks.task_batch_score[self.name] = self._scores
         hooks.is_plain[self.name] = PlainRule(
             self._is_plain_class,
-            lambda task: not self._meets_objections(task),
+            lambda task: not self._meets_anti_affinity(task),
             self._prepare,
             self._prepare_first,
         )
@@ -134,17 +96,18 @@ class PredicatesPlugin:
         hooks.handlers.append(
             EventHandler(self._allocated, self._deallocated, self._moves.kube_add_many)
         )
+        self._moves.keeps_kube_view = True
 
     # What there is to look at.
 
     def _find_concerns(self, class_: TaskClass) -> _Concerns:
         spec, on = class_.spec, self._on
         return _Concerns(
-            bool(spec.host_ports) and on[_PORTS],
-            has_required_terms(spec) and on[_POD_AFFINITY],
-            bool(self._spread.constraints[class_]) and on[_SPREAD],
+            bool(spec.host_ports) and on.ports,
+            has_required_terms(spec) and on.pod_affinity,
+            bool(self._spread.constraints[class_]) and on.spread,
             bool(spec.volumes),
-            bool(spec.resource_claims),
+            bool(spec.resource_claims or self._session.cache.devices.extended.of(class_.amounts)),
         )
 
     def _is_plain_class(self, class_: TaskClass) -> bool | None:
@@ -175,7 +138,7 @@ class PredicatesPlugin:
                 self._frozen.pop(task.uid, None)
         return count
 
-    def _meets_objections(self, task: Task) -> bool:
+    def _meets_anti_affinity(self, task: Task) -> bool:
         """Whether anti-affinity of pods on nodes may concern a task without terms of its own."""
         if self._pods is None or self._session.pods.had_anti_affinity is None:
             return False
@@ -193,7 +156,7 @@ class PredicatesPlugin:
             self._pods.consider(task)
         self._freeze(task)
         problem = self._why_volumes_prevent(task) if task.class_.spec.volumes else None
-        if problem is None and task.class_.spec.resource_claims:
+        if problem is None and self._concerns[task.class_].claims:
             problem = self._claims.why_not_anywhere(task)
             return None if problem is None else _failed("DynamicResources", problem)
         return problem
@@ -205,7 +168,7 @@ class PredicatesPlugin:
         change neither.
         """
         concerns = self._concerns[task.class_]
-        objected = concerns.pod_affinity or self._meets_objections(task)
+        objected = concerns.pod_affinity or self._meets_anti_affinity(task)
         if objected or concerns.spread:
             near = self._pods.refusals(task) if objected and self._pods is not None else []
             spread = self._spread.refusals(task) if concerns.spread else []
@@ -214,10 +177,10 @@ class PredicatesPlugin:
             self._frozen.pop(task.uid, None)
 
     def _why_volumes_prevent(self, task: Task) -> str | None:
-        problem = self._zones.why_not_anywhere(task) if self._on[_ZONES] else None
+        problem = self._zones.why_not_anywhere(task) if self._on.volume_zones else None
         if problem is not None:
             return _failed("VolumeZone", problem)
-        problem = self._volumes.why_not_anywhere(task) if self._on[_BINDING] else None
+        problem = self._volumes.why_not_anywhere(task) if self._on.volume_binding else None
         return None if problem is None else _failed("VolumeBinding", problem)
 
     def _of_class(self, class_: TaskClass, _facet: object) -> Iterable[Refusal]:
@@ -225,13 +188,15 @@ class PredicatesPlugin:
         return () if self._cache is not None else self._node_filters.refusals(class_)
 
     def _of_task(self, task: Task) -> Iterable[Refusal] | None:
-        concerns = self._concerns[task.class_]
-        if task.uid not in self._frozen:
+        concerns, frozen = self._concerns[task.class_], self._frozen.get(task.uid)
+        is_plain = self._cache is None and not concerns.any
+        if frozen is None:
+            if is_plain and not self._meets_anti_affinity(task):
+                return None
             self._freeze(task)
-            near, spread = self._frozen.pop(task.uid, ([], []))
-        else:
-            near, spread = self._frozen[task.uid]
-        if self._cache is None and not concerns.any and not near:
+            frozen = self._frozen.pop(task.uid, ([], []))
+        near, spread = frozen
+        if is_plain and not near:
             return None
         refusals: list[Refusal] = []
         if self._cache is not None:
@@ -239,32 +204,36 @@ class PredicatesPlugin:
         if concerns.ports:
             refusals.append(port_refusal(self._session, task.class_.spec.host_ports))
         refusals += near
-        if concerns.volumes and self._on[_LIMITS]:
+        if concerns.volumes and self._on.volume_limits:
             refusals += self._limits.refusals(task)
-        if concerns.volumes and self._on[_ZONES]:
+        if concerns.volumes and self._on.volume_zones:
             refusals += self._zones.refusals(task)
         refusals += spread
-        if concerns.volumes and self._on[_BINDING]:
+        if concerns.volumes and self._on.volume_binding:
             refusals += self._volumes.refusals(task)
         if concerns.claims:
             refusals += self._claims.refusals(task)
         return refusals
 
     def _scores(self, task: Task, rows: Rows) -> Scores | None:
-        return self._claims.scores(task, rows) if task.class_.spec.resource_claims else None
+        return self._claims.scores(task, rows) if self._concerns[task.class_].claims else None
 
     # Kubernetes' view of the nodes, and what placements take.
 
     def _allocated(self, task: Task) -> str | None:
         # Volcano reserves for the node in the pod's spec, which pipelining does not fill in: a
         # task that waits for room takes no volumes.
-        if self._on[_BINDING] and task.class_.spec.volumes and task.status is TaskStatus.ALLOCATED:
+        if (
+            self._on.volume_binding
+            and task.class_.spec.volumes
+            and task.status is TaskStatus.ALLOCATED
+        ):
             row = self._session.table.row_of(task.node_name)
             problem = None if row is None else self._volumes.reserve(task, row)
             if problem is not None:
                 self._refused.add(task.uid)
                 return problem
-        problem = self._take_devices(task) if task.class_.spec.resource_claims else None
+        problem = self._take_devices(task) if self._concerns[task.class_].claims else None
         if problem is not None:
             self._refused.add(task.uid)
             return problem
@@ -281,9 +250,9 @@ class PredicatesPlugin:
 
     def _deallocated(self, task: Task) -> None:
         if task.class_.spec.volumes:
-            self._volumes.give_back(task)
-        if task.class_.spec.resource_claims:
-            self._claims.give_back(task)
+            self._volumes.unreserve(task)
+        if self._concerns[task.class_].claims:
+            self._claims.unreserve(task)
         if task.uid in self._refused:
             self._refused.discard(task.uid)
         else:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from pumice.core.cache.device_capacity import consumed_capacity
 from pumice.core.cache.device_catalog import DeviceCatalog, PooledDevice
 from pumice.core.model.devices import (
     AllocatedDevice,
@@ -17,7 +18,6 @@ from pumice.core.model.devices import (
     ResourceClaim,
 )
 from pumice.core.model.selectors import NodeSelectorTerm, Operator, Requirement, TaintEffect
-from pumice.core.plugins.predicates.device_capacity import consumed_capacity
 from pumice.core.plugins.predicates.device_supply import DevicesInUse, DeviceSupply
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
@@ -41,7 +41,7 @@ class UndecidedError(Exception):
 
 @dataclass(slots=True)
 class _Item:
-    """A request of a claim; and while it is being tried, the alternative and its devices."""
+    """A request of a claim, and during the search its chosen alternative and devices."""
 
     claim: ResourceClaim
     request: DeviceRequest
@@ -130,7 +130,7 @@ class Allocator:
     def _choose(
         self, items: list[_Item], place: int, matching: list[PooledDevice], start: int
     ) -> bool:
-        """Takes as many devices as the request wants, later ones where earlier ones do not do."""
+        """Takes as many devices as the request wants; where the first ones fail, later ones."""
         item = items[place]
         if len(item.devices) == item.sub_request.count:
             return self._solve(items, place + 1)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pumice.core.cache.storage import TakenVolume
+from pumice.core.cache.storage import ReservedVolume
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import VolumeChoice
 from pumice.core.model.fit import Mask, Refusal
 from pumice.core.model.storage import PersistentVolumeClaim, VolumePhase
-from pumice.core.plugins.predicates.attachments import not_owner
-from pumice.core.plugins.predicates.supply import VolumeSupply
+from pumice.core.plugins.predicates.volume_filters import not_owner
+from pumice.core.plugins.predicates.volume_supply import VolumeSupply
 from pumice.core.session.session import Session
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
@@ -32,7 +33,7 @@ class _Plan:
     nothing_to_bind: Mask
     no_space: Mask
     # Claims in the order of choosing, each with the number of the volume it would get by row;
-    # -1 where one has to be made.
+    # -1 where one has to be provisioned.
     choices: list[tuple[PersistentVolumeClaim, NDArray[np.intp]]] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -49,9 +50,7 @@ class VolumeBinding:
     # Before nodes are looked at.
 
     def why_not_anywhere(self, task: Task) -> str | None:
-        cache, pod = self._session.cache, task.pod
-        for volume in pod.spec.volumes:
-            claim = cache.storage.claims.get(f"{pod.namespace}/{volume.claim_name}")
+        for volume, claim in self._session.cache.storage.claims_of(task.pod):
             if claim is None:
                 if volume.ephemeral:
                     waiting = "waiting for ephemeral volume controller to create the"
@@ -62,36 +61,34 @@ class VolumeBinding:
                 return f'persistentvolumeclaim "{claim.name}" {lost}'
             if claim.terminating:
                 return f'persistentvolumeclaim "{claim.name}" is being deleted'
-            if volume.ephemeral and claim.owner_uid != pod.uid:
+            if volume.ephemeral and claim.owner_uid != task.pod.uid:
                 return not_owner(claim, task)
         if any(not (is_bound(c) or self._supply.waits(c)) for c in self._claims(task)):
             return UNBOUND_IMMEDIATE
         return None
 
     def _claims(self, task: Task) -> list[PersistentVolumeClaim]:
-        keys = (f"{task.pod.namespace}/{v.claim_name}" for v in task.pod.spec.volumes)
-        claims = (self._session.cache.storage.claims.get(key) for key in keys)
-        return [claim for claim in claims if claim is not None]
+        known = self._session.cache.storage.claims_of(task.pod)
+        return [claim for _, claim in known if claim is not None]
 
     # Node by node, all at once.
 
     def refusals(self, task: Task) -> list[Refusal]:
         plan = self._plan(task)
+        of_bound = {NODE_CONFLICT: plan.node_conflict, NO_VOLUME: plan.no_volume}
+        of_unbound = {NOTHING_TO_BIND: plan.nothing_to_bind, NO_SPACE: plan.no_space}
+        # Empty: nodes without such a reason.
+        of_bound[""] = ~(plan.node_conflict | plan.no_volume)
+        of_unbound[""] = ~(plan.nothing_to_bind | plan.no_space)
         refusals = []
-        for first in (plan.node_conflict, plan.no_volume, None):
-            for second in (plan.nothing_to_bind, plan.no_space, None):
-                rows = self._both(plan, first, second)
-                if rows is not None and rows.any():
-                    refusals.append(Refusal(_text(plan, first, second), rows, unresolvable=True))
+        for (first, one), (second, two) in product(of_bound.items(), of_unbound.items()):
+            rows = one & two
+            if (first or second) and rows.any():
+                # Kubernetes names a missing volume last.
+                order = (second, first) if first == NO_VOLUME else (first, second)
+                reason = ", ".join(filter(None, order))
+                refusals.append(Refusal(reason, rows, unresolvable=True))
         return refusals
-
-    def _both(self, plan: _Plan, first: Mask | None, second: Mask | None) -> Mask | None:
-        """Nodes with exactly these two reasons."""
-        if first is None and second is None:
-            return None
-        one = ~(plan.node_conflict | plan.no_volume) if first is None else first
-        two = ~(plan.nothing_to_bind | plan.no_space) if second is None else second
-        return one & two
 
     def _plan(self, task: Task) -> _Plan:
         known = self._last
@@ -165,32 +162,18 @@ class VolumeBinding:
             return None
         names = list(plan.numbers)
         picked = [(c, names[r[row]] if r[row] >= 0 else "") for c, r in plan.choices]
-        taken = [TakenVolume(name, claim.key, claim.uid) for claim, name in picked if name]
+        taken = [ReservedVolume(name, claim.key, claim.uid) for claim, name in picked if name]
         made = [claim.key for claim, name in picked if not name]
-        self._ledger.take(task.uid, taken, made, self._session.table.names[row])
+        self._ledger.reserve(task.uid, taken, made, self._session.table.names[row])
         choices = tuple(VolumeChoice(claim.name, name) for claim, name in picked)
         self._session.outbox.attach_volumes(task, choices)
         return None
 
-    def give_back(self, task: Task) -> None:
+    def unreserve(self, task: Task) -> None:
         if self._ledger.is_open(task.uid):
-            self._ledger.give_back(task.uid)
+            self._ledger.unreserve(task.uid)
             self._session.outbox.attach_volumes(task, ())
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.volume_name) and claim.bind_completed
-
-
-def _text(plan: _Plan, first: Mask | None, second: Mask | None) -> str:
-    """The reasons of a node as one text, in Kubernetes' order."""
-    parts = []
-    if first is plan.node_conflict:
-        parts.append(NODE_CONFLICT)
-    if second is plan.nothing_to_bind:
-        parts.append(NOTHING_TO_BIND)
-    if second is plan.no_space:
-        parts.append(NO_SPACE)
-    if first is plan.no_volume:
-        parts.append(NO_VOLUME)
-    return ", ".join(parts)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pumice.core.cache.device_catalog import DeviceCatalog, DeviceId, PooledDevice
+from pumice.core.cache.extended_resources import ExtendedClaim, claim_name
 from pumice.core.cache.tasks import Task
 from pumice.core.cel import compiled
 from pumice.core.model.devices import (
+    AllocatedDevice,
     ClaimChoice,
     DeviceAllocation,
     DeviceSubRequest,
     ResourceClaim,
 )
 from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.memo import Memo
 from pumice.core.plugins.predicates.allocator import (
     CANNOT_ALLOCATE,
     Allocator,
@@ -40,7 +44,7 @@ class DeviceClaims:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._devices = session.cache.devices
-        self._ledger = self._devices.ledger
+        self._ledger, self._extended = self._devices.ledger, self._devices.extended
         self._found: dict[_Key, Found | str | None] = {}
         self._used: tuple[tuple[object, ...], dict[str, DevicesInUse]] = ((), {})
         self._reach: dict[int, Mask] = {}
@@ -61,11 +65,18 @@ class DeviceClaims:
                 problem = self._why_not_allocatable(claim, task)
                 if problem is not None:
                     return problem
+        for resource in self._extended.of(task.class_.amounts):
+            class_ = self._extended.class_behind(resource)
+            problem = self._why_not_requestable(DeviceSubRequest(device_class_name=class_))
+            if problem is None and not task.pod.spec.containers:
+                problem = "it is not known which container asks for it"
+            if problem is not None:
+                return f"extended resource {resource}: {problem}"
         return None
 
     def _why_not_allocatable(self, claim: ResourceClaim, task: Task) -> str | None:
         if self._ledger.allocation_of(claim.key) is not None and not self._ledger.is_open(task.uid):
-            return f'resourceclaim "{claim.name}" is in the process of being allocated'
+            return f"resource claim {claim.key} is in the process of being allocated"
         for request in claim.requests:
             wanted = (request.exactly,) if request.exactly else request.first_available
             if not wanted:
@@ -120,20 +131,30 @@ class DeviceClaims:
         known = self._plan
         if known is not None and known[:2] == (task.uid, self._ledger.version):
             return known[2]
-        wanted = [claim for claim in claims if claim.allocation is None]
-        results = [self._result(row, wanted) for row in range(len(self._session.table))]
+        extended = self._claims_by_row(task)
+        fits = self._has_idle(task)
+        results = [
+            self._result(task, row, claims, extended(row)) if fits[row] else _NOTHING
+            for row in range(len(self._session.table))
+        ]
         self._plan = (task.uid, self._ledger.version, results)
         return results
 
-    def _result(self, row: int, claims: list[ResourceClaim]) -> Found | str | None:
-        if not claims:
-            return Found((), 0)
+    def _result(
+        self, task: Task, row: int, claims: list[ResourceClaim], extended: ExtendedClaim | None
+    ) -> Found | str | None:
+        wanted = [claim for claim in claims if claim.allocation is None]
+        if extended is not None:
+            wanted.append(extended[0])
+        if not wanted:
+            return _NOTHING
         name, used = self._session.table.names[row], self._in_use()
         mine, shared = used.get(name, _NO_DEVICES), used.get("", _NO_DEVICES)
-        asked = tuple((claim.key, claim.requests, claim.constraints) for claim in claims)
-        key = (name, mine, shared, asked)
+        left_over = _NO_DEVICES if extended is None else self._left_over(task)
+        asked = tuple((claim.key, claim.requests, claim.constraints) for claim in wanted)
+        key = (name, mine, shared, left_over, asked)
         if key not in self._found:
-            self._found[key] = self._search(row, name, claims, mine | shared)
+            self._found[key] = self._search(row, name, wanted, (mine | shared) - left_over)
         return self._found[key]
 
     def _search(
@@ -163,27 +184,51 @@ class DeviceClaims:
             self._reach[number] = self._session.labels.matches_any(device.node_terms)
         return bool(self._reach[number][row])
 
+    # Extended resources that stand for devices.
+
+    def _claims_by_row(self, task: Task) -> Callable[[int], ExtendedClaim | None]:
+        """By row, the claim for the extended resources that are devices on that node."""
+        columns = self._columns(task)
+        if not columns:
+            return lambda _row: None
+        names = list(columns)
+        by_devices = self._session.table.kube_allocatable[list(columns.values())] == 0
+        claim_of = Memo[tuple[bool, ...], ExtendedClaim](
+            lambda which: self._extended.claim_for(task.pod, [*compress(names, which)])
+        )
+        return lambda row: claim_of[tuple(by_devices[:, row])] if by_devices[:, row].any() else None
+
+    def _has_idle(self, task: Task) -> Mask:
+        """Nodes with enough of the extended resources; devices are searched on these only."""
+        table, columns = self._session.table, list(self._columns(task).values())
+        needs = table.vector(task.class_)[columns]
+        fits: Mask = np.logical_and.reduce(table.idle[columns] >= needs[:, None], axis=0)
+        return fits
+
+    def _columns(self, task: Task) -> dict[str, int]:
+        """The extended resources of a task that stand for devices, with their columns."""
+        column_of = self._session.table.column_of
+        found = {name: column_of(name) for name in self._extended.of(task.class_.amounts)}
+        return {name: column for name, column in found.items() if column is not None}
+
+    def _left_over(self, task: Task) -> DevicesInUse:
+        """The devices of a claim that an earlier attempt to bind the pod left: it may have them."""
+        claim = self._devices.claims.get(f"{task.pod.namespace}/{claim_name(task.pod)}")
+        if claim is None or claim.owner_uid != task.uid or claim.allocation is None:
+            return _NO_DEVICES
+        return _in_use_by_node([claim.allocation], lambda _device: "").get("", _NO_DEVICES)
+
     def _in_use(self) -> dict[str, DevicesInUse]:
         """Devices in use by node; those of several nodes are under an empty name."""
         version = (self._ledger.version, self._devices.claims.version)
         if self._used[0] != version:
-            whole: dict[str, set[DeviceId]] = {}
-            parts: dict[str, list[tuple[DeviceId, str, int]]] = {}
-            for allocation in self._allocations():
-                for device in allocation.devices:
-                    known = self.catalog.by_id.get(device.id)
-                    where = "" if known is None else known.node_name
-                    if device.share_id:
-                        taken = device.consumed_capacity or (("", 0),)
-                        parts.setdefault(where, []).extend((device.id, n, a) for n, a in taken)
-                    elif not device.admin_access:
-                        whole.setdefault(where, set()).add(device.id)
-            nodes = dict.fromkeys((*whole, *parts))
-            found = {
-                n: DevicesInUse(frozenset(whole.get(n, ())), tuple(sorted(parts.get(n, ()))))
-                for n in nodes
-            }
-            self._used = (version, found)
+            by_id = self.catalog.by_id
+
+            def node_of(device: AllocatedDevice) -> str:
+                known = by_id.get(device.id)
+                return "" if known is None else known.node_name
+
+            self._used = (version, _in_use_by_node(self._allocations(), node_of))
         return self._used[1]
 
     def _allocations(self) -> Iterable[DeviceAllocation]:
@@ -197,13 +242,18 @@ class DeviceClaims:
     def reserve(self, task: Task, row: int) -> str | None:
         """Reserves the devices of the task's claims on a node; a text: they are not available."""
         claims = self._devices.claims_of(task)
-        result = self._results(task, claims)[row]
+        extended = self._claims_by_row(task)(row)
+        result = self._result(task, row, claims, extended)
         if not isinstance(result, Found):
             return CANNOT_ALLOCATE if result is None else result
         given = dict(result.allocations)
-        self._ledger.take(task.uid, given)
-        choices = tuple(ClaimChoice(c.name, c.uid, given.get(c.key)) for c in claims)
-        self._session.outbox.attach_claims(task, choices)
+        self._ledger.reserve(task.uid, given)
+        choices = [ClaimChoice(c.name, c.uid, given.get(c.key)) for c in claims]
+        if extended is not None:
+            claim, mappings = extended
+            made = ClaimChoice(claim.name, "", given[claim.key], claim.requests, mappings)
+            choices.append(made)
+        self._session.outbox.attach_claims(task, tuple(choices))
         return None
 
     def why_not_pipelined(self, task: Task) -> str | None:
@@ -211,10 +261,30 @@ class DeviceClaims:
         waits = any(claim.allocation is None for claim in self._devices.claims_of(task))
         return CANNOT_WAIT if waits else None
 
-    def give_back(self, task: Task) -> None:
+    def unreserve(self, task: Task) -> None:
         if self._ledger.is_open(task.uid):
-            self._ledger.give_back(task.uid)
+            self._ledger.unreserve(task.uid)
             self._session.outbox.attach_claims(task, ())
 
 
 _NO_DEVICES = DevicesInUse()
+_NOTHING = Found((), 0)
+
+
+def _in_use_by_node(
+    allocations: Iterable[DeviceAllocation], node_of: Callable[[AllocatedDevice], str]
+) -> dict[str, DevicesInUse]:
+    """The devices of allocations, by node."""
+    whole: dict[str, set[DeviceId]] = {}
+    parts: dict[str, list[tuple[DeviceId, str, int]]] = {}
+    for device in (device for allocation in allocations for device in allocation.devices):
+        where = node_of(device)
+        if device.share_id:
+            taken = device.consumed_capacity or (("", 0),)
+            parts.setdefault(where, []).extend((device.id, n, a) for n, a in taken)
+        elif not device.admin_access:
+            whole.setdefault(where, set()).add(device.id)
+    return {
+        n: DevicesInUse(frozenset(whole.get(n, ())), tuple(sorted(parts.get(n, ()))))
+        for n in dict.fromkeys((*whole, *parts))
+    }

@@ -1,13 +1,14 @@
-"""What is left of the devices that a node reaches, while a search takes some."""
+"""What is left of the devices that a node reaches, during a search."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pumice.core.cache.device_capacity import consumed_capacity
 from pumice.core.cache.device_catalog import CounterId, DeviceCatalog, DeviceId, PooledDevice
 from pumice.core.model.devices import DeviceSubRequest
-from pumice.core.plugins.predicates.device_capacity import consumed_capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,10 @@ class DevicesInUse:
 
     def __or__(self, other: DevicesInUse) -> DevicesInUse:
         return DevicesInUse(self.whole | other.whole, self.parts + other.parts)
+
+    def __sub__(self, other: DevicesInUse) -> DevicesInUse:
+        left = Counter(self.parts) - Counter(other.parts)
+        return DevicesInUse(self.whole - other.whole, tuple(left.elements()))
 
 
 class DeviceSupply:

@@ -9,6 +9,7 @@ import numpy as np
 from pumice.core.cache.pods import ExistingTerm, PodTally
 from pumice.core.cache.tasks import Task, TaskClass
 from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.group import Queue
 from pumice.core.model.memo import Memo
 from pumice.core.model.pod import PodSpec
 from pumice.core.session.session import Session
@@ -48,7 +49,9 @@ class InterPodAffinity:
         """Marks a task without required terms if nothing is to be checked; false: something is."""
         if task.uid in self._skipped:
             return True
-        if self._objections(task):
+        if not self._session.pods.meets_no_anti_affinity(task.pod.labels) and self._objections(
+            task
+        ):
             return False
         self._skipped.add(task.uid)
         return True
@@ -58,17 +61,15 @@ class InterPodAffinity:
 
         Returns how many these are.
         """
-        objects_to_none, labels = self._session.pods.objects_to_none, None
+        meets_no_anti_affinity, labels = self._session.pods.meets_no_anti_affinity, None
         for number, task in enumerate(tasks):
-            # Pods of a gang often share their labels.
-            if task.pod.labels is labels:
-                continue
-            if objects_to_none(task.pod):
-                labels = task.pod.labels
-            elif not self.skips(task):
-                tasks = tasks[:number]
-                break
-        self._skipped.update([task.uid for task in tasks])
+            # Pods of a gang mostly have the same labels.
+            if task.uid not in self._skipped and task.pod.labels != labels:
+                if meets_no_anti_affinity(task.pod.labels):
+                    labels = task.pod.labels
+                elif not self.skips(task):
+                    return number
+            self._skipped.add(task.uid)
         return len(tasks)
 
     def concerns(self, task: Task) -> bool:
@@ -85,7 +86,7 @@ class InterPodAffinity:
         columns = self._session.labels.column
         return [
             existing
-            for existing in self._session.pods.objecting(task)
+            for existing in self._session.pods.anti_affinity_against(task)
             if any(
                 had[r] and columns(existing.term.topology_key).codes[r] >= 0 for r in existing.rows
             )
@@ -158,3 +159,38 @@ class InterPodAffinity:
             here = column.in_domains_of([row for row in existing.rows if had[row]])
             refused = here if refused is None else refused | here
         return refused
+
+
+class AffinitySimulation:
+    """Simulates inter-pod affinity; Volcano evaluates no other filter in a dry run."""
+
+    def __init__(self, session: Session, affinity: InterPodAffinity | None, row: int) -> None:
+        self._session = session
+        self._affinity = affinity
+        self._row = row
+        self._gone: dict[str, Task] = {}
+
+    def remove(self, task: Task) -> str | None:
+        self._gone[task.uid] = task
+        return None
+
+    def add(self, task: Task) -> str | None:
+        self._gone.pop(task.uid, None)
+        return None
+
+    def is_allocatable(self, queue: Queue, task: Task) -> bool:
+        return True
+
+    def why_not(self, task: Task) -> str | None:
+        affinity, counts = self._affinity, self._session.cache.pods.change
+        if affinity is None or not affinity.concerns(task):
+            return None
+        # Once with everybody there, so that all that is counted exists before it is changed.
+        affinity.refusals(task)
+        seen = [gone for gone in self._gone.values() if self._session.moves.is_in_kube_view(gone)]
+        for gone in seen:
+            counts([self._row], [gone], -1)
+        refusals = affinity.refusals(task)
+        for gone in seen:
+            counts([self._row], [gone], 1)
+        return next((refusal.reason for refusal in refusals if refusal.rows[self._row]), None)

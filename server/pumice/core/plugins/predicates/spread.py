@@ -57,7 +57,7 @@ class TopologySpread:
         prepared = self._prepared[task.class_, task.pod.namespace]
         unlabelled, uneven = ~prepared[0].present, _too_many(task, prepared[0])
         for part in prepared[1:]:
-            # A node is asked about a constraint only if it met all before it.
+            # A constraint is evaluated on nodes that meet all constraints before it.
             asked = ~(unlabelled | uneven)
             unlabelled |= asked & ~part.present
             uneven |= asked & _too_many(task, part)
@@ -86,20 +86,11 @@ class TopologySpread:
         keyed: Mask,
     ) -> _Prepared:
         """Nodes count that have all keys and are admitted by the constraint's policies."""
-        labels, spec = self._session.labels, class_.spec
-        counting = keyed.copy()
-        if constraint.honor_node_affinity:
-            counting &= labels.admits(spec)
-        if constraint.honor_node_taints:
-            counting &= ~labels.repels(spec.tolerations)
+        counting = keyed & self._session.labels.counts(class_.spec, constraint)
         domains = np.zeros(len(column.values) + 1, dtype=np.bool_)
         domains[column.codes[counting]] = True
-        present, selector = column.present, constraint.selector
-        tally = None
-        # A selector without requirements counts nobody, though it selects the task itself.
-        if selector is not None and selector.requirements:
-            namespaces = frozenset((namespace,))
-            tally = self._session.pods.tally(namespaces, selector, alive=True)
+        present = column.present
+        tally = self._session.pods.counted_by(constraint, namespace)
         whole = bool((counting == present).all())
         return _Prepared(constraint, column, present, None if whole else counting, domains, tally)
 
@@ -116,7 +107,7 @@ def _too_many(task: Task, part: _Prepared) -> Mask:
     selector = constraint.selector
     itself = int(selector is not None and selector.matches(task.pod.labels))
     full = matching > constraint.max_skew + lowest - itself
-    # Nodes without the label have another fault.
+    # Nodes without the label are refused for that reason.
     full[-1] = False
     too_many: Mask = full[part.column.codes]
     return too_many

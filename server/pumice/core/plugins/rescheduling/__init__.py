@@ -2,85 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import (
+    Arguments,
+    ArgumentType,
+    Limit,
+    PluginOptions,
+    duration,
+    ignored,
+    integer,
+    mapping,
+    mappings,
+    text,
+)
 from pumice.core.plugins.rescheduling.low_node_utilization import LowNodeUtilization
 from pumice.core.session.session import Session
 
-_INTERVAL, _PERIOD, _STRATEGIES = "interval", "metricsPeriod", "strategies"
-_DEFAULT_INTERVAL_NS = 300 * 10**9
 _LOW_NODE_UTILIZATION = "lowNodeUtilization"
 # The only period over which usage is averaged.
 MEASURED_PERIOD = "10m"
-_DEFAULT_PERIOD = "5m"
 _PERCENT = Limit(at_least=0, at_most=100)
 _UNUSED = "Volcano reads it and does not use it either"
-_THRESHOLDS = ArgumentSchema(
-    {"cpu": ArgumentType.INT, "memory": ArgumentType.INT, "pod": ArgumentType.INT},
-    limits={"cpu": _PERCENT, "memory": _PERCENT},
-    defaults={"cpu": 100, "memory": 100},
-    without_effect={"pod": _UNUSED},
-)
-_PARAMS = ArgumentSchema(
-    {
-        "thresholds": ArgumentType.MAP,
-        "targetThresholds": ArgumentType.MAP,
-        "thresholdPriorityClassName": ArgumentType.STRING,
-        "nodeFit": ArgumentType.BOOL,
-        "numberOfNodes": ArgumentType.INT,
-        "thresholdPriority": ArgumentType.INT,
-    },
-    without_effect=dict.fromkeys(
-        ("thresholdPriorityClassName", "nodeFit", "numberOfNodes", "thresholdPriority"), _UNUSED
-    ),
-    members={"thresholds": _THRESHOLDS, "targetThresholds": _THRESHOLDS},
-)
+
+
+class ThresholdArguments(Arguments):
+    """Loads of a node."""
+
+    cpu = integer("cpu", 100, "percent of cpu", _PERCENT)
+    memory = integer("memory", 100, "percent of memory", _PERCENT)
+    # Volcano's code reads pod, its documents write pods.
+    pod = ignored("pod", _UNUSED, ArgumentType.INT)
+    pods = ignored("pods", _UNUSED, ArgumentType.INT)
+
+    def loads(self) -> tuple[float, float]:
+        """Percent of cpu and memory."""
+        return float(self.cpu), float(self.memory)
+
+
+class ParameterArguments(Arguments):
+    """The parameters of lowNodeUtilization."""
+
+    thresholds = mapping("thresholds", ThresholdArguments, "nodes below all of these get pods")
+    target_thresholds = mapping(
+        "targetThresholds", ThresholdArguments, "nodes above one of these lose pods"
+    )
+    priority_class = ignored("thresholdPriorityClassName", _UNUSED, ArgumentType.STRING)
+    node_fit = ignored("nodeFit", _UNUSED, ArgumentType.BOOL)
+    node_count = ignored("numberOfNodes", _UNUSED, ArgumentType.INT)
+    priority = ignored("thresholdPriority", _UNUSED, ArgumentType.INT)
+
+
+class StrategyArguments(Arguments):
+    """A strategy with its parameters."""
+
+    name = text(
+        "name", _LOW_NODE_UTILIZATION, "the strategy", Limit(choices=(_LOW_NODE_UTILIZATION,))
+    )
+    parameters = mapping("params", ParameterArguments, "parameters of the strategy")
+
+
+class ReschedulingArguments(Arguments):
+    """When pods are moved, and which."""
+
+    interval_ns = duration("interval", "5m", "time between two rounds")
+    period = text(
+        "metricsPeriod",
+        "5m",
+        "the period over which usage is averaged; with another than 10m no pod is moved",
+        Limit(
+            choices=(MEASURED_PERIOD,),
+            lenient=True,
+            otherwise="usage is averaged over 10m only, so that no pod is moved",
+        ),
+    )
+    strategies = mappings(
+        "strategies",
+        StrategyArguments,
+        "the strategies, with their parameters",
+        default=_LOW_NODE_UTILIZATION,
+    )
 
 
 class ReschedulingPlugin:
     """Names victims for the action shuffle, at most once in every interval."""
 
     name: ClassVar[str] = "rescheduling"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            _INTERVAL: ArgumentType.DURATION,
-            _PERIOD: ArgumentType.STRING,
-            _STRATEGIES: ArgumentType.LIST,
-        },
-        limits={
-            _PERIOD: Limit(
-                choices=(MEASURED_PERIOD,),
-                lenient=True,
-                otherwise="usage is averaged over 10m only, so that no pod is moved",
-            )
-        },
-        defaults={
-            _INTERVAL: "5m",
-            _PERIOD: f"{_DEFAULT_PERIOD}, with which no pod is moved",
-            _STRATEGIES: _LOW_NODE_UTILIZATION,
-        },
-        members={
-            _STRATEGIES: ArgumentSchema(
-                {"name": ArgumentType.STRING, "params": ArgumentType.MAP},
-                limits={"name": Limit(choices=(_LOW_NODE_UTILIZATION,))},
-                members={"params": _PARAMS},
-            )
-        },
-    )
+    arguments: ClassVar[type[Arguments]] = ReschedulingArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        arguments = options.arguments
-        interval_ns = arguments.duration_ns(_INTERVAL)
-        self._interval_ns = _DEFAULT_INTERVAL_NS if interval_ns is None else interval_ns
+        arguments = ReschedulingArguments(options.arguments)
+        self._interval_ns = arguments.interval_ns
         # Volcano keeps averages under this period and no other.
-        self._is_measured = arguments.text(_PERIOD, _DEFAULT_PERIOD) == MEASURED_PERIOD
-        listed = arguments.get(_STRATEGIES)
-        # Of several entries of one name the last one counts.
-        strategies = listed if isinstance(listed, list) and listed else [{}]
-        self._params = _mapping(_mapping(strategies[-1]).get("params"))
+        self._is_measured = arguments.period == MEASURED_PERIOD
+        # The last of several entries with one name counts.
+        strategies = arguments.strategies or (StrategyArguments(),)
+        parameters = strategies[-1].parameters
+        self._low = parameters.thresholds.loads()
+        self._high = parameters.target_thresholds.loads()
 
     def open(self, session: Session) -> None:
         self._session = session
@@ -89,21 +108,11 @@ class ReschedulingPlugin:
             return
         session.keep_time(self.name, session.now_ns)
         if self._is_measured:
-            low, high = (_limits(self._params.get(k)) for k in ("thresholds", "targetThresholds"))
-            session.hooks.victim_tasks[self.name] = LowNodeUtilization(session, low, high).victims
+            strategy = LowNodeUtilization(session, self._low, self._high)
+            session.hooks.victim_tasks[self.name] = strategy.victims
 
     def next_wake(self, now_ns: int) -> int | None:
         """When pods may be moved again."""
         if not self._is_measured or not self._session.runs_action("shuffle"):
             return None
         return (self._session.last_time(self.name) or now_ns) + self._interval_ns + 1
-
-
-def _limits(value: object) -> tuple[float, float]:
-    """Percent of cpu and memory."""
-    limits = _mapping(value)
-    return float(limits.get("cpu", 100)), float(limits.get("memory", 100))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

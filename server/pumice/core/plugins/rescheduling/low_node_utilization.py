@@ -54,17 +54,14 @@ class LowNodeUtilization:
 
     def _budget(self, low: Mask) -> list[int]:
         """What the nodes with little load take until they are at the high limits."""
-        cpu = memory = 0
+        budget = [0, 0]
+        loads = (self._figures.cpu, self._figures.memory)
         for row in np.flatnonzero(low).tolist():
             offered = _offered(self._session.table.rows[row])
-            for limit, used, name in (
-                (self._high[0], self._figures.cpu.item(row), CPU),
-                (self._high[1], self._figures.memory.item(row), MEMORY),
-            ):
-                amount = float(offered.get(name, 0))
-                room = int(limit * amount * 0.01) - int(used * amount * 0.01)
-                cpu, memory = (cpu + room, memory) if name == CPU else (cpu, memory + room)
-        return [cpu, memory]
+            for place, name in enumerate((CPU, MEMORY)):
+                amount, used = float(offered.get(name, 0)), loads[place].item(row)
+                budget[place] += int(self._high[place] * amount * 0.01) - int(used * amount * 0.01)
+        return budget
 
     def _of_node(self, row: int, budget: list[int], evictable: set[str]) -> list[Task]:
         entry = self._session.table.rows[row]
@@ -72,7 +69,7 @@ class LowNodeUtilization:
         cpu, memory = self._figures.cpu.item(row), self._figures.memory.item(row)
         victims = []
         for task in sorted(entry.tasks.values(), key=_eviction_key):
-            # A budget below zero goes on, and only one that is used to the last bit ends it.
+            # As in Volcano, a budget of exactly zero ends the search, and one below zero does not.
             if (cpu < self._high[0] and memory < self._high[1]) or 0 in budget:
                 break
             if task.uid not in evictable:
@@ -96,7 +93,7 @@ def _part(amount: int, of: int) -> float:
 
 
 def _eviction_key(task: Task) -> tuple[int, int, tuple[int, str, str]]:
-    """Pods of low priority first, then those that ask for less reliably."""
+    """Pods of low priority first, then by QoS class: best effort, burstable, guaranteed."""
     return (task.pod.priority, _quality(task), task.order_key)
 
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
+from pumice.core.configuration import (
+    Arguments,
+    Limit,
+    PluginOptions,
+    boolean,
+    by_name,
+    integer,
+    mapping,
+    names,
+    number,
+    text,
+)
 from pumice.core.model.resources import CPU, MEMORY
 from pumice.core.plugins.resource_strategy_fit.terms import (
     LEAST,
@@ -26,87 +37,114 @@ from pumice.core.session.session import Session
 
 SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"
 SCORING_WEIGHT = "volcano.sh/resource-strategy-weight"
-_WEIGHT, _RESOURCES, _SRA, _PROPORTIONAL = (
-    "resourceStrategyFitWeight",
-    "resources",
-    "sra",
-    "proportional",
-)
-_DEFAULT_WEIGHT = 10
 _FULL = 100.0
-_NAMED = ArgumentType.STRING
-_SCORED = ArgumentSchema(
-    {"type": ArgumentType.STRING, "weight": ArgumentType.INT},
-    limits={
-        "type": Limit(choices=(LEAST, MOST)),
-        "weight": Limit(above=0, otherwise="Volcano would use 1 instead"),
-    },
-    defaults={"type": LEAST, "weight": 1},
-)
 _NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use 1 instead")
+
+
+class StrategyArguments(Arguments):
+    """The strategy of one resource."""
+
+    type = text(
+        "type", LEAST, "whether full or empty nodes are better", Limit(choices=(LEAST, MOST))
+    )
+    weight = integer(
+        "weight",
+        1,
+        "how much the resource counts",
+        Limit(above=0, otherwise="Volcano would use 1 instead"),
+    )
+
+
+class ResourcesArguments(Arguments):
+    """Strategies by resource."""
+
+    strategies = by_name(
+        mapping("", StrategyArguments, "strategy and weight of one resource"),
+        pattern=r"[^*]+\*?",
+        form="a resource, or the beginning of its name and *",
+    )
+
+
+class ScarceWeights(Arguments):
+    """Weights of scarce resources."""
+
+    of = by_name(integer("", 1, "how much this scarce resource counts", _NOT_NEGATIVE))
+
+
+class ScarceArguments(Arguments):
+    """Which resources are scarce."""
+
+    enable = boolean("enable", "scores nodes by how few scarce resources they have", default=False)
+    resources = names("resources", "the scarce resources, with commas between them")
+    weight = integer(
+        "weight",
+        0,
+        "how much this score counts beside those of others",
+        Limit(at_least=0, otherwise="it would have no effect"),
+    )
+    weights = mapping("resourceWeight", ScarceWeights, "how much each scarce resource counts")
+
+
+class DeviceRates(Arguments):
+    """What is kept free for each idle device."""
+
+    of = by_name(
+        number("", 1.0, "cores or 10^9 bytes of memory for each idle device", _NOT_NEGATIVE)
+    )
+
+
+class ProportionalArguments(Arguments):
+    """The devices for which cpu and memory are kept free."""
+
+    enable = boolean("enable", "leaves cpu and memory free for idle devices", default=False)
+    resources = names("resources", "the devices, with commas between them")
+    rates = mapping("resourceProportion", DeviceRates, "cores and 10^9 bytes of memory per device")
+
+
+class ResourceStrategyFitArguments(Arguments):
+    """Strategies, scarce resources, and reserves for devices."""
+
+    weight = integer(
+        "resourceStrategyFitWeight",
+        10,
+        "how much the score counts beside those of others; 0: no score",
+        Limit(at_least=0, otherwise="Volcano would use 10 instead"),
+    )
+    resources = mapping(
+        "resources",
+        ResourcesArguments,
+        "strategy and weight by resource; a name may end in *",
+        default=f"cpu and memory, {LEAST}",
+    )
+    scarce = mapping(
+        "sra",
+        ScarceArguments,
+        "keeps pods that need no scarce resource away from nodes that have it",
+    )
+    proportional = mapping(
+        "proportional",
+        ProportionalArguments,
+        "what pods without devices leave free for idle devices",
+    )
 
 
 class ResourceStrategyFitPlugin:
     """Scores how full a node would be, resource by resource, with the strategy of each."""
 
     name: ClassVar[str] = "resource-strategy-fit"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            _WEIGHT: ArgumentType.INT,
-            _RESOURCES: ArgumentType.MAP,
-            _SRA: ArgumentType.MAP,
-            _PROPORTIONAL: ArgumentType.MAP,
-        },
-        limits={_WEIGHT: Limit(at_least=0, otherwise="Volcano would use 10 instead")},
-        defaults={_WEIGHT: _DEFAULT_WEIGHT, _RESOURCES: f"cpu and memory, {LEAST}"},
-        members={
-            _RESOURCES: ArgumentSchema(
-                prefixes={"": ArgumentType.MAP},
-                members={"": _SCORED},
-                key_pattern=r"[^*]+\*?",
-                key_form="a resource, or the beginning of its name and *",
-            ),
-            _SRA: ArgumentSchema(
-                {
-                    "enable": ArgumentType.BOOL,
-                    "resources": _NAMED,
-                    "weight": ArgumentType.INT,
-                    "resourceWeight": ArgumentType.MAP,
-                },
-                limits={"weight": Limit(at_least=0, otherwise="it would have no effect")},
-                defaults={"enable": False, "weight": 0},
-                members={
-                    "resourceWeight": ArgumentSchema(
-                        prefixes={"": ArgumentType.INT}, limits={"": _NOT_NEGATIVE}
-                    )
-                },
-            ),
-            _PROPORTIONAL: ArgumentSchema(
-                {
-                    "enable": ArgumentType.BOOL,
-                    "resources": _NAMED,
-                    "resourceProportion": ArgumentType.MAP,
-                },
-                defaults={"enable": False},
-                members={
-                    "resourceProportion": ArgumentSchema(
-                        prefixes={"": ArgumentType.FLOAT}, limits={"": _NOT_NEGATIVE}
-                    )
-                },
-            ),
-        },
-    )
+    arguments: ClassVar[type[Arguments]] = ResourceStrategyFitArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        arguments = options.arguments
-        self._weight = arguments.integer(_WEIGHT, _DEFAULT_WEIGHT)
-        self._strategies = _strategies(_mapping(arguments.get(_RESOURCES)))
-        scarce = _mapping(arguments.get(_SRA))
-        self._scarce_weight = scarce.get("weight", 0) if scarce.get("enable") else 0
-        weights = _mapping(scarce.get("resourceWeight"))
-        self._scarce = {name: weights.get(name, 1) for name in _names(scarce.get("resources"))}
-        self._reserves = _reserves(_mapping(arguments.get(_PROPORTIONAL)))
+        arguments = ResourceStrategyFitArguments(options.arguments)
+        self._weight = arguments.weight
+        self._strategies = {
+            name: (float(strategy.weight), strategy.type)
+            for name, strategy in arguments.resources.strategies.items()
+        } or {CPU: (1.0, LEAST), MEMORY: (1.0, LEAST)}
+        scarce = arguments.scarce
+        self._scarce_weight = scarce.weight if scarce.enable else 0
+        self._scarce = {name: scarce.weights.of[name] for name in sorted(scarce.resources)}
+        self._reserves = _reserves(arguments.proportional)
 
     def open(self, session: Session) -> None:
         self._table = session.table
@@ -155,13 +193,14 @@ class ResourceStrategyFitPlugin:
             column = self._table.column_of(name)
             if column is not None:
                 scarce = scarce + np.where(allocatable[column] > 0, float(weight), 0.0)
-        scores = 1.0 - scarce / total if total > 0 else scarce
+        scores: Scores = 1.0 - scarce / total if total > 0 else scarce
         scores = scores * (_FULL * self._scarce_weight)
         for name in class_.request.names():
             column = self._table.column_of(name)
-            scores = np.where(allocatable[column] == 0, 0.0, scores) if column is not None else 0.0
-        result: Scores = np.broadcast_to(scores, (count,))
-        return result
+            if column is None:
+                return np.zeros(count)
+            scores = np.where(allocatable[column] == 0, 0.0, scores)
+        return scores
 
     def _reserve_term(self, class_: TaskClass) -> Reserves:
         asks = any(class_.request.get(reserve.resource) > 0 for reserve in self._reserves)
@@ -188,30 +227,11 @@ def _of_pod(own: Hashable) -> Mapping[str, tuple[float, str]]:
     return {name: (float(weight), kind) for name, weight in weights.items()}
 
 
-def _strategies(listed: Mapping[str, Any]) -> Mapping[str, tuple[float, str]]:
-    if not listed:
-        return {CPU: (1.0, LEAST), MEMORY: (1.0, LEAST)}
-    return {
-        name: (float(fields.get("weight", 1)), fields.get("type", LEAST))
-        for name, fields in ((name, _mapping(value)) for name, value in sorted(listed.items()))
-    }
-
-
-def _reserves(listed: Mapping[str, Any]) -> tuple[Reserve, ...]:
-    if not listed.get("enable"):
+def _reserves(arguments: ProportionalArguments) -> tuple[Reserve, ...]:
+    if not arguments.enable:
         return ()
-    rates = _mapping(listed.get("resourceProportion"))
+    rates = arguments.rates.of
     return tuple(
-        Reserve(name, float(rates.get(f"{name}.cpu", 1)), float(rates.get(f"{name}.memory", 1)))
-        for name in _names(listed.get("resources"))
+        Reserve(name, rates[f"{name}.cpu"], rates[f"{name}.memory"])
+        for name in sorted(set(arguments.resources))
     )
-
-
-def _names(text: object) -> list[str]:
-    """The names of a comma list, each once."""
-    words = (word.strip() for word in text.split(",")) if isinstance(text, str) else ()
-    return sorted({word for word in words if word})
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -8,30 +8,31 @@ import numpy as np
 
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
-from pumice.core.configuration import ArgumentSchema, ArgumentType, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions, integer
 from pumice.core.model.fit import Mask
 from pumice.core.model.resources import EPSILON, Resources
-from pumice.core.plugins.task_topology.buckets import Bucket, JobBuckets
-from pumice.core.plugins.task_topology.topology import TaskTopology, role_of
+from pumice.core.plugins.task_topology.buckets import Bucket, JobBuckets, TaskTopology, role_of
 from pumice.core.session.hooks import EventHandler, Rows, Scores
 from pumice.core.session.policies import PlainRule
 from pumice.core.session.session import Session
 
-_WEIGHT = "task-topology.weight"
 _FULL = 100
+
+
+class TaskTopologyArguments(Arguments):
+    """The weight of the score."""
+
+    weight = integer("task-topology.weight", 1, "how much the score counts beside those of others")
 
 
 class TaskTopologyPlugin:
     """Divides the tasks of a job into buckets, and prefers nodes that take much of a bucket."""
 
     name: ClassVar[str] = "task-topology"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {_WEIGHT: ArgumentType.INT}, defaults={_WEIGHT: 1}
-    )
+    arguments: ClassVar[type[Arguments]] = TaskTopologyArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        self._weight = options.arguments.integer(_WEIGHT, 1)
+        self._weight = TaskTopologyArguments(options.arguments).weight
         self._jobs: dict[str, JobBuckets] = {}
 
     def open(self, session: Session) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Hashable
+from typing import ClassVar
 
 import numpy as np
 
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit, PluginOptions
-from pumice.core.model.durations import parse_duration_ns
+from pumice.core.configuration import Arguments, Limit, PluginOptions, integer, mapping
+from pumice.core.configuration.volcano_names import Metrics
 from pumice.core.model.fit import Refusal
-from pumice.core.plugins.usage.estimates import Estimator, Loads
+from pumice.core.plugins.usage.estimates import Estimator, EstimatorArguments, Loads
 from pumice.core.session.feasibility.figures import NodeFigures
 from pumice.core.session.hooks import EventHandler, Rows, Scores
 from pumice.core.session.policies import ClassRule
@@ -19,69 +19,48 @@ from pumice.core.session.session import Session
 
 TOO_MUCH_CPU = "the CPU load of the node exceeds the upper limit."
 TOO_MUCH_MEMORY = "the memory load of the node exceeds the upper limit."
-_WEIGHT, _CPU_WEIGHT, _MEMORY_WEIGHT = "usage.weight", "cpu.weight", "memory.weight"
-_THRESHOLDS, _ESTIMATOR = "thresholds", "estimator"
-_DEFAULT_INTERVAL_NS = 30 * 10**9
-_DEFAULT_THRESHOLD = 80
 _FULL = 100.0
-_PART = Limit(at_least=0, at_most=1, otherwise="Volcano would use the default instead")
 _PERCENT = Limit(at_least=0, at_most=100, otherwise="Volcano would use 80 instead")
-_DEFAULT_WEIGHTS = {_WEIGHT: 5, _CPU_WEIGHT: 1, _MEMORY_WEIGHT: 1}
+_NOT_NEGATIVE = Limit(at_least=0, otherwise="Volcano would use the default instead")
+
+
+class ThresholdArguments(Arguments):
+    """The highest load of a node that takes pods."""
+
+    cpu = integer("cpu", 80, "percent of cpu", _PERCENT)
+    memory = integer("mem", 80, "percent of memory", _PERCENT)
+
+
+class UsageArguments(Arguments):
+    """Weights, thresholds and estimates."""
+
+    weight = integer(
+        "usage.weight", 5, "how much the score counts beside those of others", _NOT_NEGATIVE
+    )
+    cpu_weight = integer("cpu.weight", 1, "how much the load of the cpu counts", _NOT_NEGATIVE)
+    memory_weight = integer(
+        "memory.weight", 1, "how much the load of the memory counts", _NOT_NEGATIVE
+    )
+    thresholds = mapping("thresholds", ThresholdArguments, "nodes above one of these take no pods")
+    estimator = mapping(
+        "estimator",
+        EstimatorArguments,
+        "estimate of the load of pods that are too new to be measured",
+    )
 
 
 class UsagePlugin:
     """Refuses nodes above a load, and prefers nodes with a low one."""
 
     name: ClassVar[str] = "usage"
-    api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema(
-        {
-            **dict.fromkeys(_DEFAULT_WEIGHTS, ArgumentType.INT),
-            _THRESHOLDS: ArgumentType.MAP,
-            _ESTIMATOR: ArgumentType.MAP,
-        },
-        limits=dict.fromkeys(
-            _DEFAULT_WEIGHTS, Limit(at_least=0, otherwise="Volcano would use the default instead")
-        ),
-        defaults=_DEFAULT_WEIGHTS,
-        members={
-            _THRESHOLDS: ArgumentSchema(
-                {"cpu": ArgumentType.INT, "mem": ArgumentType.INT},
-                limits={"cpu": _PERCENT, "mem": _PERCENT},
-                defaults={"cpu": _DEFAULT_THRESHOLD, "mem": _DEFAULT_THRESHOLD},
-            ),
-            _ESTIMATOR: ArgumentSchema(
-                {
-                    **dict.fromkeys(
-                        ("request_ratio", "burst_ratio", "risk_threshold", "risk_factor"),
-                        ArgumentType.FLOAT,
-                    ),
-                    "be_cpu": ArgumentType.QUANTITY,
-                    "be_mem": ArgumentType.QUANTITY,
-                },
-                limits={
-                    **dict.fromkeys(("request_ratio", "burst_ratio", "risk_threshold"), _PART),
-                    "risk_factor": Limit(at_least=1, otherwise="Volcano would use 1.2 instead"),
-                },
-                defaults={
-                    "request_ratio": 0.7,
-                    "burst_ratio": 0.0,
-                    "risk_threshold": 0.6,
-                    "risk_factor": 1.2,
-                    "be_cpu": "250m",
-                    "be_mem": "200Mi",
-                },
-            ),
-        },
-    )
+    arguments: ClassVar[type[Arguments]] = UsageArguments
 
     def __init__(self, options: PluginOptions) -> None:
-        weights = {k: options.arguments.integer(k, v) for k, v in _DEFAULT_WEIGHTS.items()}
-        self._weight = weights[_WEIGHT]
-        self._weights = (float(weights[_CPU_WEIGHT]), float(weights[_MEMORY_WEIGHT]))
-        limits = _mapping(options.arguments.get(_THRESHOLDS))
-        self._limits = tuple(float(limits.get(k, _DEFAULT_THRESHOLD)) for k in ("cpu", "mem"))
-        self._estimator = Estimator.of(_mapping(options.arguments.get(_ESTIMATOR)))
+        arguments = UsageArguments(options.arguments)
+        self._weight = arguments.weight
+        self._weights = (float(arguments.cpu_weight), float(arguments.memory_weight))
+        self._limits = (float(arguments.thresholds.cpu), float(arguments.thresholds.memory))
+        self._estimator = Estimator(arguments.estimator)
         self._loads: Loads | None = None
         # By row, once they were asked for.
         self._scores: Scores | None = None
@@ -89,9 +68,8 @@ class UsagePlugin:
     def open(self, session: Session) -> None:
         self._session = session
         self._figures = NodeFigures(session)
-        interval = dict(session.configuration.metrics).get("interval", "")
-        interval_ns = parse_duration_ns(interval)
-        self._interval_ns = interval_ns if interval_ns and interval_ns > 0 else _DEFAULT_INTERVAL_NS
+        given = {key: text for key, text in session.configuration.metrics if text}
+        self._interval_ns = Metrics(given).interval
         hooks = session.hooks
         hooks.class_predicate[self.name] = ClassRule(self._refusals, self._figures.version)
         hooks.task_score[self.name] = self._score
@@ -143,7 +121,3 @@ class UsagePlugin:
 
     def _deallocated(self, task: Task) -> None:
         self._loaded(without=task.uid).remove(task)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from pumice.core.cache.entries import NodeEntry
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, Limit, number, quantity
 from pumice.core.model.quantities import parse_quantity, rounded_up
 from pumice.core.model.resources import CPU, MEMORY
 from pumice.core.model.status import TaskStatus
@@ -24,46 +21,57 @@ _ON_THE_WAY = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND)
 _ANY_TIME = -1
 
 
-@dataclass(frozen=True, slots=True)
+_PART = Limit(at_least=0, at_most=1, otherwise="Volcano would use the default instead")
+
+
+class EstimatorArguments(Arguments):
+    """How the load of a pod is estimated."""
+
+    request_ratio = number("request_ratio", 0.7, "part of a pod's request", _PART)
+    burst_ratio = number("burst_ratio", 0.0, "part of what a pod may use above its request", _PART)
+    risk_threshold = number(
+        "risk_threshold",
+        0.6,
+        "load of a node, from 0 to 1, from which the risk factor counts",
+        _PART,
+    )
+    risk_factor = number(
+        "risk_factor",
+        1.2,
+        "multiplies estimates on nodes above the risk threshold",
+        Limit(at_least=1, otherwise="Volcano would use 1.2 instead"),
+    )
+    best_effort_cpu = quantity(
+        "be_cpu", "250m", "cpu of a pod that asks for nothing; a bare number is in millicores"
+    )
+    best_effort_memory = quantity(
+        "be_mem", "200Mi", "memory of a pod that asks for nothing; a bare number is in MiB"
+    )
+
+
 class Estimator:
     """How the load of a pod follows from its requests and limits."""
 
-    request_ratio: float = 0.7
-    burst_ratio: float = 0.0
-    risk_threshold: float = 0.6
-    risk_factor: float = 1.2
-    # Of a pod that asks for nothing.
-    milli_cpu: float = 250.0
-    memory: float = 200.0 * _MIB
-
-    @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Estimator:
-        names = ("request_ratio", "burst_ratio", "risk_threshold", "risk_factor")
-        values: dict[str, float] = {name: arguments[name] for name in names if name in arguments}
-        cpu, memory = arguments.get("be_cpu"), arguments.get("be_mem")
-        # A bare number is in millicores or mebibytes.
-        if isinstance(cpu, int):
-            values["milli_cpu"] = float(cpu)
-        elif (quantity := parse_quantity(cpu)) is not None:
-            values["milli_cpu"] = float(rounded_up(quantity * 1000))
-        if isinstance(memory, int):
-            values["memory"] = float(memory * _MIB)
-        elif (quantity := parse_quantity(memory)) is not None:
-            values["memory"] = float(rounded_up(quantity))
-        return cls(**values)
+    def __init__(self, arguments: EstimatorArguments) -> None:
+        self._request_ratio, self._burst_ratio = arguments.request_ratio, arguments.burst_ratio
+        self._risk_threshold = arguments.risk_threshold
+        self._risk_factor = arguments.risk_factor
+        # The load of a pod that asks for nothing.
+        self._milli_cpu = _amount(arguments.best_effort_cpu, 1000, bare=1)
+        self._memory = _amount(arguments.best_effort_memory, 1, bare=_MIB)
 
     def load_of(self, task: Task, load: float) -> tuple[float, float]:
         """Millicores and bytes of a pod on a node that has so much load, from 0 to 1."""
-        risk = self.risk_factor if load >= self.risk_threshold else 1.0
+        risk = self._risk_factor if load >= self._risk_threshold else 1.0
         if task.best_effort:
-            return self.milli_cpu * risk, self.memory * risk
+            return self._milli_cpu * risk, self._memory * risk
         spec = task.class_.spec
         cpu = self._estimate(float(task.request.milli_cpu), float(spec.limit_milli_cpu), risk)
         return cpu, self._estimate(float(task.request.memory), float(spec.limit_memory_bytes), risk)
 
     def _estimate(self, request: float, limit: float, risk: float) -> float:
         most = limit if limit > 0 and limit >= request else request
-        estimate = (request * self.request_ratio + (most - request) * self.burst_ratio) * risk
+        estimate = (request * self._request_ratio + (most - request) * self._burst_ratio) * risk
         return min(max(estimate, 0.0), most)
 
 
@@ -151,6 +159,14 @@ class Loads:
         parts = np.divide(used, capacity, out=np.zeros(used.shape), where=exists)
         parts = np.clip(parts, 0.0, 1.0)
         return parts[0], parts[1]
+
+
+def _amount(given: int | str, units: int, *, bare: int) -> float:
+    """A quantity in units of its resource; a bare number is in units of its own."""
+    if isinstance(given, int):
+        return float(given * bare)
+    quantity = parse_quantity(given)
+    return 0.0 if quantity is None else float(rounded_up(quantity * units))
 
 
 def _capacity(entry: NodeEntry) -> tuple[int, int]:

@@ -1,22 +1,102 @@
-"""Conditions of PodGroups and pods."""
+"""Conditions of PodGroups and pods, and the texts of conditions and events, as Volcano writes them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import Event, PodConditionChanged
 from pumice.core.model.group import PodGroupCondition
-from pumice.core.session.closing.messages import UNSCHEDULABLE, task_reason
+from pumice.core.model.reasons import added_text
+from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULED = "Scheduled"
+_ALLOCATED, _PENDING = TaskStatus.ALLOCATED, TaskStatus.PENDING
+_PIPELINED = TaskStatus.PIPELINED
+
+
+def wait_text(session: Session, job: Job) -> str:
+    """The text of a job's conditions and events."""
+    text, added = fit_text(job), reasons_text(session, job)
+    return f"{text}; {added}" if added else text
+
+
+def reasons_text(session: Session, job: Job) -> str:
+    """Reasons that Volcano has no text for; mostly empty."""
+    if session.queue_fault and not job.is_ready:
+        return session.queue_fault
+    reasons = session.reasons.get(job.id)
+    return added_text(reasons) if reasons else ""
+
+
+def fit_text(job: Job) -> str:
+    """The number of tasks in each status, and why tasks wait, as Volcano writes it."""
+    counts = tuple([(s, len(tasks)) for s, tasks in job.index.by_status.items() if tasks])
+    text = _head(counts, job.min_available, ready=job.is_ready)
+    pending = job.index.pending
+    if pending:
+        reasons = Counter(task_reason(job, task)[0] for task in pending.values())
+        text += f"; Pending: {_histogram(reasons)}"
+    if job.fit_errors:
+        tasks = job.index.tasks
+        first = min((tasks[uid] for uid in job.fit_errors), key=lambda t: t.order_key)
+        text += f". Origin reason is {first.name}: {job.fit_errors[first.uid].text()}"
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _head(counts: tuple[tuple[TaskStatus, int], ...], minimum: int, *, ready: bool) -> str:
+    """Remembered: of a thousand jobs, most have as many tasks in the same states as another."""
+    words = {status.word: number for status, number in counts}
+    words["minAvailable"] = minimum
+    head = "pod group is ready" if ready else "pod group is not ready"
+    return f"{head}, {_histogram(words)}"
+
+
+def _histogram(counts: dict[str, int]) -> str:
+    return ", ".join(sorted(f"{number} {word}" for word, number in counts.items()))
+
+
+def task_reason(job: Job, task: Task) -> tuple[str, str, str]:
+    """Reason, message and nominated node of a task that was not placed."""
+    last = task.last_transaction
+    status = last.status if last else task.status
+    node = last.node_name if last else task.node_name
+    if status is _ALLOCATED:
+        where = f"Pod {task.key} can possibly be assigned to {node}"
+        return "Schedulable", f"{where}, once minAvailable is satisfied", ""
+    if status is _PIPELINED:
+        occurred = last.eviction_occurred if last else task.eviction_occurred
+        where = f"Pod {task.key} can possibly be assigned to {node}"
+        message = f"{where}, once resource is released and minAvailable is satisfied"
+        return UNSCHEDULABLE, message, node if occurred else ""
+    if status is _PENDING:
+        errors = job.fit_errors.get(task.uid)
+        return UNSCHEDULABLE, errors.text() if errors is not None else "", ""
+    return status.word, "", ""
+
+
+def unschedulable(session: Session, reason: str, message: str) -> PodGroupCondition:
+    """A condition that this session sets."""
+    return PodGroupCondition(UNSCHEDULABLE, "True", reason, message, session.id, session.now_ns)
+
+
+def set_condition(session: Session, job: Job, condition: PodGroupCondition) -> None:
+    """Sets a condition of the job's PodGroup when the session ends."""
+    conditions = session.conditions.get(job.id, job.status.conditions)
+    session.conditions[job.id] = with_condition(conditions, condition)
 
 
 def with_condition(
     conditions: tuple[PodGroupCondition, ...], new: PodGroupCondition
 ) -> tuple[PodGroupCondition, ...]:
-    """One condition a type: the new one takes the old one's place."""
-    if any(c.type == new.type for c in conditions):
+    """One condition per type: the new one takes the place of the old one."""
+    if conditions and any(c.type == new.type for c in conditions):
         return tuple(new if c.type == new.type else c for c in conditions)
     return (*conditions, new)
 
@@ -26,20 +106,19 @@ def is_found_unschedulable(job: Job, conditions: Iterable[PodGroupCondition]) ->
 
     Only a condition that the session itself has set counts, never one that the cluster stores.
     """
-    stored = job.status.conditions
-    return any(
-        c.type == UNSCHEDULABLE and c.status == "True" and not any(c is s for s in stored)
-        for c in conditions
-    )
+    for found in conditions:
+        is_one = found.type == UNSCHEDULABLE and found.status == "True"
+        if is_one and all(found is not stored for stored in job.status.conditions):
+            return True
+    return False
 
 
-def pod_condition(session: Session, job: Job, task: Task, text: str) -> PodConditionChanged | None:
+def pod_condition(session: Session, job: Job, task: Task, text: str) -> list[PodConditionChanged]:
     # A gated pod has a condition of the API server's, which is left alone.
     if task.gated:
-        return None
+        return []
     reason, message, nominated = task_reason(job, task)
-    changes = tell_pod(session, task, reason, message or text, nominated)
-    return changes[0] if changes else None
+    return tell_pod(session, task, reason, message or text, nominated)
 
 
 def tell_pod(
@@ -57,7 +136,5 @@ def tell_pod(
         # It was reported and is still being written.
         return []
     task.reported_condition = (reason, message, nominated)
-    session.events.append(
-        Event("Pod", pod.namespace, pod.name, pod.uid, True, "FailedScheduling", message)
-    )
+    session.events.append(Event.about(pod, "FailedScheduling", message))
     return [PodConditionChanged(pod.namespace, pod.name, pod.uid, reason, message, nominated)]

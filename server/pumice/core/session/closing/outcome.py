@@ -8,8 +8,8 @@ from pumice.core.cache.jobs import Job
 from pumice.core.decisions import Event, PodGroupStatusChanged, StatusChange, Wait
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.resources import Resources
-from pumice.core.model.status import TaskStatus
-from pumice.core.session.closing.messages import UNSCHEDULABLE
+from pumice.core.model.status import PIPELINED
+from pumice.core.session.closing.conditions import UNSCHEDULABLE
 from pumice.core.session.session import Session
 
 
@@ -31,7 +31,8 @@ def _is_repeatable(event: Event) -> bool:
 def waits_of(session: Session) -> tuple[Wait, ...]:
     """Why jobs wait, including those whose queue does not exist."""
     waits = {id_: Wait(id_, tuple(reasons)) for id_, reasons in session.reasons.items()}
-    waits |= session.waiting.room.waits
+    waits |= session.waiting.unplaceable.waits
+    waits |= session.waiting.held.waits
     waits |= {job.id: Wait(job.id, (reason,)) for job, reason in jobs_without_queue(session)}
     return tuple([waits[id_] for id_ in sorted(waits)])
 
@@ -50,10 +51,10 @@ def jobs_without_queue(session: Session) -> list[tuple[Job, Reason]]:
     ]
 
 
-def promises_of(session: Session, touched: Iterable[str]) -> dict[str, Resources]:
+def promises_of(session: Session) -> dict[str, Resources]:
     """By node: the resources that pipelined tasks wait for."""
     promised: dict[str, Resources] = {}
-    for id_ in touched:
-        for task in session.jobs[id_].index.with_status(TaskStatus.PIPELINED).values():
+    for task in session.moves.pipelined.values():
+        if task.status is PIPELINED:
             promised.setdefault(task.node_name, Resources()).add(task.request)
     return promised

@@ -6,33 +6,46 @@ from collections.abc import Iterable
 from dataclasses import replace
 from operator import attrgetter
 
+from pumice.core.cache.claimed_devices import ClaimedAmounts
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import QUEUE_ALLOCATION_GATE, Task
-from pumice.core.decisions import PodGateLifted, PodGroupStatusChanged, StatusChange
-from pumice.core.model.group import PodGroupCondition, PodGroupPhase, PodGroupStatus
-from pumice.core.model.sentences import job_text
-from pumice.core.model.status import TaskStatus
-from pumice.core.session.closing.conditions import (
-    is_found_unschedulable,
-    pod_condition,
-    with_condition,
+from pumice.core.cache.totals import NOTHING
+from pumice.core.decisions import (
+    PodGateLifted,
+    PodGroupStatusChanged,
+    QueueStatusChanged,
+    StatusChange,
 )
-from pumice.core.session.closing.messages import (
+from pumice.core.model.group import PodGroupCondition, PodGroupPhase, PodGroupStatus
+from pumice.core.model.reasons import job_text
+from pumice.core.model.resources import Resources
+from pumice.core.model.status import (
+    ALLOCATED,
+    FAILED,
+    HOLDS_RESOURCES,
+    PENDING,
+    PIPELINED,
+    RELEASING,
+    RUNNING,
+    SUCCEEDED,
+)
+from pumice.core.session.closing.conditions import (
     SCHEDULED,
     UNSCHEDULABLE,
+    is_found_unschedulable,
+    pod_condition,
     reasons_text,
+    unschedulable,
     wait_text,
+    with_condition,
 )
 from pumice.core.session.closing.outcome import jobs_without_queue
-from pumice.core.session.closing.phases import WAITING_PHASES, phase_of
-from pumice.core.session.closing.queue_statuses import queue_statuses
 from pumice.core.session.session import Session
 
-# Names of their own: Python 3.11 is slow to find members of enumerations.
-_PENDING = TaskStatus.PENDING
-_RUNNING, _SUCCEEDED, _FAILED = TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED
 _INQUEUE = PodGroupPhase.INQUEUE
-_NOT_PLACED = (TaskStatus.ALLOCATED, _PENDING, TaskStatus.PIPELINED)
+_NOT_PLACED = (ALLOCATED, PENDING, PIPELINED)
+WAITING_PHASES = (PodGroupPhase.UNKNOWN, PodGroupPhase.PENDING, _INQUEUE)
+ROOT_QUEUE = "root"
 
 
 def close(session: Session) -> list[StatusChange]:
@@ -64,7 +77,7 @@ def note_closed(session: Session, jobs: Iterable[Job], touched: set[str]) -> Non
         job.closed_version = job.version
         if job.id in touched:
             job.closed_errors = None
-            for task in job.index:
+            for task in job.index.tasks.values():
                 task.last_transaction = None
 
 
@@ -92,35 +105,36 @@ def _close_job(session: Session, job: Job) -> list[StatusChange]:
     assert job.group is not None
     changes: list[StatusChange] = []
     conditions = session.conditions.get(job.id, job.group.status.conditions)
-    index, held_back = job.index, _why_not_admitted(session, job)
+    by_status = job.index.by_status
+    held_back = "" if job.index.tasks else _why_not_admitted(session, job)
     if held_back:
-        condition = PodGroupCondition(
-            UNSCHEDULABLE, "True", "NotEnqueued", held_back, session.id, session.now_ns
-        )
-        conditions = with_condition(conditions, condition)
-    status = PodGroupStatus(
-        phase_of(job, unschedulable=is_found_unschedulable(job, conditions)),
-        len(index.with_status(_RUNNING)),
-        len(index.with_status(_SUCCEEDED)),
-        len(index.with_status(_FAILED)),
-        conditions,
-    )
+        conditions = with_condition(conditions, unschedulable(session, "NotEnqueued", held_back))
+    phase = phase_of(job, unschedulable=is_found_unschedulable(job, conditions))
+    status = status_with(job, phase, conditions)
     changed = differs(status, job.group.status)
     if changed:
         group = job.group
         changes.append(PodGroupStatusChanged(group.namespace, group.name, group.uid, status))
     waiting: list[Task] = []
     for state in _NOT_PLACED:
-        if index.with_status(state):
-            waiting += index.in_order(state)
-    text = wait_text(session, job) if waiting or status.phase in WAITING_PHASES else ""
-    if changed:
+        if state in by_status:
+            waiting += job.index.in_order(state)
+    is_waiting = status.phase in WAITING_PHASES
+    is_told = changed and not (is_waiting and is_placed(job))
+    text = wait_text(session, job) if waiting or (is_told and is_waiting) else ""
+    if is_told:
         _tell(session, job, status.phase, held_back or text)
     for task in waiting:
-        change = pod_condition(session, job, task, text)
-        if change is not None:
-            changes.append(change)
+        changes += pod_condition(session, job, task, text)
     return changes
+
+
+def status_with(
+    job: Job, phase: PodGroupPhase, conditions: tuple[PodGroupCondition, ...]
+) -> PodGroupStatus:
+    groups = job.index.by_status.get
+    counts = (len(groups(RUNNING, ())), len(groups(SUCCEEDED, ())), len(groups(FAILED, ())))
+    return PodGroupStatus(phase, *counts, conditions)
 
 
 def differs(new: PodGroupStatus, old: PodGroupStatus) -> bool:
@@ -140,17 +154,29 @@ _content = attrgetter("type", "status", "reason", "message")
 def _tell(session: Session, job: Job, phase: PodGroupPhase, text: str) -> None:
     """Records an event about a status that changed, unless the stored condition says the same."""
     if phase not in WAITING_PHASES:
-        session.tell(job, SCHEDULED, "pod group is ready")
+        session.record_event(job, SCHEDULED, "pod group is ready")
     elif is_shown(job, text):
         return
-    elif not len(job.index):
+    elif not job.index.tasks:
         # An admitted job has no pods until its controller creates them.
         if phase is not _INQUEUE:
-            session.tell(job, UNSCHEDULABLE, text, warning=True)
+            session.record_event(job, UNSCHEDULABLE, text, warning=True)
     else:
-        pending = job.index.count(_PENDING)
-        message = f"{pending}/{len(job.index)} tasks in gang unschedulable: {text}"
-        session.tell(job, UNSCHEDULABLE, message, warning=True)
+        tell_waiting(session, job, text)
+
+
+def tell_waiting(session: Session, job: Job, text: str) -> None:
+    """Records the event of a job with pods that wait."""
+    message = f"{len(job.index.pending)}/{len(job.index)} tasks in gang unschedulable: {text}"
+    session.record_event(job, UNSCHEDULABLE, message, warning=True)
+
+
+def is_placed(job: Job) -> bool:
+    """Whether the gang is placed; its phase follows when its binds are confirmed.
+
+    Volcano reports such a gang as unschedulable, which it is not.
+    """
+    return bool(job.index.tasks) and job.index.ready_count >= job.min_available
 
 
 def is_shown(job: Job, text: str) -> bool:
@@ -171,7 +197,7 @@ def _has_changes(session: Session, job: Job) -> bool:
 
 def _why_not_admitted(session: Session, job: Job) -> str:
     """Why a job without pods is not admitted; plugins set no condition for that."""
-    if len(job.index) or not job.is_pending:
+    if job.index.tasks or not job.is_pending:
         return ""
     if session.queue_fault:
         return session.queue_fault
@@ -186,11 +212,95 @@ def _without_queue(session: Session) -> list[StatusChange]:
         if job.group is None or is_shown(job, text):
             continue
         group, old = job.group, job.group.status
-        condition = PodGroupCondition(
-            UNSCHEDULABLE, "True", "QueueNotFound", text, session.id, session.now_ns
-        )
+        condition = unschedulable(session, "QueueNotFound", text)
         status = replace(old, conditions=with_condition(old.conditions, condition))
         if differs(status, old):
             changes.append(PodGroupStatusChanged(group.namespace, group.name, group.uid, status))
-            session.tell(job, UNSCHEDULABLE, text, warning=True)
+            session.record_event(job, UNSCHEDULABLE, text, warning=True)
     return changes
+
+
+def phase_of(job: Job, *, unschedulable: bool) -> PodGroupPhase:
+    """The phase of a PodGroup when a session ends."""
+    index = job.index
+    if unschedulable and index.count(RUNNING):
+        return PodGroupPhase.UNKNOWN
+    minimum = job.group.min_member if job.group else 0
+    scheduled = index.scheduled_count
+    if RELEASING in index.by_status:
+        scheduled += index.releasing_scheduled_count
+    if scheduled >= minimum:
+        finished = index.count(FAILED, SUCCEEDED)
+        return PodGroupPhase.COMPLETED if scheduled == finished else PodGroupPhase.RUNNING
+    if job.phase is _INQUEUE:
+        return _INQUEUE
+    return PodGroupPhase.PENDING
+
+
+def queue_statuses(session: Session) -> list[StatusChange]:
+    """The statuses of queues in which the allocated amounts differ."""
+    allocated = {name: Resources() for name in session.queues}
+    for queue_name, own in _held_by_queue(session).items():
+        for name in _with_ancestors(session, queue_name):
+            allocated[name].add(own)
+    for name, claimed in _claimed_by_queue(session).items():
+        allocated[name].scalars.update({n: v for n, v in claimed.amounts.items() if v})
+    changes: list[StatusChange] = []
+    for name, queue in session.queues.items():
+        amounts = tuple((n, int(v)) for n, v in allocated[name].items() if v)
+        if amounts != tuple(item for item in _sorted_amounts(queue.allocated) if item[1]):
+            changes.append(QueueStatusChanged(name, queue.uid, amounts))
+    return changes
+
+
+def _held_by_queue(session: Session) -> dict[str, Resources]:
+    """What the jobs of each queue hold now: what they held at the beginning, and what moved."""
+    totals = session.totals
+    by_queue = {}
+    for name in totals.queues():
+        contribution = totals.of(name)
+        if contribution is not None:
+            by_queue[name] = contribution.allocated.clone()
+    # Whole numbers: the order of adding does not matter.
+    for job_id in session.moves.touched_jobs:
+        job = session.jobs[job_id]
+        own = by_queue.get(job.queue)
+        if own is None:
+            own = by_queue[job.queue] = Resources()
+        own.add(job.index.allocated)
+        before = totals.allocated_of(job_id)
+        if before is not NOTHING:
+            own.add_times(before, -1)
+    return by_queue
+
+
+def _claimed_by_queue(session: Session) -> dict[str, ClaimedAmounts]:
+    """What claims of tasks count for, in their queues and all above them."""
+    devices = session.cache.devices
+    claimed: dict[str, ClaimedAmounts] = {}
+    for task in devices.users.values():
+        job = session.jobs.get(task.job_id)
+        if job is None or task.status not in HOLDS_RESOURCES:
+            continue
+        claims = devices.claims_of(task)
+        for name in _with_ancestors(session, job.queue):
+            claimed.setdefault(name, ClaimedAmounts()).add(claims)
+    return claimed
+
+
+def _sorted_amounts(amounts: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
+    return [(name, int(value)) for name, value in Resources.of(amounts).items()]
+
+
+def _with_ancestors(session: Session, name: str) -> list[str]:
+    """The queue and all above it up to the root; without a root queue, the queue alone.
+
+    A missing parent ends the walk, and so does a cycle: the reference crashes on both.
+    """
+    names = [name]
+    while ROOT_QUEUE in session.queues and name in session.queues and name != ROOT_QUEUE:
+        name = session.queues[name].parent or ROOT_QUEUE
+        if name not in session.queues or name in names:
+            break
+        names.append(name)
+    return names

@@ -2,20 +2,27 @@
 
 from pumice.core.session.evicting.broken_gangs import GANG_BROKEN, break_up
 from pumice.core.session.evicting.bundles import First
-from pumice.core.session.evicting.candidates import EvictionNodes, fits_when_empty, frees_enough
+from pumice.core.session.evicting.candidates import EvictionNodes, frees_enough
 from pumice.core.session.evicting.domain import GangEviction, GangVictims
-from pumice.core.session.evicting.gang_action import GANG_ARGUMENTS, GangActionRun
+from pumice.core.session.evicting.gang_action import (
+    REMEMBERS_ERRORS,
+    GangActionRun,
+    GangArguments,
+)
 from pumice.core.session.evicting.order import VictimOrder
 from pumice.core.session.evicting.search import CandidateRows, VictimFilter, VictimSearch
 from pumice.core.session.evicting.simulation import SimulatedNode
+from pumice.core.session.evicting.sums import EvictableSums
 
 __all__ = [
-    "GANG_ARGUMENTS",
     "GANG_BROKEN",
+    "REMEMBERS_ERRORS",
     "CandidateRows",
+    "EvictableSums",
     "EvictionNodes",
     "First",
     "GangActionRun",
+    "GangArguments",
     "GangEviction",
     "GangVictims",
     "SimulatedNode",
@@ -23,6 +30,5 @@ __all__ = [
     "VictimOrder",
     "VictimSearch",
     "break_up",
-    "fits_when_empty",
     "frees_enough",
 ]

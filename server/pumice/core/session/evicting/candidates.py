@@ -26,11 +26,14 @@ class EvictionNodes:
         self._session = session
         self._remembers = remembers_errors
         self._refused: dict[tuple[str, str], Mask] = {}
+        # By class: the nodes that offer enough, and the last nodes that were compared with them.
+        self._large: dict[int, Mask] = {}
+        self._compared: dict[int, tuple[Mask, bool]] = {}
 
     def nodes_for(self, task: Task, view: ClassView) -> Mask:
         session = self._session
         nodes = session.feasibility.resolvable_by_eviction(task, view)
-        asked = self._not_known_hopeless(task)
+        asked = self._not_found_unresolvable(task)
         if self._remembers and task.role:
             key = (task.job_id, task.role)
             known = self._refused.get(key)
@@ -40,7 +43,7 @@ class EvictionNodes:
             self._refused[key] = refused if known is None else known | refused
         return nodes if asked is None else nodes & asked
 
-    def _not_known_hopeless(self, task: Task) -> Mask | None:
+    def _not_found_unresolvable(self, task: Task) -> Mask | None:
         """Nodes without an unresolvable refusal when the task was tried earlier in this session."""
         errors = self._session.jobs[task.job_id].fit_errors.get(task.uid)
         if errors is None or errors.unresolvable is None:
@@ -48,14 +51,24 @@ class EvictionNodes:
         asked: Mask = ~errors.unresolvable
         return asked
 
+    def large_enough(self, view: ClassView) -> Mask:
+        """Nodes that offer enough for the class: on others no eviction helps."""
+        rows = self._large.get(view.class_.number)
+        if rows is None:
+            offered = self._session.table.allocatable
+            rows = np.ones(offered.shape[1], dtype=np.bool_)
+            for column, need in view.needs:
+                rows &= offered[column] >= need
+            self._large[view.class_.number] = rows
+        return rows
 
-def fits_when_empty(session: Session, view: ClassView) -> Mask:
-    """Nodes that offer enough for the class: on others no eviction helps."""
-    offered = session.table.allocatable
-    rows: Mask = np.ones(len(session.table), dtype=np.bool_)
-    for column, need in view.needs:
-        rows &= offered[column] >= need
-    return rows
+    def is_any_large_enough(self, nodes: Mask, view: ClassView) -> bool:
+        """Whether one of these nodes is; tasks of a class mostly have the same ones."""
+        known = self._compared.get(view.class_.number)
+        if known is None or known[0] is not nodes:
+            known = (nodes, bool((nodes & self.large_enough(view)).any()))
+            self._compared[view.class_.number] = known
+        return known[1]
 
 
 def frees_enough(session: Session, view: ClassView, row: int, victims: Sequence[Task]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pumice.core.cache.evictable import GONE, RUNNING
 from pumice.core.cache.jobs import Job
@@ -38,8 +39,8 @@ _PREEMPTABLE = "volcano.sh/preemptable"
 class GangVictims:
     """Whose tasks a gang action evicts, and in which order."""
 
-    # Whether tasks of the second job may be evicted for the first.
-    may_take_from: Callable[[Job, Job], bool]
+    # Whether tasks of the second job may be evicted for the first, by its queue and priority.
+    may_evict: Callable[[Job, Job], bool]
     # Makes the order of victims' jobs for a job.
     first: Callable[[Job], First]
     # Tasks that are bound and do not run yet are victims like running ones.
@@ -66,7 +67,12 @@ class GangEviction:
         self._action = action
         self._victims = victims
         self._limits = limits
-        self.domains_tried = 0
+        self._nodes = EvictionNodes(session, remembers_errors=False)
+        # By queue and priority: the jobs that evictions may take from, by number.
+        self._victim_jobs: dict[tuple[str, int], Mask] = {}
+        self._generation = -1
+        # Why no evictions were tried for the last job; empty: some were.
+        self.problem: tuple[str, ...] = ()
 
     def pending_of(self, job: Job) -> list[Task]:
         """The tasks that need room: of a ready job those of one sub-job, else all of them."""
@@ -81,15 +87,37 @@ class GangEviction:
 
     def make_room(self, job: Job, tasks: list[Task]) -> Statement | None:
         """Evicts in a domain until the job is pipelined there; None: nothing was changed."""
-        need = Resources()
-        for task in tasks:
-            need.add(task.request)
-        self.domains_tried = 0
+        if self._is_too_large(job, tasks):
+            self.problem = ("no node is large enough for it",)
+            return None
+        need = sum_of(tasks)
+        self.problem = ("no task may be evicted for it",)
         for domain in self._domains(job):
             statement = self._try_domain(job, need, domain)
             if statement is not None:
                 return statement
         return None
+
+    def may_try(self, job: Job, tasks: list[Task]) -> bool:
+        """Whether evictions might free enough for all tasks in a domain; false: surely not."""
+        if self._is_too_large(job, tasks):
+            return False
+        need, rows_of = sum_of(tasks), self._session.topology.tree.rows_of
+        evictable = self._session.cache.evictable
+        for within in [rows_of(domain) for domain in self._domains(job)]:
+            where = self._candidates_in(job, within)
+            amounts = evictable.request[:, where].sum(axis=1).tolist()
+            freed = Resources.of(zip(self._session.table.columns, amounts, strict=True))
+            if len(where) and need.less_equal(self._free_in(within).add(freed)):
+                return True
+        return False
+
+    def _is_too_large(self, job: Job, tasks: list[Task]) -> bool:
+        """Whether no node could take some task that has to be placed, were it empty."""
+        if job.has_policies:
+            return False
+        classes = {task.class_.number: task for task in tasks}.values()
+        return any(not self._nodes.large_enough(self._session.view(t)).any() for t in classes)
 
     def _domains(self, job: Job) -> list[str]:
         topology = self._session.topology
@@ -101,11 +129,11 @@ class GangEviction:
 
     def _try_domain(self, job: Job, need: Resources, domain: str) -> Statement | None:
         session = self._session
-        within = session.topology.tree.rows_of(domain)
+        within = session.topology.rows_of(domain)
         bundles = self._bundles(job, need, within) if within.any() else []
         if not bundles:
             return None
-        self.domains_tried += 1
+        self.problem = ()
         free = self._free_in(within)
         chosen: list[Task] = []
         for bundle in bundles:
@@ -142,25 +170,39 @@ class GangEviction:
 
     def _candidates(self, job: Job, within: Mask) -> list[tuple[Job, list[Task]]]:
         """The candidates in a domain, by job."""
-        session = self._session
-        evictable = session.cache.evictable
+        by_job: dict[str, list[Task]] = {}
+        for position in self._candidates_in(job, within).tolist():
+            task = self._session.cache.evictable.tasks[position]
+            by_job.setdefault(task.job_id, []).append(task)
+        return [(self._session.jobs[id_], by_job[id_]) for id_ in sorted(by_job)]
+
+    def _candidates_in(self, job: Job, within: Mask) -> NDArray[np.intp]:
+        """The candidates in a domain, by position among all tasks that can be evicted."""
+        evictable = self._session.cache.evictable
         evictable.sync()
-        wanted = np.zeros(len(evictable.job_ids), dtype=np.bool_)
-        for id_, number in evictable.job_ids.items():
-            victim = session.jobs.get(id_)
-            wanted[number] = victim is not None and self._may_take_from(job, victim)
         states = evictable.state
         candidates = states != GONE if self._victims.takes_bound else states == RUNNING
-        by_job: dict[str, list[Task]] = {}
-        for position in np.flatnonzero(
-            candidates & wanted[evictable.job] & within[evictable.row]
-        ).tolist():
-            task = evictable.tasks[position]
-            by_job.setdefault(task.job_id, []).append(task)
-        return [(session.jobs[id_], by_job[id_]) for id_ in sorted(by_job)]
+        wanted = self._jobs_for(job)[evictable.job]
+        return np.flatnonzero(candidates & wanted & within[evictable.row])
 
-    def _may_take_from(self, job: Job, victim: Job) -> bool:
-        return victim is not job and _lets_go(victim) and self._victims.may_take_from(job, victim)
+    def _jobs_for(self, job: Job) -> Mask:
+        """The jobs whose tasks may be evicted for the job, by number."""
+        evictable, jobs = self._session.cache.evictable, self._session.jobs
+        if self._generation != evictable.generation:
+            self._generation, self._victim_jobs = evictable.generation, {}
+        key, own = (job.queue, job.priority), evictable.job_ids.get(job.id)
+        wanted = self._victim_jobs.get(key)
+        if wanted is None:
+            others = [jobs.get(id_) for id_ in evictable.job_ids]
+            found = [other is not None and self._may_evict(job, other) for other in others]
+            wanted = self._victim_jobs[key] = np.array(found, dtype=np.bool_)
+        if own is not None and wanted[own]:
+            wanted = wanted.copy()
+            wanted[own] = False
+        return wanted
+
+    def _may_evict(self, job: Job, victim: Job) -> bool:
+        return self._victims.may_evict(job, victim) and _is_preemptable(victim)
 
     # A trial of evictions.
 
@@ -204,7 +246,7 @@ class GangEviction:
     ) -> Statement | None:
         """Pipelines all tasks of a sub-job in one domain."""
         session = self._session
-        within = session.topology.tree.rows_of(domain)
+        within = session.topology.rows_of(domain)
         nodes = EvictionNodes(session, remembers_errors=False)
         trial = session.statement()
         refused: dict[str, Mask] = {}
@@ -247,8 +289,8 @@ class GangEviction:
         return session.choice.best(task, view, idle if idle.any() else feasible)
 
 
-def _lets_go(job: Job) -> bool:
-    """Whether the PodGroup lets tasks be evicted: one that says nothing does."""
+def _is_preemptable(job: Job) -> bool:
+    """Whether tasks of the PodGroup may be evicted: they may where it says nothing."""
     group = job.group
     if group is None or (
         _PREEMPTABLE not in group.annotations and _PREEMPTABLE not in group.labels

@@ -5,22 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit
+from pumice.core.cache.tasks import Task
+from pumice.core.configuration import Arguments, Limit, boolean, integer
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.evicting.domain import GangEviction, GangLimits, GangVictims
 from pumice.core.session.ordering.heap import LiveHeap
+from pumice.core.session.waiting import EvictionVisits
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
 
-MOST_DOMAINS = "maxDomains"
-WHOLE_BUNDLES = "allowWholeBundle"
-GANG_ARGUMENTS = ArgumentSchema(
-    {MOST_DOMAINS: ArgumentType.INT, WHOLE_BUNDLES: ArgumentType.BOOL},
-    limits={MOST_DOMAINS: Limit(above=0, otherwise="Volcano would use 8 instead")},
-    defaults={MOST_DOMAINS: 8, WHOLE_BUNDLES: True},
+# Volcano has one setting for the gang actions and for allocate, an argument of allocate.
+REMEMBERS_ERRORS = boolean(
+    "predicateErrorCacheEnable", "remembers where pods of a role did not fit", default=True
 )
+
+
+class GangArguments(Arguments):
+    """The arguments of an action that evicts for a whole gang."""
+
+    most_domains = integer(
+        "maxDomains",
+        8,
+        "maximum number of network domains that are tried for victims",
+        Limit(above=0, otherwise="Volcano would use 8 instead"),
+    )
+    may_break_gangs = boolean(
+        "allowWholeBundle",
+        "may break whole gangs where tasks to spare are not enough",
+        default=True,
+    )
 
 
 class GangActionRun:
@@ -35,58 +50,76 @@ class GangActionRun:
         self._session = session
         self._author = author
         self._reclaims = reclaims
-        arguments = session.configuration.arguments_of(author)
-        # Volcano has one setting for this and for allocate.
-        allocate = session.configuration.arguments_of("allocate")
+        arguments = GangArguments(session.configuration.arguments_of(author))
         limits = GangLimits(
-            arguments.integer(MOST_DOMAINS, 8),
-            may_break_gangs=arguments.boolean(WHOLE_BUNDLES, default=True),
-            remembers_errors=allocate.boolean("predicateErrorCacheEnable", default=True),
+            arguments.most_domains,
+            may_break_gangs=arguments.may_break_gangs,
+            remembers_errors=REMEMBERS_ERRORS.read(session.configuration.arguments_of("allocate")),
         )
         self._eviction = GangEviction(session, author, victims, limits)
-        self._queues: LiveHeap[Queue] = LiveHeap(session.orders.queue_first)
-        self._jobs: dict[str, LiveHeap[Job]] = {}
 
     def run(self) -> None:
-        for job in self._session.unsettled_jobs:
-            self._enlist(job)
-        while self._queues:
-            queue = self._queues.pop()
-            jobs = self._jobs[queue.name]
-            if self._reclaims and self._session.votes.is_overused(queue):
+        visits = EvictionVisits(self._session, self._author)
+        self._visit(visits.jobs(self._may_help))
+        self._visit(visits.changed())
+
+    def _visit(self, visited: list[Job]) -> None:
+        queues: LiveHeap[Queue] = LiveHeap(self._session.orders.queue_first)
+        by_queue: dict[str, LiveHeap[Job]] = {}
+        for job in visited:
+            if self._is_starving(job):
+                if job.queue not in by_queue:
+                    by_queue[job.queue] = LiveHeap(self._session.orders.job_first)
+                    queues.push(self._session.queue_of(job))
+                by_queue[job.queue].push(job)
+        while queues:
+            queue = queues.pop()
+            jobs = by_queue[queue.name]
+            if self._is_overused(queue):
                 while jobs:
                     self._explain(jobs.pop(), ReasonCode.QUEUE_OVERUSED, (queue.name,))
                 continue
             while jobs:
                 self._make_room(queue, jobs.pop())
 
-    def _enlist(self, job: Job) -> None:
-        """Adds a starving job, and its queue."""
+    def _is_starving(self, job: Job) -> bool:
         votes = self._session.votes
         if job.is_pending or not job.index.pending or not votes.is_starving(job):
-            return
-        if votes.why_not_valid(job) is not None:
-            return
-        if job.queue not in self._jobs:
-            self._jobs[job.queue] = LiveHeap(self._session.orders.job_first)
-            self._queues.push(self._session.queue_of(job))
-        self._jobs[job.queue].push(job)
+            return False
+        return votes.why_not_valid(job) is None
+
+    def _is_overused(self, queue: Queue) -> bool:
+        return self._reclaims and self._session.votes.is_overused(queue)
+
+    def _may_help(self, job: Job) -> bool:
+        """Whether evictions might be tried for the job; false: surely not."""
+        queue = self._session.queue_of(job)
+        if not self._is_starving(job) or self._is_overused(queue):
+            return False
+        tasks = self._tasks_of(job)
+        return bool(tasks) and self._may_grow(queue, tasks) and self._eviction.may_try(job, tasks)
+
+    def _tasks_of(self, job: Job) -> list[Task]:
+        """The tasks that need room."""
+        if job.has_network_topology and self._session.topology.unknown_tier(job):
+            # An unknown tier has no domains; allocate has reported it.
+            return []
+        return self._eviction.pending_of(job)
+
+    def _may_grow(self, queue: Queue, tasks: list[Task]) -> bool:
+        return not self._reclaims or self._session.votes.may_reclaim(queue, tasks)
 
     def _make_room(self, queue: Queue, job: Job) -> None:
-        session = self._session
-        if job.has_network_topology and session.topology.unknown_tier(job):
-            # No domain is within a tier that nobody knows; allocate has said so.
-            return
-        tasks = self._eviction.pending_of(job)
+        self._session.count("gangs_tried")
+        tasks = self._tasks_of(job)
         if not tasks:
             return
-        if self._reclaims and not session.votes.may_reclaim(queue, tasks):
+        if not self._may_grow(queue, tasks):
             self._explain(job, ReasonCode.QUEUE_QUOTA, (queue.name,))
             return
         statement = self._eviction.make_room(job, tasks)
         if statement is None:
-            about = () if self._eviction.domains_tried else ("no task may be evicted for it",)
-            self._explain(job, ReasonCode.NO_VICTIMS, about)
+            self._explain(job, ReasonCode.NO_VICTIMS, self._eviction.problem)
         else:
             statement.commit(job.id)
 

@@ -1,13 +1,15 @@
-"""The marks of all jobs under victim rules, updated as tasks move."""
+"""Victim rules: the marks of all jobs, updated as tasks move, and tiers whose plugins must agree."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pumice.core.cache.jobs import Job
-from pumice.core.cache.nodes import Floats
+from pumice.core.cache.nodes import Floats, NodeTable
 from pumice.core.cache.tasks import Task
 from pumice.core.session.policies import VictimRule
 
@@ -23,9 +25,10 @@ class VictimMarks:
         self._bounds = bounds
         self._by_queue = any(bound.by_queue for bound in self._bounds)
         self._seen = 0
+        self.is_started = False
         self._job_ids: dict[str, int] = {}
         self._jobs_of_queue: dict[str, list[int]] = {}
-        # What was last answered, by bound and job, or queue where it goes by that.
+        # What was last answered, by bound, and by job or queue.
         self._answers: list[dict[str, float]] = []
         # By bound and job number.
         self.values: Floats = np.zeros((len(bounds), 0))
@@ -36,7 +39,7 @@ class VictimMarks:
 
     def start(self, job_ids: dict[str, int]) -> None:
         """Asks about every job, under the number it has from now on."""
-        self._seen = len(self._session.moves.log)
+        self.is_started, self._seen = True, len(self._session.moves.log)
         self._job_ids = job_ids
         jobs = [self._session.jobs.get(id_) for id_ in job_ids]
         self._jobs_of_queue = {}
@@ -60,7 +63,7 @@ class VictimMarks:
     def follow(self) -> None:
         """Marks again what tasks that moved may have changed."""
         log = self._session.moves.log
-        if self._seen == len(log):
+        if self._seen == len(log) or not self.is_started:
             return
         for id_ in dict.fromkeys([task.job_id for task in log[self._seen :]]):
             job = self._session.jobs.get(id_)
@@ -89,3 +92,63 @@ class VictimMarks:
     def limits(self, preemptor: Task) -> list[float]:
         """What a job's marks have to be above, by bound."""
         return [bound.limit(preemptor) for bound in self._bounds]
+
+
+# Tasks, and how many of them may be named in one answer.
+Group = tuple[list[Task], int]
+
+
+class VictimTier:
+    """The plugins of one tier; those with a bound are known by their positions among all bounds."""
+
+    def __init__(self, policies: list[Any], rules: list[VictimRule]) -> None:
+        own = [
+            (position, rule)
+            for position, rule in enumerate(rules)
+            if any(policy is rule for policy in policies)
+        ]
+        self.bounded = [position for position, _ in own]
+        self.counting = [position for position, rule in own if rule.counts]
+        # Each but the last keeps a job's first candidate: where they might all offer the same job,
+        # they agree.
+        self.orderly = all(
+            isinstance(policy, VictimRule) and policy.keeps_first for policy in policies[:-1]
+        )
+
+    def offers(self, by_job: dict[int, list[Task]], surplus: dict[int, list[float]]) -> list[Group]:
+        """The candidates on one node that the plugins might agree on.
+
+        The surplus is how far a job's mark is above the limit, by bound.
+        """
+        common = [n for n in by_job if all(surplus[n][i] > 0 for i in self.bounded)]
+        if common and self.orderly:
+            return [(by_job[n], self._most(surplus[n], len(by_job[n]))) for n in common]
+        # Elsewhere the last plugin decides, if all of them offer a victim.
+        if common or all(any(surplus[n][i] > 0 for n in by_job) for i in self.bounded):
+            return [(tasks, len(tasks)) for tasks in by_job.values()]
+        return []
+
+    def _most(self, surplus: list[float], there: int) -> int:
+        counts = [min(surplus[position], there) for position in self.counting]
+        return math.ceil(min(counts, default=there))
+
+
+def would_free(
+    table: NodeTable, row: int, groups: Iterable[Group], needs: list[tuple[int, float]]
+) -> bool:
+    """Whether what will be free on a node, and the groups' tasks, are enough.
+
+    Of a group that is too large, all are taken to be like the largest one: rather too much.
+    """
+    vectors = [([table.vector(task.class_) for task in tasks], most) for tasks, most in groups]
+    for column, need in needs:
+        freed = float(table.future[column, row])
+        for parts, most in vectors:
+            amounts = [float(part[column]) for part in parts]
+            total = sum(amounts)
+            if most < len(amounts):
+                total = min(total, most * max(amounts))
+            freed += total
+        if freed < need:
+            return False
+    return True

@@ -6,11 +6,12 @@ changed by then, and the next victim depends on how the heap of all victims was 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
+from pumice.core.model.memo import Memo
 from pumice.core.session.ordering.heap import LiveHeap
 from pumice.core.session.policies import SortKey
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 Key = tuple[Any, ...]
 
 
-class Waiting(Protocol):
-    """Victims that wait, the one to evict first on top."""
+class VictimQueue(Protocol):
+    """Victims, of which the first to be evicted is taken first."""
 
     def __len__(self) -> int: ...
 
@@ -29,7 +30,7 @@ class Waiting(Protocol):
 
 
 class VictimOrder:
-    """The order of ``Orders.victims`` in one action's run; of two keys the larger one goes first."""
+    """The order of ``Orders.victims`` in one action's run; the larger of two keys comes first."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -41,12 +42,12 @@ class VictimOrder:
             and None not in (self._queue_key, self._job_orders)
             and not chains.flat("victim_queue_order")
         )
-        # Of tasks whose names have no number, and of those that have one; they never change.
+        # Keys of tasks whose names have no number, and of the others; they never change.
         self._task_keys = (orders.task_key(indexed=False), orders.task_key(indexed=True))
         self._known: tuple[dict[str, Key], dict[str, Key]] = ({}, {})
 
-    def waiting(self, victims: list[Task], preemptor: Task) -> Waiting:
-        """Victims, the one to evict first on top."""
+    def waiting(self, victims: list[Task], preemptor: Task) -> VictimQueue:
+        """The victims as a queue, in the order of eviction."""
         keys = None
         if self._has_keys and victims and preemptor.job_id in self._session.jobs:
             keys = self._keys(victims)
@@ -66,7 +67,8 @@ class VictimOrder:
         job_ids = dict.fromkeys([task.job_id for task in victims])
         if len(job_ids) == 1:
             return keys
-        ranks = {id_: self._rank(self._session.jobs[id_]) for id_ in job_ids}
+        of_queue = Memo(self._rank_of_queue)
+        ranks = {id_: self._rank(self._session.jobs[id_], of_queue) for id_ in job_ids}
         return [(ranks[task.job_id], key) for task, key in zip(victims, keys, strict=True)]
 
     def _look_up(self, task: Task, known: dict[str, Key]) -> Key | None:
@@ -83,13 +85,15 @@ class VictimOrder:
 
     def _key(self, task: Task) -> Key:
         """As it is now."""
-        rank = self._rank(self._session.jobs[task.job_id])
+        rank = self._rank(self._session.jobs[task.job_id], Memo(self._rank_of_queue))
         return (rank, self._known[task.pod_index is not None][task.uid])
 
-    def _rank(self, job: Job) -> Key:
+    def _rank(self, job: Job, of_queue: Mapping[str, Key]) -> Key:
+        return (*of_queue[job.queue], *[order.key(job) for order in self._job_orders or ()])
+
+    def _rank_of_queue(self, name: str) -> Key:
         assert self._queue_key is not None
-        own = [order.key(job) for order in self._job_orders or ()]
-        return (*self._queue_key(self._session.queues[job.queue]), *own)
+        return self._queue_key(self._session.queues[name])
 
 
 class _FirstByKey:

@@ -8,7 +8,7 @@ the other nodes the plugins are asked for victims as usual.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from pumice.core.cache.jobs import Job
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
-from pumice.core.session.evicting.marks import VictimMarks
+from pumice.core.model.memo import Memo
+from pumice.core.session.evicting.marks import VictimMarks, VictimTier, would_free
 from pumice.core.session.evicting.sums import EvictableSums
-from pumice.core.session.evicting.tiers import VictimTier, would_free
 from pumice.core.session.policies import VictimRule
 
 if TYPE_CHECKING:
@@ -30,15 +30,12 @@ if TYPE_CHECKING:
 _MOST_FAILED_ROWS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class VictimFilter:
+class VictimFilter(NamedTuple):
     """Which tasks are candidates for eviction."""
 
     queue: str
     # The job that asks in its own queue; empty where none of that queue's tasks are its own.
-    job_id: str
-    # By job number.
-    jobs: Mask
+    job_id: str = ""
     # Running tasks of all other queues are wanted, not those of this one.
     elsewhere: bool = False
     best_effort_only: bool = False
@@ -76,7 +73,7 @@ class VictimSearch:
         self.is_predictable = len(rules) == sum(len(tier) for tier in tiers)
         self._marks = VictimMarks(session, rules)
         self._generation = -1
-        self._known_rows: dict[tuple[object, ...], _KnownRows] = {}
+        self._known_rows: dict[tuple[int, VictimFilter], _KnownRows] = {}
         self._residents: dict[int, list[tuple[Task, Job]]] = {}
         self._sync()
 
@@ -84,28 +81,12 @@ class VictimSearch:
 
     def in_queue(self, queue: str, job_id: str, *, best_effort_only: bool) -> VictimFilter:
         """Tasks of the other jobs of a queue."""
-        number = self._tasks.job_ids.get(job_id)
-        if number is None:
-            job_id = ""
-        key = (queue, job_id, False, best_effort_only)
-        wanted = self._wanted.get(key)
-        if wanted is None:
-            jobs = self._queue == self._queue_numbers.get(queue, -1)
-            if number is not None:
-                jobs[number] = False
-            wanted = VictimFilter(queue, job_id, jobs, best_effort_only=best_effort_only)
-            self._wanted[key] = wanted
-        return wanted
+        own = job_id if job_id in self._tasks.job_ids else ""
+        return VictimFilter(queue, own, best_effort_only=best_effort_only)
 
     def in_other_queues(self, queue: str) -> VictimFilter:
         """Running tasks of other queues that are reclaimable."""
-        key = (queue, "", True, False)
-        wanted = self._wanted.get(key)
-        if wanted is None:
-            own = self._queue_numbers.get(queue, -1)
-            jobs = self._reclaimable & (self._queue != own)
-            wanted = self._wanted[key] = VictimFilter(queue, "", jobs, elsewhere=True)
-        return wanted
+        return VictimFilter(queue, elsewhere=True)
 
     def residents(self, row: int) -> list[tuple[Task, Job]]:
         """Tasks on a node that may be preempted, and their jobs, in the order of candidates.
@@ -125,21 +106,25 @@ class VictimSearch:
 
     def holders(self, wanted: VictimFilter) -> Mask:
         """Rows with candidates."""
-        wanted = self._up_to_date(wanted)
-        rows: Mask = self._sums("", wanted.jobs, wanted).count > 0
+        self._sync()
+        rows: Mask = self._sums("", self._jobs[wanted], wanted).count > 0
         return rows
 
     def sufficient_rows(self, view: ClassView, wanted: VictimFilter) -> Mask:
         """Rows where the resources of all candidates would be enough, if plugins allowed them all."""
-        wanted = self._up_to_date(wanted)
-        sums = self._sums("", wanted.jobs, wanted)
+        self._sync()
+        sums = self._sums("", self._jobs[wanted], wanted)
         return (sums.count > 0) & self._fits(view, sums)
 
     def possible_rows(self, task: Task, view: ClassView, wanted: VictimFilter) -> Mask:
         """Rows where victims and releasing resources might be enough for the task."""
-        wanted = self._up_to_date(wanted)
-        limits = self._marks.limits(task)
+        self._sync()
         result = np.zeros(len(self._session.table), dtype=np.bool_)
+        if not self._jobs[wanted].any():
+            return result
+        if not self._marks.is_started:
+            self._marks.start(self._tasks.job_ids)
+        limits = self._marks.limits(task)
         for number, tier in enumerate(self._tiers):
             # The first tier that agrees on victims decides, so any of them might.
             rows = self._possible_rows_for(tier, f"{number}", limits, view, wanted)
@@ -152,7 +137,7 @@ class VictimSearch:
             self._marks.values.copy(),
             self._marks.rises,
         )
-        self._known_rows[_key(view, wanted)] = known
+        self._known_rows[view.class_.number, wanted] = known
         return result.copy()
 
     def known_rows(self, task: Task, view: ClassView, wanted: VictimFilter) -> Mask | None:
@@ -161,7 +146,7 @@ class VictimSearch:
         As long as no plugin offers more than it did, a row that was not promising has become so
         only if something on it moved. The result is read-only.
         """
-        known = self._known_rows.get(_key(view, wanted))
+        known = self._known_rows.get((view.class_.number, wanted))
         if known is None:
             return None
         self._marks.follow()
@@ -179,7 +164,7 @@ class VictimSearch:
         self, row: int, candidates: list[Task], task: Task, view: ClassView, wanted: VictimFilter
     ) -> None:
         """Removes a row that failed from the known rows, if the bounds rule it out too."""
-        known = self._known_rows.get(_key(view, wanted))
+        known = self._known_rows.get((view.class_.number, wanted))
         if known is None:
             return
         self._marks.follow()
@@ -232,7 +217,7 @@ class VictimSearch:
             if position in together and (before > limit) != (after > limit):
                 same = False
         if not same:
-            offers = (marks.values > np.array(limits)[:, None]) & wanted.jobs
+            offers = (marks.values > np.array(limits)[:, None]) & self._jobs[wanted]
             if not all(_agree(offers[tier.bounded]) for tier in self._shared):
                 return False
         known.seen, known.agreed = len(marks.changes), limits
@@ -248,26 +233,26 @@ class VictimSearch:
         Each of them must offer someone. Where they might all offer the same job, and each but
         the last keeps a job's first candidate, they agree; elsewhere the last plugin decides.
         """
-        marks = self._marks.values
+        marks, jobs = self._marks.values, self._jobs[wanted]
         least = np.array(limits)
         # The jobs that each plugin with a bound might offer tasks of.
-        offers = wanted.jobs & (marks[tier.bounded] > least[tier.bounded, None])
+        offers = jobs & (marks[tier.bounded] > least[tier.bounded, None])
         if not offers.any(axis=1).all():
             return None
-        common = wanted.jobs & offers.all(axis=0)
+        common = jobs & offers.all(axis=0)
         caps: Whole | None = None
         for position in tier.counting:
             caps = self._caps(marks[position] - limits[position], caps)
         agreed = self._sums(key, common, wanted, caps if tier.orderly else None)
         rows = agreed.count > 0
-        freed = agreed if tier.orderly else self._sums("", wanted.jobs, wanted)
+        freed = agreed if tier.orderly else self._sums("", jobs, wanted)
         possible = rows & self._fits(view, freed)
         if len(offers) > 1 and not _agree(offers):
             apart = ~rows
             for number, mask in enumerate(offers):
                 apart &= self._sums(f"{key}/{number}", mask, wanted).count > 0
             if apart.any():
-                possible |= apart & self._fits(view, self._sums("", wanted.jobs, wanted))
+                possible |= apart & self._fits(view, self._sums("", jobs, wanted))
         return possible
 
     def _caps(self, most: Floats, caps: Whole | None) -> Whole:
@@ -296,24 +281,26 @@ class VictimSearch:
         session = self._session
         self._known_rows.clear()
         self._kept: dict[tuple[str, bool, bool], EvictableSums] = {}
-        self._wanted: dict[tuple[str, str, bool, bool], VictimFilter] = {}
+        # By job number: whether tasks of the job are candidates.
+        self._jobs = Memo(self._find_jobs)
         self._queue_numbers = {name: number for number, name in enumerate(session.queues)}
         jobs = [session.jobs.get(id_) for id_ in self._tasks.job_ids]
         numbers = [-2 if job is None else self._queue_numbers[job.queue] for job in jobs]
         gives = [queue.is_reclaimable for queue in session.queues.values()]
         self._queue: Whole = np.array(numbers, dtype=np.int64)
         self._reclaimable: Mask = np.array([n >= 0 and gives[n] for n in numbers], dtype=np.bool_)
-        self._marks.start(self._tasks.job_ids)
+        # Asked for when somebody might be a victim.
+        self._marks.is_started = False
 
-    def _up_to_date(self, wanted: VictimFilter) -> VictimFilter:
-        """The same tasks, by the numbers that jobs have now."""
-        before = self._generation
-        self._sync()
-        if self._generation == before:
-            return wanted
+    def _find_jobs(self, wanted: VictimFilter) -> Mask:
+        queue = self._queue_numbers.get(wanted.queue, -1)
+        jobs: Mask = self._queue == queue
         if wanted.elsewhere:
-            return self.in_other_queues(wanted.queue)
-        return self.in_queue(wanted.queue, wanted.job_id, best_effort_only=wanted.best_effort_only)
+            return self._reclaimable & ~jobs
+        own = self._tasks.job_ids.get(wanted.job_id)
+        if own is not None:
+            jobs[own] = False
+        return jobs
 
     def _sums(
         self, key: str, jobs: Mask, wanted: VictimFilter, caps: Whole | None = None
@@ -356,11 +343,6 @@ class CandidateRows:
         # The known rows contain too many: compute them again.
         self.rows = self._search.possible_rows(*self._question)
         return True
-
-
-def _key(view: ClassView, wanted: VictimFilter) -> tuple[object, ...]:
-    chosen = (wanted.queue, wanted.job_id, wanted.elsewhere, wanted.best_effort_only)
-    return (view.class_.number, *chosen)
 
 
 def _agree(offers: Mask) -> bool:

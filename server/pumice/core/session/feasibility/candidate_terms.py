@@ -7,6 +7,7 @@ placements, with the same result to the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from pumice.core.cache.labels import LabelColumn
 from pumice.core.cache.nodes import Floats
 from pumice.core.cache.pods import Counts, SmallCounts
 from pumice.core.model.fit import Mask
-from pumice.core.model.logarithm import natural_log
+from pumice.core.model.integers import natural_log
 
 _FULL = 100
 _SCALED_UP, _SCALED_DOWN, _SPREAD = range(3)
@@ -38,6 +39,22 @@ class CandidateTerm(Protocol):
     @property
     def kernel_parts(self) -> KernelParts | None:
         """The term as numbers for the kernel; None: the kernel does not know it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FollowingTerm:
+    """Scores that follow the placements of the session, times a factor; the kernel does not know it."""
+
+    scores: Callable[[Rows], Floats | None]
+    factor: float
+
+    def evaluate(self, rows: Rows) -> Floats | None:
+        scores = self.scores(rows)
+        return None if scores is None else self.factor * scores
+
+    @property
+    def kernel_parts(self) -> KernelParts | None:
+        return None
 
 
 @dataclass(slots=True, eq=False)

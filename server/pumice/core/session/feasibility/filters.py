@@ -43,10 +43,11 @@ class Feasibility:
             self._prepared.add(task.uid)
 
     def why_not_bindable(self, spec: PodSpec) -> str | None:
-        """What a bind of such a pod needs that nobody provides; None: nothing."""
-        if not spec.resource_claims or self._session.allocates_claims:
+        """What a bind of such a pod needs and no plugin provides; None: nothing."""
+        if self._session.allocates_claims:
             return None
-        return CLAIMS_NOT_ALLOCATED
+        claims = spec.resource_claims or self._session.cache.devices.extended.of(spec.requests)
+        return CLAIMS_NOT_ALLOCATED if claims else None
 
     def why_not_anywhere(self, task: Task) -> str | None:
         """The pre-predicates: a text when no node can take the task, whatever its state."""
@@ -205,16 +206,16 @@ class Feasibility:
         if len(self._predicates()) == 1 and self.is_static(task):
             return self._resolvable_of_class(view)
         failed = np.zeros(len(self._session.table), dtype=np.bool_)
-        hopeless = failed.copy()
+        unresolvable = failed.copy()
         for refusals in self.refusals(task, view):
             here = failed.copy()
             for refusal in refusals:
                 if refusal.unresolvable:
                     # Plugins after the first that fails are not asked about that node.
-                    hopeless |= refusal.rows & ~failed
+                    unresolvable |= refusal.rows & ~failed
                 here |= refusal.rows
             failed = here
-        return ~hopeless
+        return ~unresolvable
 
     def _resolvable_of_class(self, view: ClassView) -> Mask:
         """The same where one plugin alone filters, and by class and row alone."""
@@ -266,9 +267,8 @@ class Feasibility:
         text = f"Insufficient {resource}"
         if not len(self._session.cache.devices.classes) or resource in self._session.table.columns:
             return text
-        class_ = self._session.cache.devices.class_behind(resource)
-        reason = f"it stands for devices of class {class_}, which is not supported"
-        return f"{text}: {reason}" if class_ else text
+        class_ = self._session.cache.devices.extended.class_behind(resource)
+        return f"{text}: no node has devices of class {class_}" if class_ else text
 
     def predicate_errors(self, task: Task, view: ClassView) -> FitErrors:
         """Why the predicates let the task nowhere, where resources are not asked about."""
@@ -285,7 +285,7 @@ class Feasibility:
         A node gives no further reason after an unresolvable one, and plugins after the first that
         refuses are not asked about it.
         """
-        hopeless = np.zeros(len(asked), dtype=np.bool_)
+        unresolvable = np.zeros(len(asked), dtype=np.bool_)
         left = asked.copy()
         for refusals in self.refusals(task, view):
             asking = left.copy()
@@ -297,9 +297,9 @@ class Feasibility:
                 counts[refusal.reason] = counts.get(refusal.reason, 0) + number
                 left &= ~rows
                 if refusal.unresolvable:
-                    hopeless |= rows
+                    unresolvable |= rows
                     asking &= ~rows
-        return hopeless if hopeless.any() else None
+        return unresolvable if unresolvable.any() else None
 
 
 def _first_short(table: NodeTable, view: ClassView) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""Which tasks go by their class: nothing but the class and the rows of nodes decides.
+"""Which tasks are placed by their class: only the class and the rows of nodes decide.
 
 A task is *filtered by class* where no task predicate concerns it, and *scored by class* where no
 task score does; a plain task is both.
@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.model.pod import Pod
 from pumice.core.session.feasibility.candidate_terms import MOST_TERMS, CandidateTerm
 from pumice.core.session.policies import CandidateTerms, PlainRule
 
@@ -31,8 +32,9 @@ class _OfClass:
     filter_tests: _Tests | None
     # The same for scores.
     score_tests: _Tests | None
-    # All tasks pass the pre-predicates.
+    # All tasks pass the pre-predicates; and all of them are plain besides.
     passes: bool
+    is_plain: bool
     # What a task must pass to be filtered by class, prepared by the pre-predicates where possible;
     # and whether that says that it passes all of them.
     prepared_tests: _Tests
@@ -40,9 +42,24 @@ class _OfClass:
     # The same for the first of several tasks; None: one of the tests cannot be put like that.
     first_tests: tuple[Callable[[Sequence[Task]], int], ...] | None
     # The scores of candidates that are terms, and what a task must pass so that there are no
-    # others; None: there are others.
+    # others, also once it is known to be filtered by class; None: there are others.
     term_rules: tuple[CandidateTerms, ...]
     term_tests: _Tests | None
+    filtered_term_tests: _Tests | None
+
+    def terms(self, task: Task, tests: _Tests | None) -> tuple[CandidateTerm, ...] | None:
+        """The terms of a task that passes the tests; None: it has other scores, or other terms."""
+        if tests is None:
+            return None
+        for test in tests:
+            if not test(task):
+                return None
+        terms = _NO_TERMS
+        for rule in self.term_rules:
+            terms += rule.terms(task)
+        if terms and (len(terms) > MOST_TERMS or any(t.kernel_parts is None for t in terms)):
+            return None
+        return terms
 
 
 class PlainTasks:
@@ -51,16 +68,10 @@ class PlainTasks:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._classes: dict[int, _OfClass] = {}
-        self._plain: dict[int, bool] = {}
 
     def is_class_plain(self, class_: TaskClass) -> bool:
         """Whether all tasks of the class are plain and pass the pre-predicates."""
-        plain = self._plain.get(class_.number)
-        if plain is None:
-            known = self._of(class_)
-            plain = known.passes and known.filter_tests == () and known.score_tests == ()
-            self._plain[class_.number] = plain
-        return plain
+        return self._of(class_).is_plain
 
     def is_class_filtered(self, class_: TaskClass) -> bool:
         """Whether all tasks of the class are filtered by class and pass the pre-predicates."""
@@ -87,9 +98,15 @@ class PlainTasks:
                 return False
         return known.is_prepared or self._session.feasibility.why_not_anywhere(task) is None
 
+    def is_scored_by_class(self, task: Task) -> bool:
+        """Whether no score depends on the task or on the other candidates."""
+        tests = self._of(task.class_).score_tests
+        return tests is not None and all(test(task) for test in tests)
+
     def filtered_first(self, tasks: list[Task]) -> list[Task]:
         """The first tasks, all of one class, that are filtered by it."""
-        known = self._of(tasks[0].class_)
+        class_ = tasks[0].class_
+        known = self._classes.get(class_.number) or self._of(class_)
         if known.passes and known.filter_tests == ():
             return tasks
         if known.filter_tests is None:
@@ -103,19 +120,21 @@ class PlainTasks:
     def terms_of(self, task: Task) -> tuple[CandidateTerm, ...] | None:
         """What is added to the scores of the class: terms that the kernel knows; None: others."""
         known = self._of(task.class_)
-        if known.score_tests == ():
+        return _NO_TERMS if known.score_tests == () else known.terms(task, known.term_tests)
+
+    def terms_of_all(self, tasks: list[Task]) -> tuple[CandidateTerm, ...] | None:
+        """The same for all tasks, of one class and job; None also where one is not filtered by class."""
+        first = tasks[0]
+        known = self._classes.get(first.class_.number) or self._of(first.class_)
+        if known.is_plain:
             return _NO_TERMS
-        if known.term_tests is None:
+        if len(self.filtered_first(tasks)) < len(tasks):
             return None
-        for test in known.term_tests:
-            if not test(task):
+        for task in tasks:
+            if task is not first and not are_scored_alike(task.pod, first.pod):
                 return None
-        terms = _NO_TERMS
-        for rule in known.term_rules:
-            terms += rule.terms(task)
-        if terms and (len(terms) > MOST_TERMS or any(t.kernel_parts is None for t in terms)):
-            return None
-        return terms
+        is_scored = known.score_tests == ()
+        return _NO_TERMS if is_scored else known.terms(first, known.filtered_term_tests)
 
     def _of(self, class_: TaskClass) -> _OfClass:
         known = self._classes.get(class_.number)
@@ -149,17 +168,24 @@ class PlainTasks:
             for name in filters or ()
         ]
         others = self._tests(answers, _SCORES, without=term_rules)
+        term_tests = {name: prepared.get(name, test) for name, test in (others or {}).items()}
+        has_others = by_node or others is None
+        filter_tests = None if chains.flat("node_predicate") else _plainly(filters)
+        score_tests = None if by_node else _plainly(scores)
+        passes = bindable and all(answers.get(name) for name in names)
         return _OfClass(
-            None if chains.flat("node_predicate") else _plainly(filters),
-            None if by_node else _plainly(scores),
-            bindable and all(answers.get(name) for name in names),
+            filter_tests,
+            score_tests,
+            passes,
+            passes and filter_tests == () and score_tests == (),
             tuple(prepared.get(name, test) for name, test in (filters or {}).items()),
             bindable and all(answers.get(name) or name in prepared for name in names),
             None if None in first_tests else tuple(test for test in first_tests if test),
             tuple(term_rules.values()),
+            None if has_others else tuple(term_tests.values()),
             None
-            if by_node or others is None
-            else tuple(prepared.get(name, test) for name, test in others.items()),
+            if has_others
+            else tuple(test for name, test in term_tests.items() if name not in (filters or {})),
         )
 
     def _tests(
@@ -179,6 +205,12 @@ class PlainTasks:
             name: rule.of_task if isinstance(rule, PlainRule) else rule
             for name, rule in asked.items()
         }
+
+
+def are_scored_alike(pod: Pod, other: Pod) -> bool:
+    """Whether pods of one class and job are known to have the same terms."""
+    same_labels = pod.labels is other.labels or pod.labels == other.labels
+    return same_labels and pod.controller_name == other.controller_name
 
 
 def _plainly(tests: dict[str, Callable[[Task], bool]] | None) -> _Tests | None:

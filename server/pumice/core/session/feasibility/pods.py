@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pumice.core.cache.pods import ExistingTerm, PodQuestion, PodTally, TermIndex
 from pumice.core.cache.tasks import Task
 from pumice.core.model.fit import Mask
-from pumice.core.model.pod import Pod, PodAffinityTerm
+from pumice.core.model.pod import PodAffinityTerm, SpreadConstraint
 from pumice.core.model.selectors import LabelSelector
 
 if TYPE_CHECKING:
@@ -27,13 +27,24 @@ class SessionPods:
         # Kubernetes lists these nodes once, and Volcano keeps the list for the whole session.
         self.had_affinity = _where(self._index.affinity_pods > 0)
         self.had_anti_affinity = _where(self._index.anti_affinity_pods > 0)
+        # Whether no required anti-affinity term, or no preferred term, of a pod on a node selects
+        # given labels.
+        self.meets_no_anti_affinity = self._index.required_anti.selectors.finds_none
+        self.meets_no_preference = self._index.preferred.selectors.finds_none
 
     def tally(
         self, namespaces: frozenset[str] | None, selector: LabelSelector, *, alive: bool
     ) -> PodTally:
         """Pods by row that a selector selects, kept up with every placement."""
         question = PodQuestion(namespaces, selector, alive)
-        return self._index.tally(question, self._session.moves.kube_sees)
+        return self._index.tally(question, self._session.moves.is_in_kube_view)
+
+    def counted_by(self, constraint: SpreadConstraint, namespace: str) -> PodTally | None:
+        """Pods that a spread constraint counts; None: a selector without requirements counts none."""
+        selector = constraint.selector
+        if selector is None or not selector.requirements:
+            return None
+        return self.tally(frozenset((namespace,)), selector, alive=True)
 
     def matching_all(self, owner: str, terms: Iterable[PodAffinityTerm]) -> PodTally | None:
         """Pods that match all terms of an incoming pod; None where there can be none.
@@ -74,15 +85,11 @@ class SessionPods:
                 return False
         return True
 
-    def objecting(self, task: Task) -> list[ExistingTerm]:
+    def anti_affinity_against(self, task: Task) -> list[ExistingTerm]:
         """Required anti-affinity terms of pods on nodes that match the task."""
         return self._matching(self._index.required_anti, task)
 
-    def objects_to_none(self, pod: Pod) -> bool:
-        """Whether no required anti-affinity term of a pod on a node selects the pod's labels."""
-        return self._index.required_anti.finds_none(pod.labels)
-
-    def preferring(self, task: Task) -> list[ExistingTerm]:
+    def preferences_about(self, task: Task) -> list[ExistingTerm]:
         """Preferred affinity and anti-affinity terms of pods on nodes that match the task."""
         return self._matching(self._index.preferred, task)
 

@@ -1,7 +1,9 @@
-"""A class's row functions as numbers for the kernel."""
+"""A class's row functions, and the limits of its rows, as numbers for the kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from pumice.core.cache.nodes import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN, Floa
 from pumice.core.cache.tasks import TaskClass
 from pumice.core.model.fit import Mask
 from pumice.core.session.feasibility.amounts import AmountScore
-from pumice.core.session.feasibility.candidate_terms import CandidateTerm
+from pumice.core.session.feasibility.candidate_terms import KernelParts
 from pumice.core.session.feasibility.class_answers import ClassAnswers
 from pumice.core.session.feasibility.terms import (
     KERNEL_TERMS,
@@ -25,6 +27,7 @@ from pumice.core.session.policies import KernelStates, RowTerms, StateRule
 
 if TYPE_CHECKING:
     from pumice.core.kernel._rows import Parts, Program
+
 
 # The parts of the node table's amounts and offers, in the order of their rows.
 _IDLE, _USED, _RELEASING, _FUTURE, _KUBE_USED, _KUBE_COUNTED = range(6)
@@ -100,7 +103,7 @@ def terms_of(
 class RowProgram:
     """What the kernel needs to know of a class; void when the table's layout or nodes change."""
 
-    __slots__ = ("_program",)
+    __slots__ = ("choose", "evaluate", "forget")
 
     def __init__(
         self,
@@ -124,22 +127,16 @@ class RowProgram:
             weights.held + weights.kube,
             *limits,
         )
-        self._program: Program = kernel.rows.program(parts, table.stamps, outputs)
-
-    def evaluate(self, since: int) -> int:
-        """Fills in the rows that changed since the table stood there; returns their number."""
-        assert kernel.rows is not None
-        count: int = kernel.rows.evaluate(self._program, since)
-        return count
-
-    def choose(
-        self, within: Mask | None, count: int, terms: tuple[CandidateTerm, ...]
-    ) -> tuple[list[int], int]:
-        """The best rows for so many tasks one after the other, and how many rows were judged."""
-        assert kernel.rows is not None
-        parts = tuple([term.kernel_parts for term in terms])
-        chosen: tuple[list[int], int] = kernel.rows.choose(self._program, within, count, parts)
-        return chosen
+        program: Program = kernel.rows.program(parts, table.stamps, outputs)
+        # Fills in the rows that changed since the table stood there, and returns their number.
+        self.evaluate: Callable[[int], int] = partial(kernel.rows.evaluate, program)
+        # To be called when others have written totals.
+        self.forget: Callable[[], None] = partial(kernel.rows.forget, program)
+        # The best rows for so many tasks one after the other, within a mask and with terms, and how
+        # many rows were judged.
+        self.choose: Callable[
+            [Mask | None, int, tuple[KernelParts | None, ...]], tuple[list[int], int]
+        ] = partial(kernel.rows.choose, program)
 
 
 def _write(
@@ -200,3 +197,127 @@ def _score_numbers(scores: KernelTerm | None) -> tuple[float, ...]:
     asked = (scores.non_zero_milli_cpu, scores.non_zero_memory, scores.milli_cpu, scores.memory)
     balanced = scores.balanced if scores.has_balance else 0.0
     return (*asked, scores.cards, scores.least, scores.most, balanced)
+
+
+# Tasks are counted up to a multiple of this.
+_FIRST_DEPTH = 4
+_FIRST_STEPS = 256
+_UNKNOWN = -1.0
+# With more steps than this, those that no row has are forgotten before the next session.
+_MOST_STEPS = 65_536
+
+
+class _ByState:
+    """Values of one rule by the number of the state, computed when they are first asked for."""
+
+    __slots__ = ("_values", "states")
+
+    def __init__(self, states: KernelStates) -> None:
+        self.states = states
+        self._values: Floats = np.full(64, _UNKNOWN)
+
+    def of(self, rows: NDArray[np.intp], value: Callable[[int], float]) -> Floats:
+        numbers = self.states.numbers(rows)
+        most = int(numbers.max())
+        if most >= len(self._values):
+            more = np.full(max(most + 1, 2 * len(self._values)) - len(self._values), _UNKNOWN)
+            self._values = np.concatenate((self._values, more))
+        found: Floats = self._values[numbers]
+        if found.min() < 0:
+            for number in dict.fromkeys(numbers[found < 0].tolist()):
+                self._values[number] = value(number)
+            found = self._values[numbers]
+        return found
+
+
+class RowLimits:
+    """A limit by row, and scores by the number of tasks, in arrays that the kernel reads.
+
+    The arrays are empty where no rule limits the class.
+    """
+
+    __slots__ = (
+        *("_class", "_depth", "_known", "_limits", "_most"),
+        *("_places", "_scores", "_starts_over", "_steps", "_used", "is_empty"),
+    )
+
+    def __init__(
+        self, class_: TaskClass, table: NodeTable, chains: Chains, answers: ClassAnswers
+    ) -> None:
+        self._class = class_
+        self._depth = _FIRST_DEPTH
+        self._limits: list[_ByState] = []
+        self._scores: _ByState | None = None
+        # Where the steps begin, by their scores, and how much of the array is used.
+        self._known: dict[tuple[float, ...], int] = {}
+        self._used = 0
+        self._starts_over = False
+        self.reuse(chains, answers)
+        rows, has_steps = len(table) if self._limits else 0, self._scores is not None
+        self.is_empty = not rows
+        self._most: Floats = np.zeros(rows)
+        self._places: NDArray[np.int64] = np.zeros(rows if has_steps else 0, dtype=np.int64)
+        self._steps: Floats = np.zeros(_FIRST_STEPS if has_steps else 0)
+
+    def reuse(self, chains: Chains, answers: ClassAnswers) -> None:
+        """A new session has states of its own."""
+        self._limits = [_ByState(kept) for kept in limits_of(self._class, chains, answers)]
+        steps = steps_of(self._class, chains, answers)
+        self._scores = None if steps is None else _ByState(steps)
+        self._starts_over = self._starts_over or self._used > _MOST_STEPS
+
+    @property
+    def arrays(self) -> Limits:
+        return (self._most, self._places, self._steps)
+
+    @property
+    def holds(self) -> bool:
+        """Whether there are rules exactly where there were some."""
+        found = (bool(self._limits), self._scores is not None)
+        return found == (bool(len(self._most)), bool(len(self._steps)))
+
+    def fill(self, rows: NDArray[np.intp]) -> bool:
+        """Fills in some rows; False: the kernel has to be given other arrays."""
+        if not len(rows):
+            return True
+        if self._starts_over:
+            self._starts_over, self._used = False, 0
+            self._known.clear()
+            rows = np.arange(len(self._most))
+        # In place: the kernel's program reads the array.
+        limits = [limit.of(rows, self._limit_by(limit.states)) for limit in self._limits]
+        self._most[rows] = limits[0] if len(limits) == 1 else np.minimum.reduce(limits)
+        if self._scores is None:
+            return True
+        before = self._steps
+        self._places[rows] = self._scores.of(rows, self._place_by(self._scores.states))
+        return self._steps is before
+
+    def _limit_by(self, states: KernelStates) -> Callable[[int], float]:
+        assert states.most is not None
+        most = states.most
+        return lambda number: float(most(self._class, number, self._depth))
+
+    def _place_by(self, states: KernelStates) -> Callable[[int], float]:
+        assert states.steps is not None
+        steps = states.steps
+        return lambda number: float(self._place_of(steps(self._class, number, self._depth)))
+
+    def _place_of(self, scores: tuple[float, ...]) -> int:
+        place = self._known.get(scores)
+        if place is None:
+            place = self._known[scores] = self._used
+            self._used += len(scores)
+            if self._used > len(self._steps):
+                more = np.zeros(max(self._used, len(self._steps)))
+                self._steps = np.concatenate((self._steps, more))
+            self._steps[place : self._used] = scores
+        return place
+
+    def deepen(self, count: int, chains: Chains, answers: ClassAnswers) -> bool:
+        """Counts so many tasks at least; the result is as for ``fill``."""
+        if self.is_empty or count <= self._depth:
+            return True
+        self._depth = -(-count // _FIRST_DEPTH) * _FIRST_DEPTH
+        self.reuse(chains, answers)
+        return self.fill(np.arange(len(self._most)))

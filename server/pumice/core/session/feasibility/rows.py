@@ -19,7 +19,7 @@ class NodeRows:
     """The amounts of chosen nodes: arrays of shape (resources, chosen), gathered when asked for.
 
     With nothing chosen these are all the nodes, without a copy. ``ahead`` says, row by row, how
-    many more tasks of a class are imagined to be there already.
+    many more tasks of a class count as placed there.
     """
 
     __slots__ = ("_ahead", "_amounts", "_class", "_offered", "_picked", "_table", "index")
@@ -45,7 +45,7 @@ class NodeRows:
 
     @property
     def ahead(self) -> Floats | None:
-        """By row, how many more tasks are imagined there; None: none on any row."""
+        """By row, how many more tasks count as placed there; None: none on any row."""
         return self._ahead
 
     def column(self, resource: str) -> int | None:

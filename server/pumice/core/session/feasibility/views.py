@@ -6,6 +6,7 @@ only the touched rows are computed again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
@@ -19,9 +20,8 @@ from pumice.core.model.fit import FitErrors, Mask, Refusal
 from pumice.core.model.resources import CPU, MEMORY, PODS
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
 from pumice.core.session.feasibility.class_answers import ClassAnswers, Facets
-from pumice.core.session.feasibility.program import RowProgram, is_about, terms_of
-from pumice.core.session.feasibility.row_limits import RowLimits
-from pumice.core.session.feasibility.rows import NEVER, NodeRows, RowState
+from pumice.core.session.feasibility.program import RowLimits, RowProgram, is_about, terms_of
+from pumice.core.session.feasibility.rows import NodeRows, RowState
 from pumice.core.session.feasibility.terms import KernelTerm
 from pumice.core.session.hooks import Chains, Hooks
 from pumice.core.session.policies import RowTerms, StateRule
@@ -32,7 +32,7 @@ _REFRESH_ALL_ABOVE = 2
 _FEW_ROWS = 4
 _MOST_SEEN = 1_000
 _NO_CHAINS = Chains(Hooks(), [])
-Work = dict[str, int]
+Work = Counter[str]
 
 
 class ClassView:
@@ -96,7 +96,7 @@ class ClassView:
 
     def release(self) -> None:
         """The session has ended: its plugins and work may be freed."""
-        self._chains, self._work, self._seen = _NO_CHAINS, {}, {}
+        self._chains, self._work, self._seen = _NO_CHAINS, Counter(), {}
         if self._limits is not None:
             self._limits.reuse(_NO_CHAINS, self.answers)
 
@@ -234,7 +234,7 @@ class ClassView:
         columns = {name: column for column, name in enumerate(table.columns)}
         self.needs: list[tuple[int, float]] = []
         self.need_names: list[str] = []
-        for name in (CPU, MEMORY, *sorted(request.scalars, key=lambda n: (n != PODS, n))):
+        for name in (CPU, MEMORY, *sorted(request.scalars, key=lambda n: (n == PODS, n))):
             need = self.class_.least(name)
             column = columns.get(name, ABSENT_COLUMN)
             if need is not None and (need > 0 or column != ABSENT_COLUMN):
@@ -268,11 +268,11 @@ class ClassView:
         return RowProgram(self.class_, self._table, self.needs, static, terms, limits, outputs)
 
     def _run_program(self, program: RowProgram, since: int) -> None:
-        if self._limits:
+        if self._limits is not None and not self._limits.is_empty:
             rows = self._table.touched_since(since)
             if not self._limits.fill(rows):
                 program = self._reopened()
-        self._count_rows(program.evaluate(since))
+        self._work["rows_computed"] += program.evaluate(since)
         self._position = self._table.changes
 
     def _reopened(self) -> RowProgram:
@@ -291,10 +291,12 @@ class ClassView:
         self.order[where] = state.order
         self.batch[where] = state.batch
         self.total[where] = state.total
+        if self._program is not None:
+            self._program.forget()
 
     def evaluate(self, rows: NodeRows, where: slice | NDArray[np.intp]) -> RowState:
         """Evaluates some rows for the class; ``where`` are their positions."""
-        self._count_rows(len(rows))
+        self._count("rows_computed", len(rows))
         open_ = self.static_ok[where].copy()
         for refusals in self._of_rows("row_predicate", rows):
             for refusal in refusals:
@@ -335,11 +337,8 @@ class ClassView:
             if isinstance(rule, StateRule) and rule.concerns(self.class_)
         ]
 
-    def _count_rows(self, number: int) -> None:
-        self._count("rows_computed", number)
-
     def _count(self, what: str, number: int = 1) -> None:
-        self._work[what] = self._work.get(what, 0) + number
+        self._work[what] += number
 
     @property
     def has_program(self) -> bool:
@@ -352,13 +351,13 @@ class ClassView:
         """The best rows for so many tasks placed one after the other; None: there is no program."""
         if self._program is None:
             return None
-        if count == 1 and within is None and not terms:
-            best = int(self.total.argmax())
-            return [best] if self.total[best] != NEVER else []
-        if self._limits and not self._limits.deepen(count, self._chains, self.answers):
+        limits = self._limits if count > 1 else None
+        if limits is not None and not limits.deepen(count, self._chains, self.answers):
             self._reopened()
-        rows, judged = self._program.choose(within, count, terms)
-        self._count_rows(judged)
+        parts = tuple([term.kernel_parts for term in terms]) if terms else ()
+        rows, judged = self._program.choose(within, count, parts)
+        if judged:
+            self._count("rows_computed", judged)
         return rows
 
     def _fits(self, amounts: Floats) -> Mask:
@@ -391,7 +390,7 @@ class ClassView:
         if known is not None and known[0] == self._table.changes:
             return known[1]
         errors = find()
-        if known is not None and errors.says_the_same_as(known[1]):
+        if known is not None and errors.is_equivalent_to(known[1]):
             errors = known[1]
         self._errors = (self._table.changes, errors)
         return errors

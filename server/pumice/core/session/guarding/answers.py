@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
-from math import isnan
+from math import inf, isnan
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,6 @@ def sortable(answer: object) -> object:
     return real(answer)
 
 
-def hashable(answer: object) -> Hashable:
-    """A value that can be compared with later ones."""
-    if not isinstance(answer, Hashable):
-        raise wrong("a hashable value", answer)
-    return answer
-
-
 def row_term(answer: object) -> Any:
     if not callable(getattr(answer, "evaluate", None)):
         raise wrong("a term with evaluate(rows)", answer)
@@ -59,43 +53,43 @@ def truth_or_none(answer: object) -> bool | None:
     return None if answer is None else truth(answer)
 
 
-def text_or_none(answer: object) -> str | None:
-    if answer is not None and not isinstance(answer, str):
-        raise wrong("a text or None", answer)
-    return answer
+def _instance(wanted: str, *types: Any) -> Callable[[object], Any]:
+    """A check that the answer is of one of some types."""
+
+    def check(answer: object) -> Any:
+        if not isinstance(answer, types):
+            raise wrong(wanted, answer)
+        return answer
+
+    return check
 
 
-def _integer(wanted: str, answer: object) -> int:
-    if not isinstance(answer, (int, np.integer)) or isinstance(answer, bool):
-        raise wrong(wanted, answer)
-    return int(answer)
+# A value that can be compared with later ones.
+hashable = _instance("a hashable value", Hashable)
+text_or_none = _instance("a text or None", str, NoneType)
+_reason = _instance("a Reason or None", Reason, NoneType)
 
 
-def missing(answer: object) -> int:
-    """A whole number of any sign."""
-    return _integer("a whole number", answer)
+def _integer(wanted: str, least: float = -inf) -> Callable[[object], int]:
+    """A check that the answer is a whole number, and not below another one."""
+
+    def check(answer: object) -> int:
+        is_whole = isinstance(answer, (int, np.integer)) and not isinstance(answer, bool)
+        if not is_whole or answer < least:  # type: ignore[operator]
+            raise wrong(wanted, answer)
+        return int(answer)  # type: ignore[call-overload,no-any-return]
+
+    return check
 
 
-def whole(answer: object) -> int:
-    wanted = "a whole number, 0 or more"
-    number = _integer(wanted, answer)
-    if number < 0:
-        raise wrong(wanted, answer)
-    return number
+missing = _integer("a whole number")
+whole = _integer("a whole number, 0 or more", 0)
+_time = _integer("a time in nanoseconds or None")
+_vote = _integer("a vote: PERMIT, ABSTAIN or REJECT")
 
 
 def time_or_none(answer: object) -> int | None:
-    return None if answer is None else _integer("a time in nanoseconds or None", answer)
-
-
-def _vote(answer: object) -> int:
-    return _integer("a vote: PERMIT, ABSTAIN or REJECT", answer)
-
-
-def _reason(answer: object) -> Reason | None:
-    if answer is not None and not isinstance(answer, Reason):
-        raise wrong("a Reason or None", answer)
-    return answer
+    return None if answer is None else _time(answer)
 
 
 def _tasks(offered: Iterable[Task], answer: object) -> list[Task]:
@@ -161,7 +155,7 @@ def _gradient(answer: object) -> list[list[str]]:
     return answer
 
 
-def _best_node(known: Mapping[str, float], answer: object) -> str | None:
+def _best_node(known: Mapping[str, float], answer: object) -> Any:
     if answer is not None and answer not in known:
         raise wrong("one of the nodes that it was asked about, or None", answer)
     return text_or_none(answer)

@@ -65,6 +65,8 @@ _CHECKS: dict[type, dict[str, Callable[[Any], Any] | None]] = {
     PlainRule: {"of_class": truth_or_none, "of_task": truth},
     StateRule: {"answer": None, "state": hashable, "concerns": truth},
 }
+# Those that a form may do without.
+_OPTIONAL = {"facet": hashable, "version_of": hashable, "prepare": truth}
 _GONE = object()
 Check = Callable[[tuple[Any, ...], Any], Any]
 
@@ -189,20 +191,13 @@ class HookGuard:
             parts["answer"] = _asked(
                 author, f"{point}.answer", function.answer, lambda q, a: check((q[0], q[2]), a)
             )
-        if isinstance(function, ClassRule | RowTerms | StateRule) and function.facet is not None:
-            where = f"{point}.facet"
-            parts["facet"] = _asked(author, where, function.facet, _checking(hashable))
+        for part, allowed in _OPTIONAL.items():
+            if (given := getattr(function, part, None)) is not None:
+                parts[part] = _asked(author, f"{point}.{part}", given, _checking(allowed))
         if isinstance(function, DomainScore):
             real(function.factor)
             parts["score"] = _asked(
                 author, f"{point}.score", function.score, lambda q, a: scores_of(len(q[1]), a)
-            )
-        if isinstance(function, ClassRule) and function.version_of is not None:
-            where = f"{point}.version_of"
-            parts["version_of"] = _asked(author, where, function.version_of, _checking(hashable))
-        if isinstance(function, PlainRule) and function.prepare is not None:
-            parts["prepare"] = _asked(
-                author, f"{point}.prepare", function.prepare, _checking(truth)
             )
         if isinstance(function, RowTerms):
             return self._row_terms(author, point, function, parts)

@@ -7,7 +7,8 @@ which is that of the reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, MutableSequence
 from heapq import heappop, heappush
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -51,7 +52,7 @@ class KeyHeap(Generic[T]):
         return self.pop_entry()[1]
 
     def pop_entry(self) -> tuple[tuple[Any, ...], T]:
-        """Pops the first item with its key."""
+        """Pops the first item with its key; an empty heap raises IndexError."""
         if self._open:
             self._sort()
         early, items = self._early, self._items
@@ -105,15 +106,35 @@ class LiveHeap(Generic[T]):
             child = parent
 
     def pop(self) -> T:
-        items, less = self._items, self._less
-        last = len(items) - 1
-        items[0], items[last] = items[last], items[0]
-        parent = 0
-        while (child := 2 * parent + 1) < last:
-            if child + 1 < last and less(items[child + 1], items[child]):
-                child += 1
-            if not less(items[child], items[parent]):
-                break
-            items[parent], items[child] = items[child], items[parent]
-            parent = child
-        return items.pop()
+        _sift_first_to_end(self._items, self._less)
+        return self._items.pop()
+
+
+class LiveDeque(deque[T]):
+    """Items in the layout of a LiveHeap; the first one is taken off as from a heap."""
+
+    def __init__(self, items: Iterable[T], less: Callable[[T, T], bool]) -> None:
+        # Items in order have the layout of a heap.
+        super().__init__(items)
+        self._less = less
+
+    def copy(self) -> LiveDeque[T]:
+        return LiveDeque(self, self._less)
+
+    def popleft(self) -> T:
+        _sift_first_to_end(self, self._less)
+        return self.pop()
+
+
+def _sift_first_to_end(items: MutableSequence[T], less: Callable[[T, T], bool]) -> None:
+    """Exchanges the first item with the last one, which is sifted down."""
+    last = len(items) - 1
+    items[0], items[last] = items[last], items[0]
+    parent = 0
+    while (child := 2 * parent + 1) < last:
+        if child + 1 < last and less(items[child + 1], items[child]):
+            child += 1
+        if not less(items[child], items[parent]):
+            break
+        items[parent], items[child] = items[child], items[parent]
+        parent = child

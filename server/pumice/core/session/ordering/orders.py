@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
-from functools import cmp_to_key
+from functools import cached_property, cmp_to_key
 from typing import TYPE_CHECKING, Any
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import Queue
-from pumice.core.session.ordering.heap import Heap, KeyHeap, LiveHeap
+from pumice.core.session.ordering.heap import Heap, KeyHeap, LiveDeque, LiveHeap
 from pumice.core.session.policies import SortKey
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Orders:
             return mine < other
         return (left.pod.creation_time_ns, left.uid) < (right.pod.creation_time_ns, right.uid)
 
-    @property
+    @cached_property
     def has_task_keys(self) -> bool:
         """Whether the order of tasks follows from each of them alone."""
         return self._keys("task_order") is not None
@@ -132,15 +133,12 @@ class Orders:
         # Numbers in names count between tasks that both have one: mixed tasks have no key.
         if keys is None or indexes.count(None) not in (0, len(tasks)):
             return None
-        entries = [
-            (*[key(task) for key in keys], index, task.pod.creation_time_ns, task.uid, task)
-            for index, task in zip(indexes, tasks, strict=True)
-        ]
-        entries.sort()
-        return [entry[-1] for entry in entries]
+        columns = [[key(task) for task in tasks] for key in keys]
+        names = [(task.pod.creation_time_ns, task.uid, task) for task in tasks]
+        return [entry[-1][-1] for entry in sorted(zip(*columns, indexes, names, strict=True))]
 
     def tasks(self, tasks: Iterable[Task]) -> list[Task]:
-        """Tasks in task order. It does not shift within a session, so a sort will do."""
+        """Tasks in the task order of this moment."""
         tasks = list(tasks)
         if len(tasks) == 1:
             return tasks
@@ -153,6 +151,10 @@ class Orders:
 
         return sorted(sorted(tasks, key=lambda t: t.order_key), key=cmp_to_key(compare))
 
+    def waiting_tasks(self, ordered: Iterable[Task]) -> deque[Task]:
+        """Tasks that are in order; an order without keys may change while they are placed."""
+        return deque(ordered) if self.has_task_keys else LiveDeque(ordered, self.task_first)
+
     def victims(self, tasks: Iterable[Task], preemptor: Task) -> LiveHeap[Task]:
         """Victims, the one to evict first on top."""
         jobs, queues = self._session.jobs, self._session.queues
@@ -163,7 +165,7 @@ class Orders:
             if left.job_id == right.job_id or (left_job is None and right_job is None):
                 return not self.task_first(left, right)
             if left_job is None or right_job is None:
-                # A task whose job is gone goes first.
+                # A task whose job is gone comes first.
                 return left_job is None
             if preemptor_job is not None and left_job.queue != right_job.queue:
                 return self.victim_queue_first(

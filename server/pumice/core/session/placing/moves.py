@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.model.group import PodGroupPhase
-from pumice.core.model.status import TaskStatus
+from pumice.core.model.status import PIPELINED, TaskStatus
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -30,10 +31,14 @@ class Moves:
         # in this session. A pod whose eviction was undone stays out of it.
         self._kube_added: dict[str, Task] = {}
         self._kube_hidden: dict[str, tuple[Task, int]] = {}
+        # Whether a handler keeps that view: else nothing that is placed here changes it.
+        self.keeps_kube_view = False
         # Every task that was moved, in order; sums are updated from it.
         self.log: list[Task] = []
         # Jobs with a task or phase that was changed, be it put back since.
         self.touched_jobs: set[str] = set()
+        # Tasks that were promised a place, be it taken back since.
+        self.pipelined: dict[str, Task] = {}
         self.bound: dict[str, Task] = {}
         self.evicted: dict[str, Task] = {}
 
@@ -42,10 +47,12 @@ class Moves:
     def place(self, task: Task, node_name: str, status: TaskStatus) -> list[str]:
         """Puts a task on a node, as Allocated or Pipelined; returns what handlers object to."""
         self._remember(task)
-        self._session.jobs[task.job_id].set_status(task, status)
-        task.node_name = node_name
-        self._session.table.add_task(task)
+        self._session.jobs[task.job_id].set_status([task], status)
+        table = self._session.table
+        table.place([task], [table.entries[node_name].row])
         self.log.append(task)
+        if status is PIPELINED:
+            self.pipelined[task.uid] = task
         problems = []
         for handler in self._session.hooks.handlers:
             problem = handler.allocated(task)
@@ -58,32 +65,40 @@ class Moves:
         """Whether every handler accepts several tasks at once."""
         return all(h.allocated_many is not None for h in self._session.hooks.handlers)
 
+    @cached_property
+    def _handlers_of_many(self) -> list[Callable[[list[Task]], None]]:
+        handlers = self._session.hooks.handlers
+        return [h.allocated_many for h in handlers if h.allocated_many is not None]
+
+    @cached_property
+    def _tests_of_many(self) -> list[Callable[[list[Task], list[int]], bool]]:
+        return [h.accepts_many for h in self._session.hooks.handlers if h.accepts_many is not None]
+
     def can_place(self, tasks: list[Task], rows: list[int]) -> bool:
         """Whether every handler accepts these tasks on those rows at once."""
-        return self.can_place_many and all(
-            handler.accepts_many(tasks[: len(rows)], rows)
-            for handler in self._session.hooks.handlers
-            if handler.accepts_many is not None
-        )
+        if not self.can_place_many:
+            return False
+        for test in self._tests_of_many:  # noqa: SIM110
+            if not test(tasks[: len(rows)], rows):
+                return False
+        return True
 
     def place_many(self, tasks: list[Task], rows: list[int]) -> None:
         """Allocates plain tasks of one class and sub-job; handlers do not object to those."""
         job = self._session.jobs[tasks[0].job_id]
         origins = self._origins
         for task in tasks:
-            if task.uid not in origins:
-                origins[task.uid] = (task, _PENDING, "")
+            origins.setdefault(task.uid, (task, _PENDING, ""))
         self.touched_jobs.add(job.id)
-        job.set_status_many(tasks, _ALLOCATED)
-        self._session.table.add_tasks(tasks, rows)
+        job.set_status(tasks, _ALLOCATED)
+        self._session.table.place(tasks, rows)
         self.log += tasks
-        for handler in self._session.hooks.handlers:
-            if handler.allocated_many is not None:
-                handler.allocated_many(tasks)
+        for allocated_many in self._handlers_of_many:
+            allocated_many(tasks)
 
     def unplace(self, task: Task) -> None:
-        self._session.jobs[task.job_id].set_status(task, _PENDING)
-        self._session.table.remove_task(task)
+        self._session.jobs[task.job_id].set_status([task], _PENDING)
+        self._session.table.unplace(task)
         self.log.append(task)
         self._call_deallocated(task)
         task.node_name, task.bind_annotations = "", ()
@@ -100,8 +115,8 @@ class Moves:
             handler.allocated(task)
 
     def _restate(self, task: Task, status: TaskStatus) -> None:
-        self._session.jobs[task.job_id].set_status(task, status)
-        self._session.table.restate_task(task)
+        self._session.jobs[task.job_id].set_status([task], status)
+        self._session.table.restate(task)
         self.log.append(task)
 
     def _call_deallocated(self, task: Task) -> None:
@@ -112,7 +127,7 @@ class Moves:
     def commit_binds(self, tasks: list[Task]) -> None:
         """Commits tasks of one class and sub-job that are allocated."""
         bound = self.bound
-        self._session.jobs[tasks[0].job_id].set_status_many(tasks, _BINDING)
+        self._session.jobs[tasks[0].job_id].set_status(tasks, _BINDING)
         for task in tasks:
             task.ledger_status = _BINDING
             bound[task.uid] = task
@@ -128,7 +143,7 @@ class Moves:
         row = self._session.table.row_of(task.node_name)
         if row is not None:
             self._kube_added[task.uid] = task
-            self._session.table.kube_add(row, task)
+            self._session.table.kube_change([row], [task], 1)
 
     def kube_add_many(self, tasks: list[Task]) -> None:
         """For tasks of one class that are not in the view."""
@@ -137,7 +152,7 @@ class Moves:
         for task in tasks:
             added[task.uid] = task
             rows.append(entries[task.node_name].row)
-        self._session.table.kube_add_many(tasks, rows)
+        self._session.table.kube_change(rows, tasks, 1)
 
     def kube_remove(self, task: Task) -> None:
         row = self._session.table.row_of(task.node_name)
@@ -145,9 +160,9 @@ class Moves:
             return
         if self._kube_added.pop(task.uid, None) is None:
             self._kube_hidden[task.uid] = (task, row)
-        self._session.table.kube_remove(row, task)
+        self._session.table.kube_change([row], [task], -1)
 
-    def kube_sees(self, task: Task) -> bool:
+    def is_in_kube_view(self, task: Task) -> bool:
         """Whether a task on a node is also in Kubernetes' view of it."""
         if task.uid in self._kube_hidden:
             return False
@@ -186,7 +201,7 @@ class Moves:
     def _put_back(self, *, keep: bool) -> None:
         table = self._session.table
         for task, row in self._kube_hidden.values():
-            table.kube_add(row, task)
+            table.kube_change([row], [task], 1)
         self._kube_hidden.clear()
         for task, status, node_name in self._origins.values():
             if keep and task.uid in self.bound:
@@ -207,7 +222,7 @@ class Moves:
     def _keep_bound(self, task: Task) -> None:
         row = self._session.table.row_of(task.node_name)
         if row is not None:
-            self._session.table.kube_add(row, task)
+            self._session.table.kube_change([row], [task], 1)
 
     def _return(self, task: Task, status: TaskStatus, node_name: str) -> None:
         table = self._session.table
@@ -219,9 +234,9 @@ class Moves:
         # Both views are restored separately: a plugin may have raised in between.
         row = table.row_of(task.node_name)
         if row is not None and task.uid in self._kube_added:
-            table.kube_remove(row, task)
+            table.kube_change([row], [task], -1)
         if task.ledger_status is not None:
-            table.remove_task(task)
+            table.unplace(task)
         if task.status is not status:
-            job.set_status(task, status)
+            job.set_status([task], status)
         task.node_name, task.bind_annotations = "", ()

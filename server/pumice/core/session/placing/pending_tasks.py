@@ -27,7 +27,7 @@ class PendingTasks:
         return bool(self.sub_jobs)
 
     def clone(self) -> PendingTasks:
-        return PendingTasks(self.sub_jobs.clone(), {k: deque(v) for k, v in self.tasks.items()})
+        return PendingTasks(self.sub_jobs.clone(), {k: v.copy() for k, v in self.tasks.items()})
 
     def take_over(self, other: PendingTasks) -> None:
         self.sub_jobs = other.sub_jobs
@@ -37,7 +37,7 @@ class PendingTasks:
 def pending_tasks_of(session: Session, job: Job, *, gated: bool = True) -> PendingTasks:
     """The pending tasks with requests and without gates of others; with our own gate on request."""
     if not job.has_policies:
-        pending = _placeable(job.default_sub_job(), gated=gated)
+        pending = _placeable(job, gated=gated)
         return of_one_sub_job(session, job, session.orders.tasks(pending))
     required = _required(session, job)
 
@@ -52,7 +52,7 @@ def pending_tasks_of(session: Session, job: Job, *, gated: bool = True) -> Pendi
     for _, sub_job in sorted(job.sub_jobs.items()):
         pending = _placeable(sub_job, gated=gated)
         if pending:
-            tasks[sub_job.id] = deque(session.orders.tasks(pending))
+            tasks[sub_job.id] = session.orders.waiting_tasks(session.orders.tasks(pending))
             sub_jobs.push(sub_job)
     return PendingTasks(sub_jobs, tasks)
 
@@ -63,7 +63,8 @@ def of_one_sub_job(session: Session, job: Job, tasks: list[Task]) -> PendingTask
     sub_jobs: LiveHeap[SubJob] = LiveHeap(session.orders.sub_job_first)
     if tasks:
         sub_jobs.push(sub_job)
-    return PendingTasks(sub_jobs, {sub_job.id: deque(tasks)} if tasks else {})
+    waiting = session.orders.waiting_tasks(tasks)
+    return PendingTasks(sub_jobs, {sub_job.id: waiting} if tasks else {})
 
 
 def tasks_to_place_of(session: Session, job: Job) -> TasksToPlace:
@@ -82,10 +83,12 @@ def tasks_to_place_of(session: Session, job: Job) -> TasksToPlace:
         and not touched
     ):
         return to_place
-    tasks = session.orders.tasks(_placeable(job.default_sub_job()))
-    needs_all = job.min_available == len(job.index) and not job.has_network_topology
+    tasks, count = _placeable(job), len(job.index.tasks)
+    if len(tasks) > 1:
+        tasks = session.orders.tasks(tasks)
+    needs_all = job.min_available == count and not job.stays_together
     to_place = TasksToPlace(job.version, session.configuration, tasks, needs_all=needs_all)
-    to_place.is_uniform = needs_all and len(tasks) == len(job.index) and _are_alike(tasks)
+    to_place.is_uniform = needs_all and len(tasks) == count and _are_alike(tasks)
     if session.orders.has_task_keys and not touched:
         job.to_place = to_place
     return to_place
@@ -100,10 +103,10 @@ def _are_alike(tasks: list[Task]) -> bool:
     return bool(tasks)
 
 
-def _placeable(sub_job: SubJob, *, gated: bool = True) -> list[Task]:
+def _placeable(part: Job | SubJob, *, gated: bool = True) -> list[Task]:
     return [
         task
-        for task in sub_job.index.pending.values()
+        for task in part.index.pending.values()
         if not task.best_effort and (not task.gated or (gated and task.only_volcano_gate))
     ]
 

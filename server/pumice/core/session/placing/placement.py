@@ -10,11 +10,13 @@ import numpy as np
 
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
-from pumice.core.cache.tasks import Task
+from pumice.core.cache.tasks import Finding, Task, TasksToPlace
 from pumice.core.model.fit import FitErrors, Mask
-from pumice.core.model.group import QueueState
+from pumice.core.model.group import Queue, QueueState
 from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
+from pumice.core.session.feasibility.plain import are_scored_alike
+from pumice.core.session.ordering.heap import LiveDeque
 from pumice.core.session.placing.statement import Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 
@@ -36,6 +38,29 @@ class Placement:
         # A trial among several does not explain nodes: the search does, once for all of them.
         self.is_trial = False
 
+    def place_at_once(self, job: Job, to_place: TasksToPlace) -> Statement | None:
+        """Allocates all tasks of a job that are alike and go by their class, in one go.
+
+        None: nothing was placed, and the tasks have to be tried in their order.
+        """
+        session, tasks, count = self._session, to_place.tasks, len(to_place.tasks)
+        if not to_place.is_uniform or job.fit_errors:
+            return None
+        if session.has_facets and session.facet_rules(tasks[0].class_):
+            return None
+        view, votes = session.view(tasks[0]), session.votes
+        if not view.has_feasible_row or (count > 1 and votes.tasks_missing(job) < count):
+            return None
+        if votes.allocatable_count(session.queues[job.queue], tasks[0], count) < count:
+            return None
+        terms, statement = session.plain.terms_of_all(tasks), Statement(session)
+        if terms is None or (terms and not view.has_program):
+            return None
+        if not statement.place_class(view, tasks, None, terms, whole=True):
+            return None
+        session.work["tasks_tried"] += count
+        return statement
+
     def place_tasks(
         self,
         job: Job,
@@ -51,10 +76,12 @@ class Placement:
         ``uniform``: the tasks are of one class, without gates and nominated nodes.
         """
         topology = self._session.topology
+        follows = sub_job.network_topology is not None
+        if domain == CLUSTER_TOP and not follows:
+            return self._place_all(job, sub_job, tasks, None, uniform=uniform)
         within = topology.nodes_of(domain)
         if within is not None and not within.any():
             return None
-        follows = sub_job.network_topology is not None
         topology.domain = domain
         topology.followed = topology.occupied_by_part(sub_job) if follows else ""
         try:
@@ -66,7 +93,7 @@ class Placement:
         self, job: Job, sub_job: SubJob, tasks: deque[Task], within: Mask | None, *, uniform: bool
     ) -> Statement | None:
         session = self._session
-        statement = session.statement()
+        statement = Statement(session)
         while tasks:
             if not self._place_class(statement, job, sub_job, tasks, within, uniform=uniform):
                 task = tasks.popleft()
@@ -104,22 +131,29 @@ class Placement:
         between. A task that does not fit, or is not plain, stays on the list.
         """
         session, first = self._session, tasks[0]
-        most = session.votes.tasks_missing(job, sub_job)
-        uniform = uniform and not job.fit_errors and not session.facet_rules(first.class_)
+        most = session.votes.tasks_missing(sub_job if job.has_policies else job)
+        if isinstance(tasks, LiveDeque):
+            # Only the first one is known: its placement may change the order.
+            most = min(most, 1)
+        uniform = uniform and not job.fit_errors and session.plain.is_class_plain(first.class_)
         terms: tuple[CandidateTerm, ...] | None = ()
-        if uniform and session.plain.is_class_plain(first.class_):
+        if uniform and not session.facet_rules(first.class_):
             alike = list(islice(tasks, most))
         else:
             terms = self._terms(first)
             alike = [] if terms is None else self._alike(job, sub_job, tasks, most, terms)
         if not alike or terms is None:
             return False
-        count = session.votes.allocatable_count(session.queue_of(job), first, len(alike))
-        placed = statement.place_class(alike[:count], within, terms) if count else 0
+        count = session.votes.allocatable_count(session.queues[job.queue], first, len(alike))
+        view = session.view(first)
+        placed = statement.place_class(view, alike[:count], within, terms) if count else 0
         if not placed:
             return False
-        for _ in range(placed):
-            tasks.popleft()
+        if placed == len(tasks):
+            tasks.clear()
+        else:
+            for _ in range(placed):
+                tasks.popleft()
         if sub_job.network_topology is not None:
             # In a level domain one says all.
             level = session.topology.tree.is_level(session.topology.domain)
@@ -149,10 +183,10 @@ class Placement:
         terms: tuple[CandidateTerm, ...],
     ) -> list[Task]:
         """The first tasks of one class that go by it, with the same terms for their scores."""
-        session, class_ = self._session, tasks[0].class_
+        session, class_, first = self._session, tasks[0].class_, tasks[0].pod
         all_plain = session.plain.is_class_plain(class_)
         failed_roles = job.failed_roles(sub_job) if job.fit_errors else ()
-        facets = session.facets(tasks[0])
+        facets = session.facets(tasks[0]) if session.has_facets else ()
         together: list[Task] = []
         for task in tasks:
             if len(together) >= most or task.class_ is not class_ or task.gated:
@@ -161,7 +195,7 @@ class Placement:
                 break
             if task.pod.nominated_node_name or (task.role and task.role in failed_roles):
                 break
-            known = all_plain or not together or _is_scored_like(task, tasks[0])
+            known = all_plain or are_scored_alike(task.pod, first)
             if not known and session.plain.terms_of(task) != terms:
                 break
             together.append(task)
@@ -170,12 +204,7 @@ class Placement:
     def _is_worth_trying(self, job: Job, sub_job: SubJob, task: Task) -> bool:
         session, queue = self._session, self._session.queue_of(job)
         if not session.votes.is_allocatable(queue, task):
-            reason = Reason(self._author, ReasonCode.QUEUE_QUOTA, task=task.name)
-            if queue.state is not _OPEN:
-                # A queue that is not open takes no task, whatever its quota.
-                about = (queue.name,)
-                reason = Reason(self._author, ReasonCode.QUEUE_NOT_OPEN, task.name, subjects=about)
-            self._say(job, reason)
+            self.explain_queue(job, _queue_refusal(queue), [task])
             return False
         if task.gated:
             session.lift_gate(task)
@@ -246,6 +275,12 @@ class Placement:
         )
         self._say(job, reason)
 
+    def explain_queue(self, job: Job, code: ReasonCode, tasks: list[Task]) -> None:
+        """Adds what the queue has against each of the tasks."""
+        about = (job.queue,) if code is ReasonCode.QUEUE_NOT_OPEN else ()
+        for task in tasks:
+            self._say(job, Reason(self._author, code, task=task.name, subjects=about))
+
     def _say(self, job: Job, reason: Reason) -> None:
         if self.is_trial and (
             reason.code in _OF_NODES or reason in self._session.reasons.get(job.id, ())
@@ -254,9 +289,18 @@ class Placement:
         self._session.explain(job, reason)
 
 
-def _is_scored_like(task: Task, other: Task) -> bool:
-    """Whether two tasks of one class and job surely have the same terms."""
-    mine, its = task.pod, other.pod
-    return mine.controller_name == its.controller_name and (
-        mine.labels is its.labels or mine.labels == its.labels
-    )
+def finding_about(session: Session, queue: Queue, first: Task) -> Finding | None:
+    """Why a task that goes by its class cannot be placed; None: it may be, or does not go by it."""
+    is_allocatable = session.votes.is_allocatable(queue, first)
+    if is_allocatable and session.view(first).has_feasible_row:
+        return None
+    if not session.plain.is_filtered_by_class(first):
+        return None
+    if not is_allocatable:
+        return _queue_refusal(queue)
+    return session.feasibility.class_errors(first, session.view(first))
+
+
+def _queue_refusal(queue: Queue) -> ReasonCode:
+    """Why a queue takes no task: one that is not open takes none, whatever its quota."""
+    return ReasonCode.QUEUE_QUOTA if queue.state is _OPEN else ReasonCode.QUEUE_NOT_OPEN

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task
+from pumice.core.model.resources import Resources
+from pumice.core.session.placing.candidate_domains import CandidateDomains
 from pumice.core.session.placing.pending_tasks import PendingTasks
 from pumice.core.session.placing.placement import Placement
-from pumice.core.session.placing.room import DomainRoom
 from pumice.core.session.placing.statement import SavedOperation, Statement
 from pumice.core.session.placing.topology import CLUSTER_TOP
 
@@ -36,6 +39,9 @@ class _Trial:
     statements: list[Statement] = field(default_factory=list)
     parts: dict[str, str] = field(default_factory=dict)
     score: float = 0.0
+    # The sub-jobs that it placed, each with the number of tasks that were placed before.
+    steps: list[tuple[SubJob, int]] = field(default_factory=list)
+    placed: int = 0
     # The job is ready or at least pipelined.
     is_good: bool = False
 
@@ -57,26 +63,33 @@ class DomainSearch:
     def __init__(self, session: Session, placement: Placement) -> None:
         self._session = session
         self._placement = placement
-        self._room = DomainRoom(session)
-        self._lowest: dict[tuple[str, ...], bool] = {}
-        # Of the last job that was not placed: the domain with room for most of its tasks, for how
-        # many, and how many had to be placed, as far as that is known.
-        self.nearest: tuple[str, int, int] | None = None
+        self._candidates = CandidateDomains(session)
+        # The best one of the last domains that were alike.
+        self._last = ""
+
+    @property
+    def nearest(self) -> tuple[str, int, int] | None:
+        """Of the last job that was not placed, the domain with room for most of its tasks."""
+        return self._candidates.nearest
 
     def find(self, job: Job, pending_tasks: PendingTasks) -> Found | None:
         """Places the job in the best domain; what is left to place stays in ``pending_tasks``."""
         topology = self._session.topology
-        self.nearest = None
+        self._candidates.nearest = None
         tasks = next(iter(pending_tasks.tasks.values()))
         gradients = topology.job_gradients(job, CLUSTER_TOP, for_evicting=False)
         self._placement.is_trial = topology.is_constrained(job)
         try:
             for number, domains in enumerate(gradients):
                 is_last = number == len(gradients) - 1
-                possible: Sequence[str] = domains
-                if not job.has_policies:
+                candidates = self._candidates
+                if job.has_policies:
+                    possible = candidates.possible_for_all(
+                        job, pending_tasks, domains, is_last=is_last
+                    )
+                else:
                     sub_job = job.default_sub_job()
-                    possible = self._possible(job, sub_job, tasks, domains, is_last=is_last)
+                    possible = candidates.possible(job, sub_job, tasks, domains, is_last=is_last)
                 found = self._find_among(job, pending_tasks, possible)
                 if found is not None:
                     return found
@@ -87,56 +100,14 @@ class DomainSearch:
     def _find_among(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
     ) -> Found | None:
-        ranked = domains if len(domains) == 1 else self._ranked(job, domains)
+        alone = len(domains) == 1 or job.topology_key
+        ranked = domains if alone else self._candidates.ranked(job, domains)
         if ranked is not None:
             return self._first_good(job, pending_tasks, ranked)
+        alike = self._candidates.alike(job, pending_tasks, domains)
+        if alike is not None and len(alike[0]) > 1:
+            return self._best_of_alike(job, pending_tasks, *alike)
         return self._best_of(job, pending_tasks, domains)
-
-    def _possible(
-        self,
-        job: Job,
-        sub_job: SubJob,
-        tasks: deque[Task],
-        domains: Sequence[str],
-        *,
-        is_last: bool,
-    ) -> Sequence[str]:
-        """The domains without those that certainly have too little room.
-
-        In the last tier one of those is tried nevertheless, for the reasons that it gives.
-        """
-        counted = self._room.counted(job, sub_job, tasks, domains)
-        if counted is None:
-            return domains
-        rooms, need = counted
-        most = max(rooms, default=0)
-        if most < need and rooms:
-            nearest = domains[rooms.index(most)]
-            if not job.has_policies and (self.nearest is None or most >= self.nearest[1]):
-                self.nearest = (nearest, most, need)
-            return [nearest] if is_last else []
-        return [name for name, room in zip(domains, rooms, strict=True) if room >= need]
-
-    # Where the score of a domain is known before anything is placed in it.
-
-    def _ranked(self, job: Job, domains: Sequence[str]) -> list[str] | None:
-        """The domains, the best first; None: their scores follow from trials.
-
-        A job of one part has the score of its part, and in a domain without others below it there
-        is one place for that part.
-        """
-        if job.has_policies or not self._are_lowest(tuple(domains)):
-            return None
-        groups = self._session.topology.ranked(job.default_sub_job(), domains)
-        return None if groups is None else [name for group in groups for name in group]
-
-    def _are_lowest(self, domains: tuple[str, ...]) -> bool:
-        """Whether no domain has others below it."""
-        known = self._lowest.get(domains)
-        if known is None:
-            tree = self._session.topology.tree
-            known = self._lowest[domains] = not any(tree.children_of(name) for name in domains)
-        return known
 
     def _first_good(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
@@ -145,15 +116,66 @@ class DomainSearch:
             trial_tasks = pending_tasks.clone()
             trial = self._try(job, trial_tasks, domain, scored=False)
             if trial.is_good:
-                statement = self._session.statement()
-                for part in trial.statements:
-                    statement.merge(part)
-                pending_tasks.take_over(trial_tasks)
-                return Found(statement, domain, trial.parts)
+                return self._keep(trial, domain, pending_tasks, trial_tasks)
             trial.discard()
         return None
 
-    # Where it is not.
+    def _keep(
+        self, trial: _Trial, domain: str, pending_tasks: PendingTasks, trial_tasks: PendingTasks
+    ) -> Found:
+        statement = self._session.statement()
+        for part in trial.statements:
+            statement.merge(part)
+        pending_tasks.take_over(trial_tasks)
+        return Found(statement, domain, trial.parts)
+
+    # Where a trial in one domain tells the scores of others.
+
+    def _best_of_alike(
+        self, job: Job, pending_tasks: PendingTasks, alike: list[str], others: list[str]
+    ) -> Found | None:
+        """The best of some domains, of which one is tried; others are tried each."""
+        first = next(tasks[0] for tasks in pending_tasks.tasks.values())
+        tried = self._last
+        if tried not in alike:
+            groups = self._session.topology.ranked(job.sub_job_of[first.uid], alike)
+            tried = groups[0][0] if groups else alike[0]
+        trial_tasks = pending_tasks.clone()
+        trial = self._try(job, trial_tasks, tried, scored=False)
+        if not trial.is_good:
+            # Nor would it be in the other ones.
+            trial.discard()
+            return self._best_of(job, pending_tasks, others)
+        best = self._best_beside(trial, tried, alike, first.request)
+        self._last = best or tried
+        if best == tried and not others:
+            return self._keep(trial, tried, pending_tasks, trial_tasks)
+        trial.discard()
+        left = alike if best is None else [best]
+        return self._best_of(job, pending_tasks, [*left, *others])
+
+    def _best_beside(
+        self, trial: _Trial, tried: str, alike: list[str], request: Resources
+    ) -> str | None:
+        """The best of domains like the one that was tried, in which the trial is in effect.
+
+        None: their scores are known after a placement only.
+        """
+        steps = [
+            (part, Resources().add_times(request, count - placed))
+            for placed in (0, trial.placed)
+            for part, count in trial.steps
+        ]
+        scores = self._session.topology.scores_after(steps, alike)
+        if scores is None:
+            return None
+        # Without the trial, the second half counts where it is in effect.
+        half, position = len(trial.steps), alike.index(tried)
+        scores[:half, position] = scores[half:, position]
+        totals = np.add.accumulate(scores[:half])[-1]
+        return min(zip((-totals).tolist(), alike, strict=True))[1]
+
+    # Where it does not.
 
     def _best_of(
         self, job: Job, pending_tasks: PendingTasks, domains: Sequence[str]
@@ -197,6 +219,8 @@ class DomainSearch:
                 continue
             trial.statements.append(statement)
             trial.score += score
+            trial.steps.append((sub_job, trial.placed))
+            trial.placed += len(statement)
             trial.parts[sub_job.id] = occupied.parts[sub_job.id] = session.topology.tree.common(
                 occupied.parts.get(sub_job.id, ""), inner
             )
@@ -225,7 +249,7 @@ class DomainSearch:
         for number, domains in enumerate(gradients):
             is_last = number == len(gradients) - 1
             tasks = pending_tasks.tasks[sub_job.id]
-            possible = self._possible(job, sub_job, tasks, domains, is_last=is_last)
+            possible = self._candidates.possible(job, sub_job, tasks, domains, is_last=is_last)
             groups = topology.ranked(sub_job, possible) if len(possible) > 1 else None
             if groups is None:
                 groups = [list(possible)] if possible else []

@@ -1,14 +1,20 @@
-"""Statements: placements and evictions that are committed or undone together."""
+"""Statements: placements and evictions that are committed or undone together; and their decisions."""
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pumice.core.cache.tasks import Task, Transaction
+from pumice.core.decisions import Bind, Decision, Event, Evict, Gang, SharedDevice, VolumeChoice
+from pumice.core.model.devices import ClaimChoice
 from pumice.core.model.fit import Mask
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.feasibility.candidate_terms import CandidateTerm
+from pumice.core.session.feasibility.views import ClassView
 from pumice.core.session.placing.batch import best_rows
 
 if TYPE_CHECKING:
@@ -56,36 +62,46 @@ class Statement:
 
     def place_class(
         self,
+        view: ClassView,
         tasks: list[Task],
         within: Mask | None = None,
         terms: tuple[CandidateTerm, ...] = (),
+        *,
+        whole: bool = False,
     ) -> int:
-        """Allocates tasks of one class and sub-job, each on the best node with idle resources.
+        """Allocates tasks of the view's class and one sub-job, each on the best node with idle resources.
 
         The result is that of placing one after the other. It is for tasks that go by their class,
         with the same terms added to their scores, and that their queue may take. Returns how many
-        of the first ones were placed: fewer where idle resources run out or a plugin objects.
+        of the first ones were placed: fewer where idle resources run out or a plugin objects, or
+        none, if all or none are wanted (``whole``).
         """
         session = self._session
-        rows = self._best_rows(tasks, within, terms)
-        if not rows:
+        if len(tasks) > 1 and not session.moves.keeps_kube_view:
+            # The best rows for several tasks are those of a view that follows each placement.
+            return 0
+        rows = self._best_rows(view, len(tasks), within, terms)
+        if not rows or (whole and len(rows) < len(tasks)):
             return 0
         if not session.moves.can_place(tasks, rows):
-            return self._allocate_each(tasks, rows)
+            return 0 if whole else self._allocate_each(tasks, rows)
         placed = tasks[: len(rows)]
         session.moves.place_many(placed, rows)
         self._operations.append((_Kind.ALLOCATE, placed, ""))
         return len(rows)
 
     def _best_rows(
-        self, tasks: list[Task], within: Mask | None, terms: tuple[CandidateTerm, ...]
+        self, view: ClassView, count: int, within: Mask | None, terms: tuple[CandidateTerm, ...]
     ) -> list[int]:
-        session, view = self._session, self._session.view(tasks[0])
-        for group in session.shard.groups_within(within):
-            session.count("candidates_scored", len(session.table))
-            rows = view.best_rows(group, len(tasks), terms)
+        session, groups = self._session, [within]
+        if session.shard.is_soft:
+            everywhere = np.ones(len(session.table), dtype=np.bool_)
+            groups = [*session.shard.groups(everywhere if within is None else within)]
+        for group in groups:
+            session.work["candidates_scored"] += len(session.table.rows)
+            rows = view.best_rows(group, count, terms)
             if rows is None:
-                rows = best_rows(session.table, view, group, len(tasks))
+                rows = best_rows(session.table, view, group, count)
             if rows:
                 return rows
         return []
@@ -173,3 +189,82 @@ class Statement:
         """Takes over the other statement's operations."""
         self._operations += other._operations
         other._operations = []
+
+
+# Task, node, reason (empty for a bind), and the job that it is done for.
+_Order = tuple[Task, str, str, str]
+
+
+class Outbox:
+    """Collects binds and evictions that were committed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._orders: list[_Order] = []
+        self._volumes: dict[str, tuple[VolumeChoice, ...]] = {}
+        self._claims: dict[str, tuple[ClaimChoice, ...]] = {}
+        self._devices: dict[str, SharedDevice] = {}
+        # The actions that have run, each with the number of orders by its end.
+        self.made_by: list[tuple[str, int]] = []
+
+    def action_ended(self, name: str) -> None:
+        self.made_by.append((name, len(self._orders)))
+
+    def bind(self, tasks: list[Task]) -> None:
+        for task in tasks:
+            self._orders.append((task, task.node_name, "", task.job_id))
+
+    def evict(self, task: Task, reason: str, for_job: str) -> None:
+        self._orders.append((task, task.node_name, reason, for_job))
+        message = f"{reason}: makes room for {for_job}" if for_job else reason
+        victim_job = self._session.jobs.get(task.job_id)
+        if victim_job is not None:
+            self._session.record_event(victim_job, "Evict", message)
+        pod = task.pod
+        self._session.events.append(Event.about(pod, "Evict", message))
+
+    def attach_volumes(self, task: Task, volumes: tuple[VolumeChoice, ...]) -> None:
+        """Sets the volumes for the task's claims in its bind."""
+        if volumes:
+            self._volumes[task.uid] = volumes
+        else:
+            self._volumes.pop(task.uid, None)
+
+    def attach_claims(self, task: Task, claims: tuple[ClaimChoice, ...]) -> None:
+        """Sets the devices for the task's claims in its bind."""
+        if claims:
+            self._claims[task.uid] = claims
+        else:
+            self._claims.pop(task.uid, None)
+
+    def attach_device(self, task: Task, device: SharedDevice | None) -> None:
+        """Sets the device for which the task's node is locked in its bind."""
+        if device is not None:
+            self._devices[task.uid] = device
+        else:
+            self._devices.pop(task.uid, None)
+
+    def decisions(self) -> tuple[Decision, ...]:
+        sizes = Counter([for_job for _, _, _, for_job in self._orders])
+        gangs = {job: self._gang(job, size) for job, size in sizes.items()}
+        prefix, volumes = f"{self._session.id_prefix}{self._session.number}.", self._volumes
+        decisions: list[Decision] = []
+        for number, (task, node, reason, for_job) in enumerate(self._orders):
+            pod, gang, id_ = task.pod, gangs[for_job], f"{prefix}{number}"
+            names = (pod.namespace, pod.name, task.uid)
+            if reason:
+                decisions.append(Evict(id_, *names, node, reason, for_job, gang, task.job_id))
+            else:
+                chosen = volumes.get(task.uid, ()) if volumes else ()
+                claims = self._claims.get(task.uid, ()) if self._claims else ()
+                device = self._devices.get(task.uid) if self._devices else None
+                added = task.bind_annotations
+                decisions.append(Bind(id_, *names, node, gang, added, chosen, claims, device))
+        return tuple(decisions)
+
+    def _gang(self, job_id: str, size: int) -> Gang | None:
+        job = self._session.jobs.get(job_id)
+        if job is None or job.group is None:
+            return None
+        id_ = f"{self._session.id_prefix}{self._session.number}/{job_id}"
+        return Gang(id_, job_id, job.group.uid, job.group.spec_hash, size)

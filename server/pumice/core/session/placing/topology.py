@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pumice.core.cache.hyper_nodes import CLUSTER_TOP, NO_DOMAIN, HyperNodeTree
 from pumice.core.cache.index import TaskIndex
@@ -17,7 +18,8 @@ from pumice.core.model.fit import FitErrors, Mask
 from pumice.core.model.group import NetworkTopology
 from pumice.core.model.status import HOLDS_RESOURCES
 from pumice.core.session.hooks import Rows
-from pumice.core.session.policies import DomainScore
+from pumice.core.session.placing.label_domains import LabelDomains
+from pumice.core.session.policies import DomainScore, Parts
 
 if TYPE_CHECKING:
     from pumice.core.session.session import Session
@@ -40,6 +42,7 @@ class Topology:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._occupied: dict[str, Occupied] = {}
+        self.by_label = LabelDomains(session)
         # The domain in which tasks are being placed, and the lowest one that has the earlier tasks
         # of the same sub-job; empty where it has none, or no network topology.
         self.domain = CLUSTER_TOP
@@ -57,11 +60,24 @@ class Topology:
 
     def nodes_of(self, domain: str) -> Mask | None:
         """The nodes of a domain by row; None: all of them."""
-        return None if domain == CLUSTER_TOP else self.tree.rows_of(domain)
+        return None if domain == CLUSTER_TOP else self.rows_of(domain)
+
+    def rows_of(self, domain: str) -> Mask:
+        labelled = domain in self.by_label
+        return self.by_label.rows_of(domain) if labelled else self.tree.rows_of(domain)
+
+    def positions_of(self, domain: str) -> Rows:
+        """The same as positions in the table."""
+        if domain in self.by_label:
+            return self.by_label.positions_of(domain)
+        return np.flatnonzero(self.tree.rows_of(domain))
 
     # Which domains are tried.
 
     def job_gradients(self, job: Job, start: str, *, for_evicting: bool) -> list[list[str]]:
+        if job.topology_key:
+            domains = self.by_label.of(job)
+            return [domains] if domains else []
         for function in self._session.chains.flat("job_gradient"):
             gradients: list[list[str]] = function(job, start, for_evicting)
             return gradients
@@ -71,6 +87,8 @@ class Topology:
         self, sub_job: SubJob, start: str, *, for_evicting: bool
     ) -> list[list[str]]:
         for function in self._session.chains.flat("sub_job_gradient"):
+            if start in self.by_label:
+                break
             gradients: list[list[str]] = function(sub_job, start, for_evicting)
             return gradients
         return [[start]]
@@ -79,7 +97,7 @@ class Topology:
         """The domain with the highest score of all plugins; among equals the name decides."""
         totals = dict.fromkeys(sorted(domains), 0.0)
         functions = self._session.chains.flat("hyper_node_order")
-        rows = {d: self._rows_of(d) for d in totals} if functions else {}
+        rows = {d: self.positions_of(d) for d in totals} if functions else {}
         for function in functions:
             for domain, score in function(sub_job, rows).items():
                 totals[domain] += score
@@ -95,9 +113,6 @@ class Topology:
         for rule in rules:
             total += float(rule.alone(sub_job, (domain,))[0])
         return total
-
-    def _rows_of(self, domain: str) -> Rows:
-        return np.flatnonzero(self.tree.rows_of(domain))
 
     def ranked(self, sub_job: SubJob, domains: Sequence[str]) -> list[list[str]] | None:
         """The domains by the score that each has alone, the best first; equals together, by name.
@@ -120,6 +135,18 @@ class Topology:
                 before = score
             groups[-1].append(names[position])
         return groups
+
+    def scores_after(self, parts: Parts, domains: Sequence[str]) -> NDArray[np.float64] | None:
+        """The scores of sub-jobs, by sub-job and domain; None: known after a placement only."""
+        rules = self._session.chains.all_of("hyper_node_order", DomainScore)
+        if rules is None:
+            return None
+        scores = np.zeros((len(parts), len(domains)))
+        for rule in rules:
+            if rule.later is None:
+                return None
+            scores = scores + rule.factor * rule.later(parts, domains)
+        return scores
 
     def is_first_by_name(self, sub_job: SubJob, domains: Sequence[str]) -> bool:
         """Whether of domains with equal scores the first one by name is the best."""
@@ -165,8 +192,8 @@ class Topology:
         return ""
 
     def is_constrained(self, job: Job) -> bool:
-        """Whether the job, or a part of it, must stay within some tier or should."""
-        return self.widest_limit_of(job) is not None
+        """Whether the job, or a part of it, must stay within some domain or should."""
+        return bool(job.topology_key) or self.widest_limit_of(job) is not None
 
     def widest_limit_of(self, job: Job) -> int | None:
         """The limit of the job; where it has none, the highest one of its sub-jobs."""
@@ -204,7 +231,7 @@ class Topology:
             status, node_name = moves.origin_of(task)
             if status in HOLDS_RESOURCES:
                 rows.add(table.row_of(node_name))
-        # Of nodes that are gone nobody knows the domain.
+        # The domain of a node that is gone is not known.
         placed = [row for row in rows if row is not None]
         if not placed:
             return ""

@@ -1,0 +1,154 @@
+"""The device configuration: names of resources, MIG geometries, and types of Ascend NPUs.
+
+The adapter reads it from a ConfigMap. Without one, the built-in configuration counts, as in Volcano.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceNames:
+    """The resources by which containers ask for shared devices; an empty name is never asked for."""
+
+    count: str
+    memory: str
+    cores: str
+    percentage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A way to divide a card: memory and count of each kind of MIG instance."""
+
+    group: str
+    instances: tuple[tuple[int, int], ...]
+
+    def memory_at(self, position: int) -> int | None:
+        """The memory of an instance by its position in the group; None: there is none."""
+        for memory, count in self.instances:
+            if position < count:
+                return memory
+            position -= count
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NpuType:
+    """One type of Ascend NPU and the parts into which it can be divided."""
+
+    word: str
+    names: ResourceNames
+    memory_allocatable: int
+    memory_capacity: int
+    # Memory and name of each template, the smallest first.
+    templates: tuple[tuple[int, str], ...]
+
+    def part_for(self, memory: int) -> tuple[int, str] | None:
+        """Memory and template of the smallest part that has enough; None: the card has not.
+
+        The whole card has no template.
+        """
+        for size, name in self.templates:
+            if memory <= size:
+                return size, name
+        return (self.memory_allocatable, "") if memory <= self.memory_capacity else None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfig:
+    """What the device plugins of a cluster are configured with."""
+
+    vgpu: ResourceNames
+    # Memory of MIG instances is in units of so many of the request's.
+    memory_factor: int
+    # By words of which a type of card has one.
+    geometries: tuple[tuple[tuple[str, ...], tuple[Geometry, ...]], ...]
+    npus: tuple[NpuType, ...]
+    # Whether pods may share the cores of an NPU, on nodes that do not say it.
+    shares_npu_cores: bool
+
+    def geometries_of(self, type_: str) -> tuple[Geometry, ...]:
+        """How a card of a type can be divided; the first entry that matches counts."""
+        for models, geometries in self.geometries:
+            if any(model in type_ for model in models):
+                return geometries
+        return ()
+
+
+_VGPU = ResourceNames("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores")
+_ASCEND_310P = {
+    "commonWord": "Ascend310P",
+    "resourceName": "huawei.com/Ascend310P",
+    "resourceMemoryName": "huawei.com/Ascend310P-memory",
+    "memoryAllocatable": 21527,
+    "memoryCapacity": 24576,
+    "templates": [
+        {"name": "vir01", "memory": 3072},
+        {"name": "vir02", "memory": 6144},
+        {"name": "vir04", "memory": 12288},
+    ],
+}
+
+
+@lru_cache(maxsize=8)
+def device_config(text: str) -> DeviceConfig:
+    """Reads a configuration that was checked; an empty text is the built-in one."""
+    return _config(json.loads(text)) if text else DEFAULT_DEVICES
+
+
+def why_not_devices(data: object) -> str | None:
+    """Why data cannot be a device configuration; None: it can."""
+    try:
+        _config(data)
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+        return f"cannot be read: {error}"
+    except LookupError as error:
+        return f"lacks the key {error}"
+    return None
+
+
+def _config(data: Any) -> DeviceConfig:
+    nvidia, npus = data.get("nvidia") or {}, data.get("vnpus") or {}
+    if isinstance(npus, list):
+        # An older form has the list itself.
+        npus = {"configs": npus}
+    return DeviceConfig(
+        ResourceNames(
+            nvidia.get("resourceCountName") or _VGPU.count,
+            nvidia.get("resourceMemoryName") or _VGPU.memory,
+            nvidia.get("resourceCoreName") or _VGPU.cores,
+            nvidia.get("resourceMemoryPercentageName") or "",
+        ),
+        max(int(nvidia.get("gpuMemoryFactor") or 1), 1),
+        tuple(
+            (tuple(known["models"]), tuple(map(_geometry, known["allowedGeometries"])))
+            for known in nvidia.get("knownMigGeometries") or ()
+        ),
+        tuple(map(_npu, npus.get("configs") or ())),
+        bool(npus.get("hamiVnpuCore")),
+    )
+
+
+def _geometry(data: dict[str, Any]) -> Geometry:
+    instances = ((int(part["memory"]), int(part["count"])) for part in data["geometries"])
+    return Geometry(str(data["group"]), tuple(instances))
+
+
+def _npu(data: dict[str, Any]) -> NpuType:
+    resource = str(data["resourceName"])
+    templates = ((int(part["memory"]), str(part["name"])) for part in data.get("templates") or ())
+    return NpuType(
+        str(data["commonWord"]),
+        ResourceNames(resource, str(data["resourceMemoryName"]), f"{resource}-core"),
+        int(data["memoryAllocatable"]),
+        int(data["memoryCapacity"]),
+        tuple(sorted(templates)),
+    )
+
+
+DEFAULT_DEVICES = _config({"vnpus": {"configs": [_ASCEND_310P]}})

@@ -1,0 +1,279 @@
+"""Ascend 310P NPUs as MindCluster shares them: by AI cores, in templates or as whole chips."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pumice.core.cache.entries import NodeEntry
+from pumice.core.cache.plugin_data import PluginData
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.plugins.deviceshare.cards import (
+    MOST_CARDS,
+    DeviceKind,
+    NodeCards,
+    Question,
+    Share,
+    State,
+    Taken,
+    Usage,
+    cards_with_use,
+    plain_int,
+    plain_ints,
+    whole_units,
+    with_shares,
+)
+
+CORES = "huawei.com/npu-core"
+_CHIP = "Ascend310P"
+_REAL = "huawei.com/AscendReal"
+_CHIPS = f"huawei.com/{_CHIP}"
+# Nodes about which the adapter reports data, by this prefix and the name.
+NODE_DATA = "npu/"
+_NODE_STATUS, _PRE_SEPARATE = "NodeStatus", "PreSeparate"
+# AI cpus of a chip by its AI cores.
+_CPUS = {8: 7, 10: 7}
+# A chip that is divided into so many groups takes no template with so many cores.
+_TOO_MANY_CORES = {3: 4, 4: 2}
+
+
+class Template(NamedTuple):
+    """A part of a chip. DVPP is the decoder for pictures and videos: yes, no, or null for either."""
+
+    name: str
+    cores: int
+    cpus: int
+    dvpp: str = "null"
+
+
+_TEMPLATES = {
+    template.name: template
+    for template in (
+        Template("vir01", 1, 1),
+        Template("vir02", 2, 2),
+        Template("vir02_1c", 2, 1),
+        Template("vir04", 4, 4),
+        Template("vir04_3c", 4, 3),
+        Template("vir04_3c_ndvpp", 4, 3, "no"),
+        Template("vir04_4c_dvpp", 4, 4, "yes"),
+    )
+}
+# What a pod gets instead where its template does not fit.
+_SMALLER = {"vir02": "vir02_1c", "vir04": "vir04_3c"}
+# Of pods on a chip, as ``Usage.parts`` has it: the template, a slash, and the group of the chip or
+# one of these: its device plugin has not served the pod yet, and has been asked to.
+_PLACED, _ASKED = "?", "!"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """AI cores and AI cpus of each chip."""
+
+    cores: int
+    cpus: int
+
+
+class MindClusterNpu(DeviceKind):
+    """Parts of chips that a node's device plugin makes when a pod starts."""
+
+    name = "Ascend310P-vNPU"
+    # Its device plugin knows no locks.
+    lock = ""
+    reason = "not enough AI cores on the NPUs of the node"
+    has_facets = True
+
+    def __init__(self, data: PluginData, *, keeps_free_chips: bool) -> None:
+        self._data, self._keeps_free_chips = data, keeps_free_chips
+
+    def request_of(self, class_: TaskClass) -> int | None:
+        """The AI cores of the first container that asks for some."""
+        containers = [c for c in class_.spec.containers if not c.init]
+        if not any(CORES in dict(container.limits) for container in containers):
+            return None
+        asked = (dict(c.requests).get(CORES, dict(c.limits).get(CORES, 0)) for c in containers)
+        return next((whole_units(amount) for amount in asked if amount), None)
+
+    def facet_of(self, task: Task) -> tuple[bool, str] | None:
+        """Whether the pod prefers more cpus, and its wish for DVPP; None: no wishes."""
+        labels = task.pod.labels
+        wishes = (labels.get("vnpu-level") == "high", labels.get("vnpu-dvpp", "null"))
+        return None if wishes == (False, "null") else wishes
+
+    def is_possible(self, request: Hashable, facet: Hashable) -> bool:
+        """Volcano evicts nobody for these chips."""
+        return False
+
+    def read(self, entry: NodeEntry) -> NodeCards | None:
+        shape = _shape_of(entry)
+        chips = self._chips(entry)
+        if shape is None or not chips:
+            return None
+        names = tuple(str(chip) for chip in sorted(chips))
+        places = {name: place for place, name in enumerate(names)}
+        return cards_with_use(
+            entry, shape, names, lambda task: list(_shares_of(task, places, shape))
+        )
+
+    def _chips(self, entry: NodeEntry) -> set[int]:
+        """The numbers of the chips that may be given out; none of a node that nothing is known of."""
+        known = self._data.get(f"{NODE_DATA}{entry.name}")
+        if entry.node is None or _CHIPS not in known or known.get(_NODE_STATUS) == _PRE_SEPARATE:
+            return set()
+        listed = _numbers(known.get(_CHIPS))
+        if self._keeps_free_chips:
+            listed = _base_chips(entry.node.annotations.get("baseDeviceInfos", "")) or listed
+            for task in entry.tasks.values():
+                listed -= _numbers(task.annotations.get(_CHIPS))
+            listed -= _numbers(known.get(f"{_CHIPS}-Recovering"))
+        for task in entry.tasks.values():
+            listed |= set(_chips_of(task.annotations.get(CORES, ""))[0])
+        listed -= _numbers(known.get(f"{_CHIPS}-Unhealthy"))
+        return listed if len(listed) <= MOST_CARDS else set()
+
+    def take(self, state: State, question: Question) -> Taken | None:
+        (shape, usage), (request, facet, _) = state, question
+        assert isinstance(shape, _Shape)
+        assert isinstance(request, int)
+        if not request % shape.cores:
+            return _whole_chips(shape, usage, request // shape.cores)
+        high, dvpp = facet if isinstance(facet, tuple) else (False, "null")
+        template = _template(request, dvpp, high=high)
+        while template is not None:
+            chip = _chip_for(template, shape, usage)
+            if chip is not None:
+                # The device plugin makes parts of one template at a time.
+                if _unserved(usage) - {template.name}:
+                    return None
+                part = f"{template.name}/{_PLACED}"
+                share = Share(chip, template.cpus, template.cores, part, template.cpus)
+                return Taken(((share,),), with_shares(usage, [share]), 0.0)
+            template = _TEMPLATES.get(_SMALLER.get(template.name, ""))
+        return None
+
+    def is_smaller(self, entry: NodeEntry, task: Task, request: int) -> bool:
+        """Whether the pod would get a smaller template on a node than it prefers."""
+        facet = self.facet_of(task)
+        template = _template(request, "null", high=True)
+        if facet is None or facet[1] != "null" or template is None or template.name not in _SMALLER:
+            return False
+        cards = self.read(entry)
+        return cards is not None and _chip_for(template, cards.shape, cards.usage) is None
+
+    def annotations(
+        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
+    ) -> Mapping[str, str]:
+        shares = taken.shares[0]
+        template = shares[0].part.partition("/")[0]
+        chips = ",".join(cards.names[share.card] for share in shares)
+        value = f"{chips}-{template}" if template else chips
+        return {CORES: value, "predicate-time": str(now_ns)}
+
+
+def _template(cores: int, dvpp: str, *, high: bool) -> Template | None:
+    """The template for so many cores; None: there is none."""
+    if dvpp not in ("yes", "no", "null"):
+        return None
+    by_cores = {
+        1: "vir01",
+        2: "vir02" if high else "vir02_1c",
+        4: {"yes": "vir04_4c_dvpp", "no": "vir04_3c_ndvpp"}.get(
+            dvpp, "vir04" if high else "vir04_3c"
+        ),
+    }
+    return _TEMPLATES.get(by_cores.get(cores, ""))
+
+
+def _chip_for(template: Template, shape: Hashable, usage: tuple[Usage, ...]) -> int | None:
+    """The fullest chip with room for a template; None: there is none."""
+    assert isinstance(shape, _Shape)
+    free = [(shape.cores - used.cores, shape.cpus - used.memory) for used in usage]
+    for index in sorted(range(len(usage)), key=lambda i: (*free[i], i)):
+        cores, cpus = free[index]
+        if cores >= template.cores and cpus >= template.cpus and _joins(template, usage[index]):
+            return index
+    return None
+
+
+def _joins(template: Template, used: Usage) -> bool:
+    """Whether the pods on a chip allow one more with this template."""
+    others = [part.rpartition("/") for part in used.parts]
+    if any(group == _ASKED for _, _, group in others):
+        return False
+    groups = {group for _, _, group in others if group.isdigit()}
+    if template.cores >= _TOO_MANY_CORES.get(len(groups), template.cores + 1):
+        return False
+    wishes = {_TEMPLATES[name].dvpp for name, _, _ in others if name in _TEMPLATES}
+    if template.dvpp == "yes":
+        return wishes <= {"no"}
+    return template.dvpp == "no" or "yes" not in wishes
+
+
+def _whole_chips(shape: _Shape, usage: tuple[Usage, ...], count: int) -> Taken | None:
+    free = [index for index, used in enumerate(usage) if not used.cores]
+    if not count or len(free) < count or _unserved(usage) - {""}:
+        return None
+    part = f"/{_PLACED}"
+    shares = [Share(i, shape.cpus, shape.cores, part, shape.cpus) for i in free[:count]]
+    return Taken((tuple(shares),), with_shares(usage, shares), 0.0)
+
+
+def _unserved(usage: tuple[Usage, ...]) -> set[str]:
+    """Templates of pods that the device plugin has not served yet; empty for whole chips."""
+    parts = (part.rpartition("/") for used in usage for part in used.parts)
+    return {name for name, _, group in parts if group in (_PLACED, _ASKED)}
+
+
+def _shape_of(entry: NodeEntry) -> _Shape | None:
+    """The chips of a node by its labels and capacity; None: it has none of this kind."""
+    node = entry.node
+    if node is None or node.labels.get("accelerator", "").split("-")[1:2] != [_CHIP]:
+        return None
+    fields = node.labels.get("servertype", "").split("-")
+    cores = plain_int(fields[1]) if len(fields) > 1 else None
+    total = whole_units(dict(node.capacity).get(CORES, 0))
+    if cores not in _CPUS or not total or total % cores:
+        return None
+    return (
+        _Shape(cores, _CPUS[cores]) if "node.kubernetes.io/npu.chip.name" in node.labels else None
+    )
+
+
+def _shares_of(task: Task, places: Mapping[str, int], shape: _Shape) -> Iterator[Share]:
+    chips, name = _chips_of(task.annotations.get(CORES, ""))
+    template = _TEMPLATES.get(name) if name else Template("", shape.cores, shape.cpus)
+    if template is None:
+        # An unknown template counts as a whole chip.
+        template = Template(name, shape.cores, shape.cpus)
+    real = task.annotations.get(_REAL, "")
+    group = real.rpartition("_")[2] if "_" in real else ""
+    if not real:
+        group = _ASKED if CORES in task.pod.annotations else _PLACED
+    for chip in chips:
+        place = places.get(str(chip))
+        if place is not None:
+            part = f"{name}/{group}"
+            yield Share(place, template.cpus, template.cores, part, template.cpus)
+
+
+def _chips_of(text: str) -> tuple[list[int], str]:
+    """The chips of a pod and its template: ``0,1`` or ``0-vir04``."""
+    first, _, template = text.partition("-")
+    numbers = plain_ints(first)
+    return ([], "") if numbers is None else (numbers, template)
+
+
+def _numbers(text: object) -> set[int]:
+    """The numbers of chips in a list such as ``Ascend310P-0,Ascend310P-3``."""
+    parts = text.split(",") if isinstance(text, str) else ()
+    numbers = (plain_int(part.removeprefix(f"{_CHIP}-")) for part in parts)
+    return {number for number in numbers if number is not None}
+
+
+def _base_chips(text: str) -> set[int]:
+    """The chips that a node lists in its annotation; none where it cannot be read."""
+    try:
+        return _numbers(",".join(json.loads(text)))
+    except (TypeError, ValueError, RecursionError):
+        return set()

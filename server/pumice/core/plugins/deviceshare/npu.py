@@ -1,0 +1,220 @@
+"""Ascend NPUs as HAMi shares them: by memory in parts of fixed sizes, or by memory and cores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from pumice.core.cache.entries import NodeEntry
+from pumice.core.cache.tasks import Task, TaskClass
+from pumice.core.plugins.deviceshare.cards import (
+    BINPACK,
+    SPREAD,
+    DeviceKind,
+    NodeCards,
+    Question,
+    Share,
+    State,
+    Taken,
+    Usage,
+    cards_with_use,
+    fullness,
+)
+from pumice.core.plugins.deviceshare.device_config import NpuType
+from pumice.core.plugins.deviceshare.registers import Register
+from pumice.core.plugins.deviceshare.requests import (
+    WHOLE,
+    ContainerRequest,
+    Requests,
+    requests_of,
+    shares_in,
+    shares_text,
+)
+
+# Annotations of a pod and of a node about shared cores.
+_MODE, _BY_CORES = "huawei.com/vnpu-mode", "hami-core"
+_NODE_SHARES_CORES = "hami-vnpu-core"
+_SECOND_NS = 1_000_000_000
+# Types whose cards are chosen within one network where all of them name theirs.
+_NETWORKED = "Ascend910"
+_NETWORK_WEIGHT = 10
+
+
+class Npu(NamedTuple):
+    """One card: how many pods may share it, memory, cores, and the network it is in."""
+
+    most_pods: int
+    memory: int
+    cores: int
+    network: int | None
+
+
+Shape = tuple[bool, tuple[Npu, ...]]
+
+
+class HamiNpu(DeviceKind):
+    """Shares of the NPUs of one type."""
+
+    lock = "hami.io/mutex.lock"
+    reason = "no ascend device available"
+    has_scores = True
+    has_facets = True
+
+    def __init__(self, type_: NpuType, policy: str, *, shares_cores: bool) -> None:
+        self.name = type_.word
+        self._type, self._policy, self._shares_cores = type_, policy, shares_cores
+        self._allocated = f"hami.io/{type_.word}-devices-allocated"
+
+    def request_of(self, class_: TaskClass) -> Requests | None:
+        return requests_of(class_, self._type.names)
+
+    def facet_of(self, task: Task) -> bool | None:
+        """Whether a pod shares cores; None: it gets parts of fixed sizes."""
+        return task.pod.annotations.get(_MODE) == _BY_CORES or None
+
+    def is_possible(self, request: Hashable, facet: Hashable) -> bool:
+        assert isinstance(request, tuple)
+        return facet is not None or all(
+            asked.memory is None or self._memory(asked, 0, by_cores=False) is not None
+            for asked in request
+        )
+
+    def read(self, entry: NodeEntry) -> NodeCards | None:
+        node = entry.node
+        if node is None or not dict(node.allocatable).get(self._type.names.count):
+            return None
+        register = _read_register(node.annotations.get(f"hami.io/node-register-{self.name}", ""))
+        if register is None:
+            return None
+        said = node.annotations.get(_NODE_SHARES_CORES)
+        by_cores = self._shares_cores if said is None else said == "true"
+
+        def shares_of(task: Task) -> list[Share]:
+            text = task.annotations.get(self._allocated, "")
+            found = shares_in(text) if text else ()
+            places = register.places
+            return [Share(places[name], m, c) for name, _, m, c in found if name in places]
+
+        return cards_with_use(entry, (by_cores, register.cards), register.names, shares_of)
+
+    def take(self, state: State, question: Question) -> Taken | None:
+        (shape, usage), (request, facet, _) = state, question
+        assert isinstance(shape, tuple)
+        assert isinstance(request, tuple)
+        allows_cores, cards = shape
+        by_cores = facet is not None
+        if by_cores and not allows_cores:
+            return None
+        score_of = [self._score(card, used) for card, used in zip(cards, usage, strict=True)]
+        order = sorted(range(len(cards)), key=lambda i: (-score_of[i], i))
+        after, shares, first = list(usage), [], []
+        for asked in request:
+            memory = self._memory(asked, cards[order[0]].memory, by_cores=by_cores)
+            if memory is None:
+                return None
+            # A card serves one container of a pod.
+            free = (i for i in order if after[i] is usage[i])
+            fits = [i for i in free if _fits(cards[i], usage[i], memory, asked.cores, by_cores)]
+            if len(fits) < asked.number:
+                return None
+            chosen = self._together(cards, fits)[: asked.number]
+            first += chosen[:1]
+            shares.append(tuple(Share(i, memory, asked.cores) for i in chosen))
+            for share in shares[-1]:
+                after[share.card] = usage[share.card].plus(share)
+        score = sum((score_of[i] for i in first), 0.0) + self._network_score(cards, first)
+        return Taken(tuple(shares), tuple(after), score)
+
+    def _memory(self, asked: ContainerRequest, card: int, *, by_cores: bool) -> int | None:
+        """The memory that a container gets of each card; None: such a part does not exist."""
+        memory = card if asked.memory is None else asked.memory
+        if by_cores:
+            return memory
+        part = self._type.part_for(memory)
+        # Several cards are given out whole.
+        if part is None or (asked.number > 1 and part[0] != self._type.memory_allocatable):
+            return None
+        return part[0]
+
+    def _score(self, card: Npu, used: Usage) -> float:
+        if self._policy == BINPACK:
+            return fullness(used, card.memory)
+        return 100.0 if self._policy == SPREAD and card.memory and not used.pods else 0.0
+
+    def _together(self, cards: Sequence[Npu], fits: list[int]) -> list[int]:
+        """The cards that fit, those of the networks with most of them first."""
+        if not self._is_networked(cards):
+            return fits
+        counts: dict[int, int] = {}
+        for index in fits:
+            network = cards[index].network or 0
+            counts[network] = counts.get(network, 0) + 1
+        networks = sorted(counts, key=lambda network: (-counts[network], network))
+        return sorted(fits, key=lambda index: networks.index(cards[index].network or 0))
+
+    def _is_networked(self, cards: Sequence[Npu]) -> bool:
+        return self.name.startswith(_NETWORKED) and all(c.network is not None for c in cards)
+
+    def _network_score(self, cards: Sequence[Npu], chosen: list[int]) -> float:
+        networks = [cards[index].network for index in chosen]
+        if not networks or not self._is_networked([cards[index] for index in chosen]):
+            return 0.0
+        most = max(networks.count(network) for network in networks)
+        return float(most) / float(len(networks)) * _NETWORK_WEIGHT
+
+    def annotations(
+        self, task: Task, cards: NodeCards, taken: Taken, now_ns: int
+    ) -> Mapping[str, str]:
+        text = "".join(f"{part};" for part in shares_text(cards.names, taken, self.name))
+        by_cores = self.facet_of(task) is not None
+        parts = [
+            self._part(cards.names[share.card], share, by_cores=by_cores)
+            for container in taken.shares
+            for share in container
+        ]
+        seconds = str(now_ns // _SECOND_NS)
+        return {
+            f"hami.io/{self.name}-devices-to-allocate": text,
+            self._allocated: text,
+            f"huawei.com/{self.name}": json.dumps(parts, separators=(",", ":")),
+            "predicate-time": seconds,
+            "hami.io/vgpu-node": task.node_name,
+            "hami.io/vgpu-time": seconds,
+            "hami.io/bind-phase": "allocating",
+            "hami.io/bind-time": seconds,
+        }
+
+    def _part(self, name: str, share: Share, *, by_cores: bool) -> dict[str, str | int]:
+        part = self._type.part_for(share.memory)
+        known: dict[str, str | int] = {"memory": share.memory, "core": share.cores}
+        if not by_cores:
+            known = {"temp": "" if part is None else part[1]}
+        return {"UUID": name, **{key: value for key, value in known.items() if value}}
+
+
+def _fits(card: Npu, used: Usage, memory: int, cores: int, by_cores: bool) -> bool:
+    total = WHOLE if by_cores else card.cores
+    if used.pods >= card.most_pods or card.memory - used.memory < memory:
+        return False
+    if total - used.cores < cores or (total == cores == WHOLE and used.pods):
+        return False
+    # Where all cores are taken, a pod that asks for none gets none.
+    return not (total and used.cores == total and not cores)
+
+
+@lru_cache(maxsize=16_384)
+def _read_register(text: str) -> Register[Npu] | None:
+    """The cards in an annotation; None where they cannot be read."""
+    try:
+        return Register.of([(str(card["id"]), _card(card)) for card in json.loads(text)])
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _card(card: dict[str, Any]) -> Npu:
+    network: Any = (card.get("custominfo") or {}).get("NetworkID")
+    is_number = isinstance(network, int | float) and not isinstance(network, bool)
+    count, memory, cores = (int(card.get(key) or 0) for key in ("count", "devmem", "devcore"))
+    return Npu(count, memory, cores, int(network) if is_number else None)

@@ -1,0 +1,88 @@
+"""What containers ask for of shared cards, and how their shares are written to annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from pumice.core.cache.tasks import TaskClass
+from pumice.core.plugins.deviceshare.cards import THOUSAND, Taken, plain_int
+from pumice.core.plugins.deviceshare.device_config import ResourceNames
+
+# The whole card, in hundredths.
+WHOLE = 100
+# A percentage that counts as none, as in Volcano.
+_NOT_GIVEN = 101 * THOUSAND
+_SHARE_FIELDS = 4
+
+
+class ContainerRequest(NamedTuple):
+    """What one container asks for, of each of so many cards."""
+
+    number: int
+    # None: a percentage of the card's memory.
+    memory: int | None
+    percentage: int
+    cores: int
+
+
+Requests = tuple[ContainerRequest, ...]
+
+
+def requests_of(class_: TaskClass, names: ResourceNames) -> Requests | None:
+    """The requests of a pod's containers; None: it asks for no card."""
+    found = tuple(
+        request
+        for container in class_.spec.containers
+        if not container.init
+        and (request := _request(dict(container.limits), dict(container.requests), names))
+    )
+    # A container that asks for no card gets none.
+    return found if any(request.number for request in found) else None
+
+
+def _request(
+    limits: Mapping[str, int], requests: Mapping[str, int], names: ResourceNames
+) -> ContainerRequest | None:
+    """The request of a container; None without limits of card number or memory."""
+    if names.count in limits:
+        count = _exact(limits[names.count])
+    elif names.memory in limits:
+        count = 1
+    else:
+        return None
+    asked = {**requests, **limits}
+    memory = _exact(asked.get(names.memory, 0))
+    cores = _exact(asked.get(names.cores, 0))
+    percentage = asked.get(names.percentage, _NOT_GIVEN)
+    if not percentage % THOUSAND and percentage != _NOT_GIVEN:
+        return ContainerRequest(count, None, percentage // THOUSAND, cores)
+    return ContainerRequest(count, memory or None, WHOLE, cores)
+
+
+def _exact(thousandths: int) -> int:
+    """A whole number; a fraction counts as nothing, as where Go reads no integer."""
+    return 0 if thousandths % THOUSAND else thousandths // THOUSAND
+
+
+def shares_text(names: tuple[str, ...], taken: Taken, type_: str) -> list[str]:
+    """The shares of each container, as device plugins read them."""
+    return [
+        "".join(f"{names[s.card]}{s.part},{type_},{s.memory},{s.cores}:" for s in container)
+        for container in taken.shares
+    ]
+
+
+@lru_cache(maxsize=16_384)
+def shares_in(text: str) -> tuple[tuple[str, str, int, int], ...]:
+    """Card, part of it, memory and cores of each share in an annotation; the unreadable ones count not."""
+    found = []
+    for share in text.replace(";", ":").split(":"):
+        fields = share.split(",")
+        if len(fields) >= _SHARE_FIELDS:
+            memory, cores = plain_int(fields[2]), plain_int(fields[3])
+            if memory is not None and cores is not None:
+                name, bracket, part = fields[0].partition("[")
+                found.append((name, bracket + part, memory, cores))
+    return tuple(found)

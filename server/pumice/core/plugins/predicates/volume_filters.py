@@ -1,0 +1,196 @@
+"""Filters about volumes: how many a node attaches, and the zones of those that are bound."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pumice.core.cache.pods import Counts
+from pumice.core.cache.tasks import Task
+from pumice.core.model.fit import Mask, Refusal
+from pumice.core.model.storage import PersistentVolumeClaim
+from pumice.core.session.session import Session
+
+EXCEEDED = "node(s) exceed max volume count"
+
+# A driver and a volume's name there.
+_Handle = tuple[str, str]
+
+
+class VolumeLimits:
+    """Volumes attached to each node, by driver; computed when first needed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._limits: dict[str, Counts] = {}
+        self._attached: dict[str, Counts] = {}
+        # Volumes of pods on nodes: handle -> row -> pods that use it there.
+        self._users: dict[_Handle, dict[int, int]] = {}
+        # Volumes that are attached, whether or not a pod there uses them.
+        self._attachments: dict[_Handle, set[int]] = {}
+        self._position = -1
+
+    def refusals(self, task: Task) -> list[Refusal]:
+        rows = len(self._session.table)
+        everywhere = np.ones(rows, dtype=np.bool_)
+        wanted: dict[_Handle, None] = {}
+        for volume, claim in self._session.cache.storage.claims_of(task.pod):
+            if claim is None:
+                key = f"{task.pod.namespace}/{volume.claim_name}"
+                missing = f'persistentvolumeclaim "{volume.claim_name}" not found'
+                return [Refusal(f"looking up PVC {key}: {missing}", everywhere, unresolvable=True)]
+            if volume.ephemeral and claim.owner_uid != task.pod.uid:
+                return [Refusal(not_owner(claim, task), everywhere, unresolvable=True)]
+            handle = self._handle(claim)
+            if handle is not None:
+                wanted[handle] = None
+        return [Refusal(EXCEEDED, self._over(wanted), unresolvable=False)] if wanted else []
+
+    def _over(self, wanted: dict[_Handle, None]) -> Mask:
+        self._sync()
+        over = np.zeros(len(self._session.table), dtype=np.bool_)
+        for driver in dict.fromkeys(driver for driver, _ in wanted):
+            limits = self._limits.get(driver)
+            if limits is None:
+                continue
+            new = np.zeros(len(over), dtype=np.int64)
+            for handle in wanted:
+                if handle[0] == driver:
+                    new += 1
+                    # What a pod on the node uses already is attached once for both.
+                    new[list(self._users.get(handle, ()))] -= 1
+            attached = self._counts(self._attached, driver)
+            over |= (new > 0) & (limits >= 0) & (attached + new > limits)
+        return over
+
+    def _sync(self) -> None:
+        pods = self._session.cache.pods
+        if self._position < 0:
+            self._build()
+            for row, tasks in pods.with_volumes.items():
+                for task in tasks.values():
+                    self._change(row, task, 1)
+        else:
+            for row, task, sign in pods.volume_log[self._position :]:
+                self._change(row, task, sign)
+        self._position = len(pods.volume_log)
+
+    def _build(self) -> None:
+        cache, table = self._session.cache, self._session.table
+        for node in cache.storage.csi_nodes:
+            row = table.row_of(node.name)
+            if row is not None:
+                for driver, limit in node.driver_limits:
+                    self._counts(self._limits, driver, -1)[row] = limit
+        for attachment in cache.storage.attachments:
+            row = table.row_of(attachment.node_name)
+            volume = cache.storage.volumes.get(attachment.volume_name)
+            if row is None or volume is None or not volume.csi_driver or not attachment.attacher:
+                continue
+            rows = self._attachments.setdefault((attachment.attacher, volume.csi_handle), set())
+            if row not in rows:
+                rows.add(row)
+                self._counts(self._attached, attachment.attacher)[row] += 1
+
+    def _counts(self, of: dict[str, Counts], driver: str, empty: int = 0) -> Counts:
+        counts = of.get(driver)
+        if counts is None:
+            counts = of[driver] = np.full(len(self._session.table), empty, dtype=np.int64)
+        return counts
+
+    def _change(self, row: int, task: Task, sign: int) -> None:
+        for _, claim in self._session.cache.storage.claims_of(task.pod):
+            handle = None if claim is None else self._handle(claim)
+            if handle is None:
+                continue
+            users = self._users.setdefault(handle, {})
+            before = users.get(row, 0)
+            users[row] = before + sign
+            if not users[row]:
+                del users[row]
+            first_or_last = not before or row not in users
+            if first_or_last and row not in self._attachments.get(handle, ()):
+                self._counts(self._attached, handle[0])[row] += sign
+
+    def _handle(self, claim: PersistentVolumeClaim) -> _Handle | None:
+        """Where a claim's volume is attached, or will be; None: not by a CSI driver."""
+        cache = self._session.cache
+        volume = cache.storage.volumes.get(claim.volume_name) if claim.volume_name else None
+        if volume is not None:
+            known = volume.csi_driver and volume.csi_handle
+            return (volume.csi_driver, volume.csi_handle) if known else None
+        storage_class = cache.storage.classes.get(claim.storage_class_name or "")
+        if storage_class is None or not storage_class.provisioner:
+            return None
+        # Handles of real volumes never begin like this.
+        return storage_class.provisioner, f"\0{claim.key}"
+
+
+def not_owner(claim: PersistentVolumeClaim, task: Task) -> str:
+    return f"PVC {claim.key} was not created for pod {task.key} (pod is not owner)"
+
+
+NO_ZONE = "node(s) had no available volume zone"
+
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+_OLD_REGION = "failure-domain.beta.kubernetes.io/region"
+# What a node may have instead of an old label.
+_NEW = {_OLD_ZONE: _ZONE, _OLD_REGION: _REGION, _ZONE: _ZONE, _REGION: _REGION}
+
+_Places = list[tuple[str, frozenset[str]]]
+
+
+class VolumeZones:
+    """Compares labels of bound volumes with labels of nodes; only claims named by the pod."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def why_not_anywhere(self, task: Task) -> str | None:
+        return self._places(task)[1]
+
+    def refusals(self, task: Task) -> list[Refusal]:
+        places, problem = self._places(task)
+        if problem is not None or not places:
+            return []
+        column = self._session.labels.column
+        zoned = np.zeros(len(self._session.table), dtype=np.bool_)
+        for key in _NEW:
+            zoned |= column(key).present
+        good = np.ones(len(zoned), dtype=np.bool_)
+        for key, values in places:
+            own, new = column(key), column(_NEW[key])
+            good &= np.where(own.present, own.among(values), new.among(values))
+        return [Refusal(NO_ZONE, zoned & ~good, unresolvable=True)]
+
+    def _places(self, task: Task) -> tuple[_Places, str | None]:
+        """Label and allowed values of each bound volume, or a problem."""
+        storage, places = self._session.cache.storage, []
+        for volume, claim in storage.claims_of(task.pod):
+            if volume.ephemeral:
+                continue
+            if claim is None:
+                return [], f'persistentvolumeclaim "{volume.claim_name}" not found'
+            if not claim.volume_name:
+                problem = self._why_unbound(claim.storage_class_name or "")
+                if problem is not None:
+                    return [], problem
+                continue
+            bound = storage.volumes.get(claim.volume_name)
+            if bound is None:
+                return [], f'persistentvolume "{claim.volume_name}" not found'
+            for key in _NEW:
+                values = frozenset(v.strip() for v in bound.labels.get(key, "").split("__"))
+                if key in bound.labels and "" not in values:
+                    places.append((key, values))
+        return places, None
+
+    def _why_unbound(self, class_name: str) -> str | None:
+        if not class_name:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        storage_class = self._session.cache.storage.classes.get(class_name)
+        if storage_class is None:
+            return f'storageclass.storage.k8s.io "{class_name}" not found'
+        if storage_class.wait_for_first_consumer:
+            return None
+        return "PersistentVolume had no name"

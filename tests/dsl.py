@@ -26,7 +26,11 @@ A ``.case`` file is a sequence of cycles. Each applies its tables and must print
 
 Without a ``queues`` table there is one queue, ``default``. Rows of a table name an object and give
 its columns; ``-`` leaves one out, and a row with a known name replaces the object. ``gone`` takes
-objects away, ``ends`` lets pods succeed or fail.
+objects away, ``ends`` lets pods succeed or fail. Rows of ``apply`` are whole objects as YAML, without
+a uid. Rows of ``data`` are a plugin, a name and values that an adapter reports; ``ago=30`` is a time.
+
+A line ``arguments`` of the configuration gives a plugin of the tiers its arguments as YAML, and
+``gates`` names feature gates that are on, ``devices`` is a device configuration as JSON.
 """
 
 from __future__ import annotations
@@ -38,19 +42,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pumice.core.decisions import PodConditionChanged, QueueStatusChanged, SessionResult
-from pumice.core.deltas import ClusterObject
+import yaml
+
+from pumice.core.cache.settings import CacheSettings
+from pumice.core.decisions import Bind, PodConditionChanged, QueueStatusChanged, SessionResult
+from pumice.core.deltas import ClusterObject, DataReported
 from pumice.core.engine import Engine
-from pumice.core.model.group import PodGroup, PriorityClass, Queue, ResourceQuota
+from pumice.core.model.devices import ResourceSlice
+from pumice.core.model.group import (
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    ResourceQuota,
+)
 from pumice.core.model.node import Node
 from pumice.core.model.pod import Pod, PodPhase
-from pumice.core.model.topology import HyperNode
-from tests.tables import NAMESPACE, Tables
+from pumice.core.model.topology import HyperNode, NumaTopology
+from tests.tables import NAMESPACE, Manifest, Tables
 from tests.world import SECOND_NS, START_NS, Cluster, lines, make_engine, read_delta, read_object
 
 __all__ = ["make_engine", "play", "read_case", "read_delta", "rewritten"]
 
-_SHOWN = ("phases", "nominations", "queues")
+_SHOWN = ("phases", "nominations", "queues", "annotations", "questions")
 _KINDS: dict[str, type[ClusterObject]] = {
     "node": Node,
     "pod": Pod,
@@ -59,6 +73,9 @@ _KINDS: dict[str, type[ClusterObject]] = {
     "class": PriorityClass,
     "quota": ResourceQuota,
     "hypernode": HyperNode,
+    "pdb": PodDisruptionBudget,
+    "numatopology": NumaTopology,
+    "slice": ResourceSlice,
 }
 _RULE = "----"
 _PLUGIN = re.compile(r"([\w-]+)(?:\((.*?)\))?(?:\s+|$)")
@@ -152,15 +169,15 @@ class _Play:
         self._cluster = Cluster(_engine(case.conf))
         self._uids: dict[tuple[type[ClusterObject], str], str] = {}
         self._phases: dict[str, str] = {}
+        self._now_ns = START_NS - SECOND_NS
 
     def outputs(self) -> Iterator[list[str]]:
-        now_ns = START_NS - SECOND_NS
         for cycle in self._case.cycles:
-            now_ns += cycle.later_ns
+            self._now_ns += cycle.later_ns
             self._apply(cycle)
-            if now_ns <= START_NS:
+            if self._now_ns <= START_NS:
                 self._default_queue()
-            result = self._cluster.cycle(now_ns)
+            result = self._cluster.cycle(self._now_ns)
             yield [*lines(result), *self._more(result)] or ["nothing"]
 
     def _default_queue(self) -> None:
@@ -173,13 +190,18 @@ class _Play:
             words = line.split()
             if not line[0].isspace():
                 table, columns = words[0], words[1:]
-                if table not in (*self._tables.kinds, "gone", "ends"):
+                if table not in (*self._tables.kinds, "gone", "ends", "apply", "data"):
                     raise CaseError(f"line {number}: unknown table {table!r}")
             elif table == "gone":
                 kind = _KINDS[words[0]]
                 self._cluster.take(kind, self._uid(kind, words[1]))
             elif table == "ends":
                 self._end(words[0], words[1])
+            elif table == "apply":
+                self._put(self._tables.whole(yaml.safe_load(line)))
+            elif table == "data":
+                values = dict(self._value(word) for word in words[2:])
+                self._cluster.engine.apply([DataReported(words[0], words[1], values)])
             elif len(words) - 1 != len(columns):
                 raise CaseError(f"line {number}: {len(columns)} cells expected after the name")
             else:
@@ -187,8 +209,21 @@ class _Play:
 
     def _read(self, table: str, name: str, row: dict[str, str]) -> None:
         for manifest in self._tables.read(table, name, row):
-            rejected = self._cluster.put(read_object(manifest))
-            assert not rejected, rejected
+            self._put(manifest)
+
+    def _put(self, manifest: Manifest) -> None:
+        rejected = self._cluster.put(read_object(manifest))
+        assert not rejected, rejected
+
+    def _value(self, word: str) -> tuple[str, str | float]:
+        """``cpu=80``, a text, or ``ago=30``: the time so many seconds before this cycle."""
+        key, _, text = word.partition("=")
+        if key == "ago":
+            return "time", self._now_ns / SECOND_NS - float(text)
+        try:
+            return key, float(text)
+        except ValueError:
+            return key, text
 
     def _uid(self, kind: type[ClusterObject], name: str) -> str:
         key = name if "/" in name or kind not in (Pod, PodGroup) else f"{NAMESPACE}/{name}"
@@ -210,6 +245,12 @@ class _Play:
             phases = {g.name: str(g.status.phase) for g in self._cluster.groups()}
             said += [f"phase {n} {p}" for n, p in phases.items() if self._phases.get(n) != p]
             self._phases = phases
+        if "annotations" in self._case.show:
+            for bind in (d for d in result.decisions if isinstance(d, Bind)):
+                told = ((k, v) for k, v in bind.annotations if not k.endswith("time"))
+                said += [f"annotation {bind.name} {key}={value}" for key, value in told]
+        if "questions" in self._case.show:
+            said += [f"question {question.name}" for question in result.questions]
         for change in result.statuses:
             match change:
                 case PodConditionChanged() if "nominations" in self._case.show:
@@ -224,16 +265,27 @@ class _Play:
 def _engine(conf: list[tuple[int, str]]) -> Engine:
     if not conf:
         return Engine()
-    actions, tiers = "enqueue, allocate, backfill", []
+    actions, tiers, gates = "enqueue, allocate, backfill", list[list[dict[str, Any]]](), ""
+    devices = ""
     for number, line in conf:
         word, _, rest = line.strip().partition(" ")
         if word == "actions":
             actions = rest.strip()
         elif word == "tier":
             tiers.append([_plugin(m[1], m[2]) for m in _PLUGIN.finditer(rest.strip())])
+        elif word == "arguments":
+            name, _, text = rest.strip().partition(" ")
+            entry = next(entry for tier in tiers for entry in tier if entry["name"] == name)
+            entry["arguments"] = yaml.safe_load(text)
+        elif word == "gates":
+            gates = rest
+        elif word == "devices":
+            devices = rest.strip()
         else:
-            raise CaseError(f"line {number}: a configuration has actions and tiers")
-    return make_engine(actions, tiers)
+            raise CaseError(f"line {number}: a configuration has actions, tiers and arguments")
+    engine = make_engine(actions, tiers, CacheSettings(feature_gates=tuple(gates.split())))
+    engine.configure(dataclasses.replace(engine.configuration, device_config=devices))
+    return engine
 
 
 def _plugin(name: str, options: str | None) -> dict[str, Any]:

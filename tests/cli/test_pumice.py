@@ -41,7 +41,18 @@ def test_help_lists_the_commands() -> None:
     assert done.code == 0
     listed = re.findall(r"^  (\w+) ", done.out.partition("Commands:")[2], flags=re.MULTILINE)
     assert listed[:5] == ["run", "core", "controllers", "job", "queue"]
-    assert listed[-2:] == ["adapter", "version"]
+    assert listed[-3:] == ["adapter", "help", "version"]
+
+
+def test_the_help_command_shows_the_help_of_a_command(capsys: Capture) -> None:
+    for words in ((), ("job",), ("job", "run"), ("adapter", "kubernetes")):
+        shown = run_pumice(capsys, "help", *words)
+        assert shown == run_pumice(capsys, *words, "--help")
+    unknown = run_pumice(capsys, "help", "jbo")
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "did you mean 'job'?" in unknown.err
+    too_long = run_pumice(capsys, "help", "version", "more")
+    assert too_long.err.startswith("pumice: 'pumice version' has no commands.")
 
 
 def test_help_fits_a_terminal_and_imports_no_room() -> None:

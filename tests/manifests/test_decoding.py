@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pumice.manifests import ManifestError, decode, decode_pod, translate
 from pumice.manifests import pod_specs as templates
+from pumice.manifests.pods import DECODER
 from pumice.v1 import delta_pb2, pod_pb2
 from pumice.v1.object_pb2 import Kind
 from tests.manifests.manifest import container, manifest, pod
@@ -61,6 +62,14 @@ def test_nulls_of_an_api_server_are_read_as_absent() -> None:
     document = pod({"affinity": None, "tolerations": None}, {"conditions": None})
     document["metadata"]["creationTimestamp"] = None
     assert decode_pod(raw(document)) == decode_pod(raw(pod()))
+
+
+def test_a_condition_without_a_time_does_not_need_a_second_try() -> None:
+    """API servers send null for it, in every pod that somebody starts without times."""
+    scheduled = {"type": "PodScheduled", "status": "True"}
+    document = pod({}, {"conditions": [{**scheduled, "lastTransitionTime": None}]})
+    assert DECODER.decode(raw(document)).status.conditions[0].last_transition_time is None
+    assert decode_pod(raw(document)) == decode_pod(raw(pod({}, {"conditions": [scheduled]})))
 
 
 def varied(name: str, labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:

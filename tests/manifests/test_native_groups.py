@@ -39,6 +39,13 @@ def test_a_gang_has_its_minimum_queue_and_priority() -> None:
     assert made.spec_hash != other.spec_hash
 
 
+def test_a_topology_is_a_label_of_nodes() -> None:
+    made = group(schedulingConstraints={"topology": [{"key": "rack"}]})
+    assert made.topology_key == "rack"
+    assert made.spec_hash != group().spec_hash
+    assert group(schedulingConstraints={}).topology_key == ""
+
+
 def test_pods_of_a_group_without_a_gang_start_each_by_itself() -> None:
     assert group(schedulingPolicy={"basic": {}}).min_member == 1
 
@@ -55,7 +62,10 @@ def test_the_condition_tells_the_phase(word: str, phase: int) -> None:
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"schedulingConstraints": {"topology": [{"key": "rack"}]}}, "schedulingConstraints"),
+        (
+            {"schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "row"}]}},
+            "schedulingConstraints",
+        ),
         ({"resourceClaims": [{"name": "c", "resourceClaimName": "d"}]}, "resourceClaims"),
     ],
 )

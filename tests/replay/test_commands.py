@@ -219,5 +219,5 @@ def test_run_times_and_numbers_of_cpus_survive_redaction() -> None:
 
     kept = {"pumice.sh/run-time": "1h30m", "pumice.sh/numa-cpus": "0-3,8"}
     pod = Pod(name="secret", annotations={**kept, "example.com/owner": "secret"})
-    redaction._rewrite(pod, Renamed())
+    redaction.rewrite(pod, Renamed())
     assert dict(pod.annotations) == kept

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pumice.recordings import Recording, RecordingError, RecordingWriter
-from pumice.recordings.redaction import redact
+from pumice.recordings.redaction import Collector, redact, rewrite
 from pumice.server.local import compare_recording
 from pumice.server.plugins import installed_registry
 from pumice.server.replaying.playback import Playback
@@ -355,3 +355,13 @@ def test_pods_keep_the_numbers_in_their_names_when_redacted(tmp_path: Path) -> N
     assert [old.rpartition("-")[2] for old, _ in binds] == [
         new.rpartition("-")[2] for _, new in binds
     ]
+
+
+def test_data_about_a_node_is_renamed_with_the_node() -> None:
+    seen = Collector()
+    entry = RecordingEntry()
+    op = entry.delta_batch.ops.add()
+    op.plugin_data.plugin, op.plugin_data.name = "deviceshare", "npu/node-1"
+    rewrite(entry, seen)
+    assert "node-1" in seen.names
+    assert "npu/node-1" not in seen.names

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions
 from pumice.core.registry import Registry
 from pumice.core.session.session import Session
 from tests.server.running import (
@@ -43,7 +43,7 @@ async def holding_core(socket_folder: Path, hold: Hold) -> AsyncIterator[Running
 
         name: ClassVar[str] = "waiting"
         api: ClassVar[int] = 1
-        arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+        arguments: ClassVar[type[Arguments]] = Arguments
 
         def __init__(self, options: PluginOptions) -> None:
             pass

@@ -110,7 +110,9 @@ SPEC = PodSpec(
     limit_milli_cpu=3000,
     limit_memory_bytes=3 * 2**30,
     containers=(
-        ContainerResources(True, 500, (("nvidia.com/gpu", 1000),), (("a.b/c", 2000),), "main"),
+        ContainerResources(
+            True, 500, (("nvidia.com/gpu", 1000),), (("a.b/c", 2000),), "main", sidecar=True
+        ),
     ),
     guaranteed=True,
 )
@@ -166,6 +168,7 @@ POD_GROUP = PodGroup(
     min_resources_milli=(("requests.memory", 2**60),),
     priority_class_name="high",
     network_topology=TOPOLOGY,
+    topology_key="zone",
     sub_group_policies=(SubGroupPolicy("sub", SELECTOR, ("index",), 4, 2, TOPOLOGY),),
     preemptable=True,
     revocable_zone="*",
@@ -247,7 +250,7 @@ OBJECTS: dict[str, ClusterObject] = {
     "queue": QUEUE,
     "resource_claim": CLAIM,
     "resource_slice": SLICE,
-    "device_class": DeviceClass("dc-1", "gpu", ("true",), "example.com/gpu"),
+    "device_class": DeviceClass("dc-1", "gpu", ("true",), "example.com/gpu", 3),
     "priority_class": PriorityClass("pc-1", "high", -7, True),
     "resource_quota": ResourceQuota(
         "rq-1", "team-a", "quota", (("count/pods", 9000),), (("requests.memory", 2**62),)

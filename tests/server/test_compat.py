@@ -68,7 +68,7 @@ def test_arguments_are_those_of_kube_batchs_plugins() -> None:
     effective = settled(KUBE_BATCH, text=text)
     assert effective.warnings == ()
     (options,) = effective.scheduler.tiers[0]
-    assert options.arguments.boolean("predicate.MemoryPressureEnable", default=False)
+    assert options.arguments.get("predicate.MemoryPressureEnable") is True
     other = text.replace("MemoryPressureEnable", "CacheEnable")
     assert "unknown argument 'predicate.CacheEnable'" in refused(KUBE_BATCH, text=other)
 

@@ -2,7 +2,7 @@
 
 from pumice.core.configuration import FLAG_DEFAULTS
 from pumice.core.registry import Registry
-from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS, argument_meaning
+from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS
 from pumice.server.configuration_notes import notes_of
 
 CATALOG = Registry().catalog()
@@ -33,16 +33,19 @@ def test_every_flag_has_a_meaning() -> None:
     assert FLAG_DEFAULTS.keys() == FLAGS.keys()
 
 
-def test_every_argument_that_does_something_has_a_meaning() -> None:
-    schemas = [*CATALOG.actions.values(), *CATALOG.plugins.values()]
-    keys = [key for schema in schemas for key in (*schema.exact, *schema.prefixes)]
-    idle = {key for schema in schemas for key in schema.without_effect}
-    assert [key for key in keys if key not in idle and not argument_meaning(key)] == []
+def test_every_argument_has_a_meaning_or_says_why_it_has_no_effect() -> None:
+    waiting = [*CATALOG.actions.values(), *CATALOG.plugins.values()]
+    while waiting:
+        for argument in waiting.pop().declared:
+            assert bool(argument.meaning) != bool(argument.why_without_effect), argument.name
+            waiting += [argument.members] if argument.members else []
 
 
 def test_notes_follow_the_lines_of_the_file() -> None:
-    notes = {note.path: (note.line, note.meaning) for note in notes_of(CONF)}
-    assert [note.line for note in notes_of(CONF)] == sorted(note.line for note in notes_of(CONF))
+    notes = {note.path: (note.line, note.meaning) for note in notes_of(CONF, CATALOG)}
+    assert [note.line for note in notes_of(CONF, CATALOG)] == sorted(
+        note.line for note in notes_of(CONF, CATALOG)
+    )
     assert notes["tiers[0]"][0] == 3
     assert notes["tiers[0].plugins[0].enablePreemptable"] == (
         5,
@@ -58,4 +61,4 @@ def test_notes_follow_the_lines_of_the_file() -> None:
 
 
 def test_an_empty_file_has_nothing_to_explain() -> None:
-    assert notes_of(" \n") == []
+    assert notes_of(" \n", CATALOG) == []

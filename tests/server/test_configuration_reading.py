@@ -93,3 +93,34 @@ def test_ignored_provisioners_are_added_to_those_that_always_are() -> None:
     given = configuration_pb2.Configuration(ignored_provisioners=[local, always[0]])
     effective = read(given, Registry())
     assert effective.settings.ignored_provisioners == (local, *always)
+
+
+def test_a_device_configuration_is_part_of_the_configuration() -> None:
+    plain, message = read(conf(CONF), Registry()), conf(CONF)
+    message.device_config = "nvidia: {gpuMemoryFactor: 2}"
+    effective = read(message, Registry())
+    assert effective.scheduler.device_config == '{"nvidia": {"gpuMemoryFactor": 2}}'
+    assert effective.hash != plain.hash
+    assert effective.scheduler.digest != plain.scheduler.digest
+    assert effective.warnings == plain.warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("nvidia: {", 1, ""),
+        ("- a", 0, "cannot be read"),
+        ("vnpus: [{}]", 0, "lacks the key"),
+        ("nvidia: {gpuMemoryFactor: x}", 0, "cannot be read"),
+    ],
+)
+def test_a_device_configuration_that_cannot_be_used_is_a_problem(
+    text: str, line: int, problem: str
+) -> None:
+    message = conf(CONF)
+    message.device_config = text
+    with pytest.raises(ConfigurationRefusedError) as refused:
+        read(message, Registry())
+    (told,) = (p for p in refused.value.problem_messages if not p.warning)
+    assert (told.path, told.line) == ("device_config", line)
+    assert problem in told.problem

@@ -19,7 +19,7 @@ def reasons(plugin: str, *objects: ClusterObject, data: DataReported | None = No
     engine.apply([data] if data is not None else [])
     engine.schedule(NOW_NS)
     task = engine.cache.tasks["uid-a-0"]
-    found = engine.look(lambda session: nearest_nodes(session, task, 1), NOW_NS)
+    found = engine.inspect(lambda session: nearest_nodes(session, task, 1), NOW_NS)
     return list(found[0].reasons)
 
 

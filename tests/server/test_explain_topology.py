@@ -63,3 +63,16 @@ async def test_a_job_says_what_is_missing_in_the_network(
     await core.served([queue(), *nodes, *hyper_nodes, *job], CONF)
     await core.session(1)
     assert told in (await explain(core, job="job")).sentence
+
+
+async def test_a_job_says_which_value_of_its_label_is_the_nearest(core: RunningCore) -> None:
+    job = gang("job", 3, cpu=3000)
+    job[0].pod_group.topology_key = "rack"
+    job[0].pod_group.status.phase = group_pb2.POD_GROUP_PHASE_INQUEUE
+    nodes = [node(name) for name in ("n1", "n2", "n3")]
+    for number, each in enumerate(nodes):
+        each.node.labels["rack"] = "a" if number else "b"
+    await core.served([queue(), *nodes, *job], CONF)
+    await core.session(1)
+    told = "no nodes with the same value of label rack take it; rack=a has room for 2 of the 3 pods"
+    assert told in (await explain(core, job="job")).sentence

@@ -42,7 +42,7 @@ def test_a_warm_cluster_gives_the_answer_of_a_cold_one() -> None:
 
 def test_an_unchanged_cluster_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, looks = state_of(2).engine, []
-    monkeypatch.setattr(Engine, "look", lambda *_: looks.append(1))
+    monkeypatch.setattr(Engine, "inspect", lambda *_: looks.append(1))
     warming = Warming()
     warming.prepare(engine, NOW_NS)
     warming.prepare(engine, NOW_NS)
@@ -56,5 +56,5 @@ def test_a_plugin_that_fails_does_not_end_the_replica(monkeypatch: pytest.Monkey
     def fail(*_: object) -> None:
         raise RuntimeError("a plugin")
 
-    monkeypatch.setattr(Engine, "look", fail)
+    monkeypatch.setattr(Engine, "inspect", fail)
     Warming().prepare(state_of(1).engine, NOW_NS)

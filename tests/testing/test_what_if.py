@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from pumice.cli.main import run
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions
 from pumice.core.model.reasons import Reason
 from pumice.core.registry import Registry
 from pumice.core.session.session import Session
@@ -33,7 +33,7 @@ class BrokenPlugin:
 
     name: ClassVar[str] = "broken"
     api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    arguments: ClassVar[type[Arguments]] = Arguments
     asked: ClassVar[int] = 0
 
     def __init__(self, options: PluginOptions) -> None:

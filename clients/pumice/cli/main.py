@@ -33,6 +33,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
             ("pod", "Pods of jobs and queues of a Kubernetes cluster: list."),
         )
     },
+    "admission": LazyCommand(
+        "pumice.controllers.admission.commands:admission_group",
+        "Policies of the API server from Volcano's admission settings.",
+    ),
     "demo": LazyCommand(
         "pumice.cli.demo:demo_command", "Core and simulated cluster, with a live view."
     ),
@@ -134,6 +138,22 @@ def version(as_json: bool) -> None:
         say_json({"version": text})
     else:
         click.echo(f"pumice {text}")
+
+
+@pumice.command("help", short_help="Help of a command.")
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def show_help(context: click.Context, words: tuple[str, ...]) -> None:
+    """Prints the help of pumice, or of a command such as `job run`."""
+    assert context.parent is not None
+    shown = context.parent
+    for word in words:
+        if not isinstance(shown.command, click.Group):
+            raise click.UsageError(f"{shown.command_path!r} has no commands", shown)
+        _, command, _ = shown.command.resolve_command(shown, [word])
+        assert command is not None
+        shown = click.Context(command, parent=shown, info_name=word)
+    click.echo(shown.get_help())
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -134,6 +134,7 @@ class ReasonCode(StrEnum):
     TOPOLOGY_NOT_READY = "topology not ready"
     TIER_UNKNOWN = "tier unknown"
     NO_DOMAIN_FITS = "no domain fits"
+    NO_LABEL_DOMAIN_FITS = "no label domain fits"
     EXTENDER_WAITS = "extender waits"
 
 

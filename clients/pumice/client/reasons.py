@@ -178,9 +178,17 @@ def _no_node_fits(reason: Reason) -> str:
     return _task(reason, f"no node fits: {counts}" if counts else "no node fits")
 
 
+def _no_label_domain_fits(reason: Reason) -> str:
+    key = "".join(reason.subjects[:1])
+    return _with_nearest(reason, f"no nodes with the same value of label {key} take it")
+
+
 def _no_domain_fits(reason: Reason) -> str:
     tier = f" up to tier {reason.subjects[0]}" if reason.subjects else ""
-    text = f"no HyperNode{tier} takes it"
+    return _with_nearest(reason, f"no HyperNode{tier} takes it")
+
+
+def _with_nearest(reason: Reason, text: str) -> str:
     if len(reason.subjects) > 1:
         text += f": {reason.subjects[1]} has room for {reason.have} of {reason.need} tasks"
     return text
@@ -211,5 +219,6 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ReasonCode.TOPOLOGY_NOT_READY: lambda r: f"the HyperNodes do not form a tree{_about(r)}",
     ReasonCode.TIER_UNKNOWN: lambda r: f"no HyperNode has the tier that it must keep to{_about(r)}",
     ReasonCode.NO_DOMAIN_FITS: _no_domain_fits,
+    ReasonCode.NO_LABEL_DOMAIN_FITS: _no_label_domain_fits,
     ReasonCode.EXTENDER_WAITS: lambda _: "the extender has not answered yet",
 }

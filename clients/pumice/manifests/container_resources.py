@@ -23,7 +23,7 @@ def _messages(pod: PodResources) -> Iterator[pod_pb2.ContainerResources]:
         yield _message(container)
     for container in pod.init_containers:
         message = _message(container)
-        message.init = True
+        message.init, message.sidecar = True, container.sidecar
         yield message
 
 

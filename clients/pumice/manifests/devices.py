@@ -257,3 +257,4 @@ def fill_device_class(target: devices_pb2.DeviceClass, shape: ClassShape) -> Non
     target.uid = shape.metadata.cluster_uid_of("DeviceClass")
     target.selectors.extend(expressions(shape.spec.selectors))
     target.extended_resource_name = shape.spec.extended_resource_name
+    shape.metadata.fill_creation_time(target.creation_time)

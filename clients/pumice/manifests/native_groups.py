@@ -34,10 +34,16 @@ class PolicyShape(Shape, frozen=True):
     gang: GangShape | None = None
 
 
+class TopologyShape(Shape, frozen=True):
+    """A label of which all nodes with pods of a group must have the same value."""
+
+    key: str = ""
+
+
 class ConstraintsShape(Shape, frozen=True):
     """Where the pods of a group must be placed together."""
 
-    topology: tuple[dict[str, str], ...] = ()
+    topology: tuple[TopologyShape, ...] = ()
 
 
 class NativeGroupSpecShape(Shape, frozen=True):
@@ -67,11 +73,13 @@ DECODER: Final = msgspec.json.Decoder(NativeGroupShape)
 
 
 def fill_native_group(group: group_pb2.PodGroup, shape: NativeGroupShape) -> None:
-    """A group that asks for more than a gang and a priority is refused: it must not be misplaced."""
+    """A group that asks for more than this is refused: it must not be misplaced."""
     spec = shape.spec
     constraints = spec.scheduling_constraints
-    if constraints is not None and constraints.topology:
-        raise FieldError("spec.schedulingConstraints.topology", "is not supported", "no topology")
+    topology = constraints.topology if constraints is not None else ()
+    if len(topology) > 1:
+        field = "spec.schedulingConstraints.topology"
+        raise FieldError(field, f"has {len(topology)} items", "at most one")
     if spec.resource_claims:
         raise FieldError("spec.resourceClaims", "is not supported", "claims of the pods")
     fill_marks(group, shape.metadata)
@@ -79,6 +87,7 @@ def fill_native_group(group: group_pb2.PodGroup, shape: NativeGroupShape) -> Non
     group.min_member = 1 if gang is None else max(gang.min_count, 1)
     group.queue = shape.metadata.annotations.get(QUEUE_NAME, "")
     group.priority_class_name = spec.priority_class_name
+    group.topology_key = topology[0].key if topology else ""
     fill_spec_hash(group)
     if any(
         condition.type == SCHEDULED and STATUSES.get(condition.status) == CONDITION_STATUS_TRUE

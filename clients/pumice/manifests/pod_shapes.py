@@ -125,7 +125,8 @@ class PodConditionShape(Shape, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
-    last_transition_time: str = ""
+    # API servers send null for a time that nobody wrote.
+    last_transition_time: str | None = None
 
 
 class PodStatusShape(Shape, frozen=True):

@@ -25,8 +25,8 @@ _EARLIEST: Final = -(2**63)
 _LATEST: Final = 2**63 - 1
 
 
-def fill_time(target: Timestamp, text: str, field: str) -> None:
-    """Leaves the target absent for an empty text or Go's zero time."""
+def fill_time(target: Timestamp, text: str | None, field: str) -> None:
+    """Leaves the target absent for no text, an empty text or Go's zero time."""
     if text and text != _ZERO_TIME:
         target.seconds, target.nanos = divmod(timestamp_ns(text, field), _SECOND_NS)
 

@@ -92,6 +92,8 @@ _KEYS = {
     "PluginFault.job",
     "RejectedObject.key",
 }
+# Data about the NPUs of a node has the node's name after this.
+_NPU_DATA = "npu/"
 _GANGS = {"Decision.gang_id", "Gang.id"}
 _LABEL_KEYS = {
     "PodAffinityTerm.topology_key",
@@ -230,7 +232,7 @@ def pseudonyms(recordings: Iterable[Recording], key: bytes = b"") -> Pseudonyms:
     for recording in recordings:
         source = source or str(recording.path)
         for entry in recording.entries():
-            _rewrite(entry, seen)
+            rewrite(entry, seen)
     return Pseudonyms(seen, source, key)
 
 
@@ -238,13 +240,14 @@ def redact(recording: Recording, names: Pseudonyms | None = None) -> Iterator[Re
     """The entries with new names. Reads the recording twice, or with given names once."""
     names = names or pseudonyms([recording])
     for entry in recording.entries():
-        _rewrite(entry, names)
+        rewrite(entry, names)
         if entry.HasField("header"):
             entry.header.redacted = True
         yield entry
 
 
-def _rewrite(message: Message, renamer: Renamer) -> None:
+def rewrite(message: Message, renamer: Renamer) -> None:
+    """Renames what people named, in place."""
     kind = message.DESCRIPTOR.name
     for field, value in message.ListFields():
         path = f"{kind}.{field.name}"
@@ -254,7 +257,7 @@ def _rewrite(message: Message, renamer: Renamer) -> None:
             _rewrite_map(field.name, value, field.message_type, renamer)
         elif field.message_type is not None:
             for held in value if field.is_repeated else (value,):
-                _rewrite(held, renamer)
+                rewrite(held, renamer)
         elif path == "Configuration.scheduler_conf":
             setattr(message, field.name, _without_comments(value))
         elif field.type == field.TYPE_STRING and path not in _KEPT:
@@ -271,6 +274,8 @@ def _renamed(path: str, text: str, renamer: Renamer) -> str:
         return renamer.namespace(text)
     if path in _KEYS:
         return _key(text, renamer)
+    if path == "PluginData.name" and text.startswith(_NPU_DATA):
+        return f"{_NPU_DATA}{renamer.name(text.removeprefix(_NPU_DATA))}"
     if path in _GANGS:
         head, slash, key = text.partition("/")
         return f"{head}{slash}{_key(key, renamer)}" if slash else text
@@ -295,7 +300,7 @@ def _rewrite_map(name: str, held: Any, kind: Any, renamer: Renamer) -> None:
         renamed = {renamer.name(k): v for k, v in held.items()}
     elif value.message_type is not None:
         for item in held.values():
-            _rewrite(item, renamer)
+            rewrite(item, renamer)
         return
     else:
         # Names of resources, versions and similar names.

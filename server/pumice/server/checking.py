@@ -16,9 +16,10 @@ def check(
         effective = read(configuration, registry)
     except ConfigurationRefusedError as error:
         return inspection_service_pb2.CheckConfigResponse(problems=error.problem_messages)
+    catalog = registry.for_compat(configuration.compat).catalog()
     return inspection_service_pb2.CheckConfigResponse(
         valid=True,
         problems=effective.warnings,
-        notes=notes_of(configuration.scheduler_conf),
+        notes=notes_of(configuration.scheduler_conf, catalog),
         config_hash=effective.hash,
     )

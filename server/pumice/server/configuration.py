@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -14,6 +15,7 @@ from pumice.core.cache.tasks import QUEUE_ADMISSION
 from pumice.core.configuration import Configuration as SchedulerConfiguration
 from pumice.core.errors import ConfigurationError, Problem
 from pumice.core.kubebatch import BACKOFF, KUBE_BATCH, NAMESPACE_AS_QUEUE
+from pumice.core.plugins.deviceshare.device_config import why_not_devices
 from pumice.core.registry import Registry
 from pumice.server.plain_yaml import YamlText, YamlTextError, parse
 from pumice.server.wire.times import duration
@@ -114,6 +116,9 @@ class _Reader:
 
     def read(self, message: configuration_pb2.Configuration) -> Effective:
         scheduler = self._scheduler(message.scheduler_conf, message.compat)
+        devices = self._devices(message.device_config)
+        if devices:
+            scheduler = replace(scheduler, device_config=devices)
         base = _base_settings(message.compat)
         settings = CacheSettings(
             tuple(message.scheduler_names) or base.scheduler_names,
@@ -147,6 +152,21 @@ class _Reader:
             tuple(self.problems),
             _hash(scheduler, spelled),
         )
+
+    def _devices(self, text: str) -> str:
+        """The device configuration as JSON; empty: there is none."""
+        if not text.strip():
+            return ""
+        try:
+            data = parse(text).data
+        except YamlTextError as error:
+            self._problem("device_config", error.problem[:MAX_PROBLEM_LENGTH], line=error.line)
+            return ""
+        problem = why_not_devices(data)
+        if problem is not None:
+            self._problem("device_config", problem[:MAX_PROBLEM_LENGTH])
+            return ""
+        return json.dumps(data, sort_keys=True, default=str)
 
     def _scheduler(self, text: str, compat: Collection[str]) -> SchedulerConfiguration:
         registry = self._registry.for_compat(compat)
@@ -193,8 +213,6 @@ class _Reader:
         for name in sorted(set(message.feature_gates) - set(_FEATURE_GATES)):
             problem = f"has no effect; this core knows {', '.join(_FEATURE_GATES)}"
             self._problem(f"feature_gates[{name}]", problem, warning=True)
-        if message.device_config:
-            self._problem("device_config", "has no effect: no device plugin reads it", warning=True)
 
 
 def _base_settings(compat: Collection[str]) -> CacheSettings:

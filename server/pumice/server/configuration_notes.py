@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pumice.core.configuration import FLAG_DEFAULTS
-from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS, argument_meaning
+from pumice.core.configuration import FLAG_DEFAULTS, Arguments, Catalog
+from pumice.core.configuration.volcano_names import INIT_PARAMETERS, InitParameters
+from pumice.server.configuration_help import ACTIONS, FLAGS, PLUGINS
 from pumice.server.plain_yaml import Path, parse
 from pumice.v1 import inspection_service_pb2
 
@@ -14,7 +15,7 @@ _FIRST_TIER = "asked first; where a tier gives an order or names victims, that s
 _LATER_TIER = "asked where the tiers above it leave something open"
 
 
-def notes_of(text: str) -> list[inspection_service_pb2.ConfigurationNote]:
+def notes_of(text: str, catalog: Catalog) -> list[inspection_service_pb2.ConfigurationNote]:
     """Notes for a valid text, in the order of its lines; the built-in default has none."""
     if not text.strip():
         return []
@@ -23,14 +24,14 @@ def notes_of(text: str) -> list[inspection_service_pb2.ConfigurationNote]:
         inspection_service_pb2.ConfigurationNote(
             line=parsed.line_of(path), path=_shown(path), meaning=meaning, page=page
         )
-        for path, meaning, page in _with_pages(_mapping(parsed.data))
+        for path, meaning, page in _with_pages(_mapping(parsed.data), catalog)
     ]
     return sorted(notes, key=lambda note: note.line)
 
 
-def _with_pages(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
+def _with_pages(data: Mapping[str, Any], catalog: Catalog) -> Iterator[tuple[Path, str, str]]:
     """The note for each place, with the page about the action or plugin that it names."""
-    for path, meaning in _meanings(data):
+    for path, meaning in _meanings(data, catalog):
         name = meaning.partition(":")[0]
         if path == ("actions",) and name in ACTIONS:
             yield path, meaning, f"reference/actions/{name}.md"
@@ -40,7 +41,7 @@ def _with_pages(data: Mapping[str, Any]) -> Iterator[tuple[Path, str, str]]:
             yield path, meaning, ""
 
 
-def _meanings(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+def _meanings(data: Mapping[str, Any], catalog: Catalog) -> Iterator[tuple[Path, str]]:
     for word in (part.strip() for part in str(data.get("actions", "")).split(",")):
         if word:
             yield ("actions",), f"{word}: {ACTIONS.get(word, 'an action of your own')}"
@@ -48,16 +49,21 @@ def _meanings(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
         place = _FIRST_TIER if number == 0 else _LATER_TIER
         yield ("tiers", number), f"tier {number + 1}: {place}"
         for index, plugin in enumerate(_list(_mapping(tier).get("plugins"))):
-            yield from _plugin(("tiers", number, "plugins", index), _mapping(plugin))
+            yield from _plugin(("tiers", number, "plugins", index), _mapping(plugin), catalog)
     for number, entry in enumerate(_list(data.get("configurations"))):
         path: Path = ("configurations", number)
-        yield path, f"{_mapping(entry).get('name')}: arguments of this action"
-        yield from _arguments(path, _mapping(entry))
+        name = str(_mapping(entry).get("name"))
+        declared = catalog.actions.get(name, Arguments)
+        what = "arguments of this action"
+        if name == INIT_PARAMETERS:
+            declared, what = InitParameters, "parameters of MindCluster"
+        yield path, f"{name}: {what}"
+        yield from _arguments(path, _mapping(entry), declared)
     if data.get("metrics"):
         yield ("metrics",), "where the use of nodes is measured"
 
 
-def _plugin(path: Path, plugin: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+def _plugin(path: Path, plugin: Mapping[str, Any], catalog: Catalog) -> Iterator[tuple[Path, str]]:
     name = str(plugin.get("name"))
     yield (*path, "name"), f"{name}: {PLUGINS.get(name, 'a plugin of your own')}"
     for key, value in plugin.items():
@@ -65,13 +71,18 @@ def _plugin(path: Path, plugin: Mapping[str, Any]) -> Iterator[tuple[Path, str]]
             say = "has a say in" if value else "has no say in"
             usual = " (as without this line)" if value is FLAG_DEFAULTS[key] else ""
             yield (*path, key), f"{name} {say} {FLAGS[key]}{usual}"
-    yield from _arguments(path, plugin)
+    yield from _arguments(path, plugin, catalog.plugins.get(name, Arguments))
 
 
-def _arguments(path: Path, entry: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+def _arguments(
+    path: Path, entry: Mapping[str, Any], declared: type[Arguments]
+) -> Iterator[tuple[Path, str]]:
     for key, value in _mapping(entry.get("arguments")).items():
-        meaning = argument_meaning(str(key)) or "an argument of your own"
-        yield (*path, "arguments", str(key)), f"{key} = {value}: {meaning}"
+        argument = declared.find(str(key))
+        if argument is not None:
+            why = argument.why_without_effect
+            meaning = f"no effect: {why}" if why else argument.meaning
+            yield (*path, "arguments", str(key)), f"{key} = {value}: {meaning}"
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

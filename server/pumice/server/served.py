@@ -82,7 +82,7 @@ class ServedCluster:
         self._stream, self._snapshot, self._give_up_due_ns = stream, None, None
         self.is_abandoned = False
         self._drift.reconnected()
-        self.state.engine.look_again()
+        self.state.engine.require_session()
         self._identity = (hello.incarnation, hello.epoch)
         ticks = self._env.clock.ticks_ns()
         self._snapshot_due_ns = None if resume else ticks + self._env.limits.snapshot_timeout_ns
@@ -266,7 +266,7 @@ class ServedCluster:
             self._had_snapshot = True
             self.complete = True
             self._exceeded = ""
-            self.state.engine.look_again()
+            self.state.engine.require_session()
             self._timer.restart()
 
     def compare(self, stream: AdapterStream, seq: int, digests: list[delta_pb2.KindDigest]) -> None:

@@ -218,6 +218,8 @@ class ClusterState:
         task = self.engine.cache.tasks.get(decision.uid)
         if task is not None and task.class_.spec.resource_claims:
             needed.append(cluster_service_pb2.CAPABILITY_RESOURCE_CLAIMS)
+        if any(choice.requests for choice in decision.claims):
+            needed.append(cluster_service_pb2.CAPABILITY_EXTENDED_RESOURCE_CLAIMS)
         if decision.device is not None:
             needed.append(cluster_service_pb2.CAPABILITY_SHARED_DEVICES)
         return needed

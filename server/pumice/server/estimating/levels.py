@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pumice.core.model.durations import parse_duration_ns
 from pumice.core.model.group import PodGroup
 from pumice.core.model.pod import Pod
+from pumice.core.model.quantities import parse_duration_ns
 from pumice.server.estimating.run_times import PastRuns, template_of
 
 # On a pod or its PodGroup: how long the pod runs, as Go writes durations.

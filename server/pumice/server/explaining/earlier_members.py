@@ -43,7 +43,7 @@ def _place(session: Session, queue: Queue, tasks: list[Task], statement: Stateme
         alike, start = tasks[start:end], end
         count = session.votes.allocatable_count(queue, first, len(alike))
         if count and all(session.plain.is_plain(t) for t in alike):
-            together = statement.place_class(alike[:count])
+            together = statement.place_class(session.view(first), alike[:count])
             placed += together
             alike = alike[together:]
         tried += len(alike)

@@ -290,7 +290,7 @@ def _add_session_facts(
             facts.no_tree = why_no_tree(session, known.queue)
         facts.placements = [placement_of(session, each, subject.nodes) for each in placed]
 
-    engine.look(read, now_ns)
+    engine.inspect(read, now_ns)
 
 
 def _add_gates(job: Job | None, task: Task | None, facts: Facts) -> None:

@@ -102,7 +102,7 @@ def _parts(
     index = rows[ranked]
     ahead = np.zeros(len(index))
     ahead[0] = -1.0
-    imagined = NodeRows(session.table, index, task.class_, ahead)
+    without_pod = NodeRows(session.table, index, task.class_, ahead)
     sums: dict[str, NDArray[np.float64]] = {}
 
     def add(plugin: str, values: NDArray[np.float64]) -> None:
@@ -113,7 +113,7 @@ def _parts(
         add(plugin, scores[index])
     for point in ("row_score", "row_batch_score"):
         for plugin, function in chains.named(point):
-            add(plugin, function(task.class_, imagined))
+            add(plugin, function(task.class_, without_pod))
     for point in ("task_score", "task_batch_score"):
         for plugin, function in chains.named(point):
             # Over all candidates: such scores are made by comparing them.

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pumice.core.model.node import Node
 from pumice.core.model.pod import PodAffinityTerm, PodSpec
 from pumice.core.model.selectors import Operator, Requirement, TaintEffect
-from pumice.core.plugins.predicates import interpod, node_affinity, taints
+from pumice.core.plugins.predicates import interpod, node_filters
 
 _EFFECTS = {TaintEffect.NO_SCHEDULE: "NoSchedule", TaintEffect.NO_EXECUTE: "NoExecute"}
 _MOST = 3
 # Reasons of Volcano's predicates, and of kube-batch's. They are compared whole: a resource may have
 # any word in its name.
-TAINTED = frozenset({taints.TAINTED, "node(s) had taints that the pod didn't tolerate"})
-NOT_SELECTED = frozenset({node_affinity.NO_AFFINITY, "node(s) didn't match node selector"})
+TAINTED = frozenset({node_filters.TAINTED, "node(s) had taints that the pod didn't tolerate"})
+NOT_SELECTED = frozenset({node_filters.NO_NODE_AFFINITY, "node(s) didn't match node selector"})
 
 
 def with_details(reason: str, spec: PodSpec, node: Node | None) -> str:

@@ -59,7 +59,9 @@ def with_limits(engine: Engine, waits: Sequence[Wait], now_ns: int) -> Sequence[
     """The waits; reasons about a queue's limit name the resources and the amounts."""
     if not any(_lacks_limits(reason) for wait in waits for reason in wait.reasons):
         return waits
-    return engine.look(lambda session: [_wait_with_limits(session, wait) for wait in waits], now_ns)
+    return engine.inspect(
+        lambda session: [_wait_with_limits(session, wait) for wait in waits], now_ns
+    )
 
 
 def _lacks_limits(reason: Reason) -> bool:
@@ -98,7 +100,7 @@ def _limits_after_others(session: Session, job: Job, task: Task | None) -> Reach
 
 
 def _let_in(account: QueueAccount, minimum: Resources) -> Limits:
-    for level in _lineage(account):
+    for level in account.lineage:
         names = level.names_over_ceiling(minimum)
         if names:
             # What jobs hold above their minima can be reclaimed.
@@ -108,7 +110,7 @@ def _let_in(account: QueueAccount, minimum: Resources) -> Limits:
 
 
 def _place(account: QueueAccount, request: Resources) -> Limits:
-    for level in _lineage(account):
+    for level in account.lineage:
         is_capacity = isinstance(level, CapacityAccount)
         allowed = level.real_capability if is_capacity else level.deserved
         names = level.allocated.clone().add(request).names_above_for(allowed, request)
@@ -125,11 +127,6 @@ def _devices(account: QueueAccount, task: Task) -> Limits:
 def _within_deserved(account: QueueAccount, request: Resources) -> Limits:
     names = account.allocated.clone().add(request).names_above_for(account.deserved, request)
     return _limits(account, names, request, account.allocated, account.deserved)
-
-
-def _lineage(account: QueueAccount) -> tuple[QueueAccount, ...]:
-    """The queue and its ancestors, whose limits count too."""
-    return account.lineage if isinstance(account, CapacityAccount) else (account,)
 
 
 def _limits(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pumice.core.model.reasons import Reason, ReasonCode
-from pumice.core.model.sentences import JOB_SENTENCES, about
+from pumice.core.model.reasons import JOB_SENTENCES, Reason, ReasonCode, about
 from pumice.core.model.status import TaskStatus
 from pumice.server.explaining.facts import Facts
 from pumice.server.explaining.formatting import amount, counted, is_about_no_node, of_one_node
@@ -34,6 +33,7 @@ _WEIGHT = {
             ReasonCode.TIER_UNKNOWN,
             ReasonCode.GATED,
             ReasonCode.NO_DOMAIN_FITS,
+            ReasonCode.NO_LABEL_DOMAIN_FITS,
             ReasonCode.EXTENDER_WAITS,
             ReasonCode.GANG_SHORT,
             ReasonCode.NO_NODE_FITS,
@@ -287,6 +287,7 @@ _TEXTS: Mapping[ReasonCode, Callable[[Reason], str]] = {
     ),
     ReasonCode.NO_NODE_FITS: _no_node,
     ReasonCode.NO_DOMAIN_FITS: _no_domain,
+    ReasonCode.NO_LABEL_DOMAIN_FITS: _no_domain,
     ReasonCode.ROLE_FAILED: lambda r: (
         f"more pods of role {r.subjects[0]} were not tried, since one of them fits nowhere"
         if r.subjects

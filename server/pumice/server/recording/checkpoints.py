@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from pumice.core.cache.assumptions import Assumption, CoolDown
-from pumice.core.cache.checkpoint import Checkpoint, JobMemory
-from pumice.core.cache.storage import TakenVolume
+from pumice.core.cache.checkpoint import Checkpoint
+from pumice.core.cache.storage import ReservedVolume
 from pumice.core.model.reasons import ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.server.digests import KindSums
@@ -140,11 +140,8 @@ def _memory_messages(
             expired=assumed.expired,
             annotations=dict(assumed.annotations),
         )
-    for memory in checkpoint.jobs:
-        yield pb.JobMemory(
-            job=memory.job_id,
-            status_written=memory.closed,
-        )
+    for job_id in checkpoint.closed_jobs:
+        yield pb.JobMemory(job=job_id, status_written=True)
     for uid, (reason, message, nominated) in checkpoint.reported_conditions:
         yield pb.PodMemory(uid=uid, reason=reason, message=message, nominated_node_name=nominated)
     for plugin, name, values in checkpoint.plugin_data:
@@ -199,10 +196,10 @@ def _read(parts: Sequence[pb.RecordingCheckpoint], reader: ObjectReader) -> Chec
         tuple((item.job, _time(item.begin_time)) for item in first.broken_gangs),
         first.broken_gangs_scanned,
         tuple(
-            (TakenVolume(v.name, v.claim, v.claim_uid), v.pod_uid) for v in first.assumed_volumes
+            (ReservedVolume(v.name, v.claim, v.claim_uid), v.pod_uid) for v in first.assumed_volumes
         ),
         tuple((c.claim, c.node, c.pod_uid) for c in first.assumed_claims),
-        tuple(JobMemory(m.job, m.status_written) for part in parts for m in part.jobs),
+        tuple(m.job for part in parts for m in part.jobs if m.status_written),
         tuple(
             (m.uid, (m.reason, m.message, m.nominated_node_name))
             for part in parts

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pumice.core.cache.assumptions import Assumption
-from pumice.core.cache.storage import TakenVolume
+from pumice.core.cache.storage import ReservedVolume
 from pumice.core.cache.tasks import Task
 from pumice.core.decisions import (
     Bind,
@@ -324,7 +324,7 @@ class Playback:
     def _take_devices(self, decision: Decision) -> None:
         if isinstance(decision, Bind) and decision.claims:
             ledger = self.state.engine.cache.devices.ledger
-            ledger.take(decision.uid, given_by(decision))
+            ledger.reserve(decision.uid, given_by(decision))
             ledger.close({decision.uid})
 
     def _take_volumes(self, decision: Decision) -> None:
@@ -338,8 +338,8 @@ class Playback:
             if not choice.volume_name:
                 made.append(key)
             elif claim is not None:
-                given.append(TakenVolume(choice.volume_name, key, claim.uid))
-        cache.storage.ledger.take(decision.uid, given, made, decision.node)
+                given.append(ReservedVolume(choice.volume_name, key, claim.uid))
+        cache.storage.ledger.reserve(decision.uid, given, made, decision.node)
         cache.storage.ledger.close({decision.uid})
 
 

@@ -74,7 +74,7 @@ def run_trial(
         request_id=request.request_id, based_on_seq=based_on_seq, config_hash=state.config_hash
     )
     if not request.decisions_only:
-        response.queues_before.extend(state.engine.look(shares_of, now_ns))
+        response.queues_before.extend(state.engine.inspect(shares_of, now_ns))
     decisions = TrialDecisions()
     last_ns = _run_sessions(state, request, response, decisions, now_ns)
     own = asked.jobs if request.own_only and (asked.jobs or asked.loose_pods) else None

@@ -27,6 +27,7 @@ _ROOM = frozenset(
     {
         ReasonCode.NO_NODE_FITS,
         ReasonCode.NO_DOMAIN_FITS,
+        ReasonCode.NO_LABEL_DOMAIN_FITS,
         ReasonCode.GANG_SHORT,
         ReasonCode.CLUSTER_OVERCOMMITTED,
     }

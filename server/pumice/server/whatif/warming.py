@@ -26,7 +26,7 @@ class Warming:
         self._version = version
         # A plugin that fails here fails in the trial, too, which tells the caller.
         with suppress(Exception):
-            engine.look(_view_classes, now_ns)
+            engine.inspect(_view_classes, now_ns)
 
 
 def _view_classes(session: Session) -> None:

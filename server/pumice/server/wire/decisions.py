@@ -13,7 +13,7 @@ from pumice.core.decisions import (
     SharedDevice,
     VolumeChoice,
 )
-from pumice.server.wire.devices import read_choice, write_choice
+from pumice.server.wire.claim_choices import read_choice, write_choice
 from pumice.v1 import cluster_service_pb2, decision_pb2
 
 # The size at which a batch is sent; well below the limit of messages.

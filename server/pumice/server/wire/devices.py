@@ -6,7 +6,6 @@ from pumice.core.model.devices import (
     AllocatedDevice,
     AttributeValue,
     CapacityPolicy,
-    ClaimChoice,
     ClaimConsumer,
     CounterSet,
     Device,
@@ -38,7 +37,7 @@ from pumice.server.wire.selectors import (
     write_toleration,
 )
 from pumice.server.wire.times import read_time, write_time
-from pumice.v1 import decision_pb2, devices_pb2
+from pumice.v1 import devices_pb2
 
 _ALL = devices_pb2.DEVICE_ALLOCATION_MODE_ALL
 
@@ -73,7 +72,16 @@ def _write_sub_request(request: DeviceSubRequest) -> devices_pb2.DeviceSubReques
     )
 
 
-def _read_request(path: str, message: devices_pb2.DeviceRequest) -> DeviceRequest:
+def write_request(request: DeviceRequest) -> devices_pb2.DeviceRequest:
+    exactly = request.exactly
+    return devices_pb2.DeviceRequest(
+        name=request.name,
+        exactly=None if exactly is None else _write_sub_request(exactly),
+        first_available=map(_write_sub_request, request.first_available),
+    )
+
+
+def read_request(path: str, message: devices_pb2.DeviceRequest) -> DeviceRequest:
     exactly = None
     if message.HasField("exactly"):
         exactly = _read_sub_request(f"{path}.exactly", message.exactly)
@@ -145,7 +153,7 @@ def read_resource_claim(message: devices_pb2.ResourceClaim) -> ResourceClaim:
         read_time("creation_time", message.creation_time),
         message.owner_uid,
         message.terminating,
-        tuple(_read_request(f"requests[{i}]", m) for i, m in enumerate(message.requests)),
+        tuple(read_request(f"requests[{i}]", m) for i, m in enumerate(message.requests)),
         tuple(
             DeviceConstraint(tuple(m.requests), m.match_attribute, m.distinct_attribute)
             for m in message.constraints
@@ -165,14 +173,7 @@ def write_resource_claim(claim: ResourceClaim) -> devices_pb2.ResourceClaim:
         creation_time=write_time(claim.creation_time_ns),
         owner_uid=claim.owner_uid,
         terminating=claim.terminating,
-        requests=[
-            devices_pb2.DeviceRequest(
-                name=r.name,
-                exactly=None if r.exactly is None else _write_sub_request(r.exactly),
-                first_available=map(_write_sub_request, r.first_available),
-            )
-            for r in claim.requests
-        ],
+        requests=map(write_request, claim.requests),
         constraints=[
             devices_pb2.DeviceConstraint(
                 requests=c.requests,
@@ -352,7 +353,11 @@ def write_resource_slice(resource_slice: ResourceSlice) -> devices_pb2.ResourceS
 def read_device_class(message: devices_pb2.DeviceClass) -> DeviceClass:
     check_named(message.uid, message.name)
     return DeviceClass(
-        message.uid, message.name, tuple(message.selectors), message.extended_resource_name
+        message.uid,
+        message.name,
+        tuple(message.selectors),
+        message.extended_resource_name,
+        read_time("creation_time", message.creation_time),
     )
 
 
@@ -362,19 +367,5 @@ def write_device_class(device_class: DeviceClass) -> devices_pb2.DeviceClass:
         name=device_class.name,
         selectors=device_class.selectors,
         extended_resource_name=device_class.extended_resource_name,
-    )
-
-
-def read_choice(message: decision_pb2.ResourceClaimChoice) -> ClaimChoice:
-    has = message.HasField("allocation")
-    allocation = read_allocation("allocation", message.allocation) if has else None
-    return ClaimChoice(message.claim, message.claim_uid, allocation)
-
-
-def write_choice(choice: ClaimChoice) -> decision_pb2.ResourceClaimChoice:
-    allocation = choice.allocation
-    return decision_pb2.ResourceClaimChoice(
-        claim=choice.claim,
-        claim_uid=choice.claim_uid,
-        allocation=None if allocation is None else write_allocation(allocation),
+        creation_time=write_time(device_class.creation_time_ns),
     )

@@ -165,6 +165,7 @@ def read_pod_group(message: group_pb2.PodGroup) -> PodGroup:
         network_topology=_read_topology(message.network_topology)
         if has("network_topology")
         else None,
+        topology_key=message.topology_key,
         sub_group_policies=tuple(
             _read_policy(f"sub_group_policies[{i}]", m) for i, m in enumerate(policies)
         )
@@ -197,6 +198,7 @@ def write_pod_group(group: PodGroup) -> group_pb2.PodGroup:
         min_resources_milli=dict(group.min_resources_milli),
         priority_class_name=group.priority_class_name,
         network_topology=_write_topology(group.network_topology),
+        topology_key=group.topology_key,
         sub_group_policies=map(_write_policy, group.sub_group_policies),
         preemptable=group.preemptable,
         revocable_zone=group.revocable_zone,

@@ -115,6 +115,7 @@ def _read_container(path: str, message: pod_pb2.ContainerResources) -> Container
         amounts(f"{path}.limits", message.limits, EXACT_LIMIT),
         amounts(f"{path}.requests", message.requests, EXACT_LIMIT),
         message.name,
+        message.sidecar,
     )
 
 
@@ -125,6 +126,7 @@ def _write_container(container: ContainerResources) -> pod_pb2.ContainerResource
         limits=dict(container.limits),
         requests=dict(container.requests),
         name=container.name,
+        sidecar=container.sidecar,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from pumice.controllers.colocation.controller import (
     CONFIGURATION,
     CONFIGURATION_NAME,
+    WATCHED_PODS,
     ColocationConfiguration,
     ColocationController,
     Seen,
@@ -75,3 +76,45 @@ async def test_pods_follow_configurations(fake_api: FakeApi, loops: Loops) -> No
     await until(lambda: (note("a"), note("b")) == (TEXT, None))
     fake_api.remove(CONFIGURATIONS, "ns", "one")
     await until(lambda: note("a") == "{}")
+
+
+def watches_of_pods(api: FakeApi) -> int:
+    return len([query for _, _, query in api.made("GET", "/api/v1/pods") if "watch" in query])
+
+
+async def test_pods_are_watched_only_while_configurations_need_it(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    fake_api.resources |= {CONFIGURATIONS}
+    labels = {"app": "web"}
+    fake_api.put("pods", {"metadata": {"name": "a", "namespace": "ns", "labels": labels}})
+    loop = loops.start(ColocationController(ControllerOptions()))
+    pods = loop.caches[WATCHED_PODS]
+    await until(lambda: fake_api.made("GET", "/api/v1/pods") != [] and not loop.why_stale())
+    await until(lambda: len(pods) == 0)
+    before = watches_of_pods(fake_api)
+    fake_api.put("pods", {"metadata": {"name": "b", "namespace": "ns", "labels": labels}})
+    metadata = {"name": "one", "namespace": "ns"}
+    fake_api.put(CONFIGURATIONS, {"metadata": metadata, "spec": {"selector": WEB}})
+    await until(lambda: len(pods) == 2 and watches_of_pods(fake_api) > before)
+    fake_api.remove(CONFIGURATIONS, "ns", "one")
+    await until(lambda: len(pods) == 0)
+    assert not loop.why_stale()
+    # A write that was on its way is taken back when its answer comes.
+    await until(
+        lambda: fake_api.get("pods", "ns", "b")["metadata"]["annotations"] == {CONFIGURATION: "{}"}
+    )
+
+
+async def test_settings_of_a_deleted_configuration_are_taken_back_at_the_start(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    fake_api.resources |= {CONFIGURATIONS}
+    notes = {CONFIGURATION_NAME: "gone", CONFIGURATION: TEXT}
+    metadata = {"name": "a", "namespace": "ns", "annotations": notes}
+    fake_api.put("pods", {"metadata": metadata, "spec": {}})
+    loop = loops.start(ColocationController(ControllerOptions()))
+    await until(
+        lambda: fake_api.get("pods", "ns", "a")["metadata"]["annotations"] == {CONFIGURATION: "{}"}
+    )
+    await until(lambda: len(loop.caches[WATCHED_PODS]) == 0)

@@ -1,18 +1,28 @@
 """The CronJob controller: schedules, zones, missed times, concurrency and history."""
 
+import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from pumice.controllers.cronjob.controller import CronJobController
 from pumice.controllers.cronjob.reconcile import Seen, reconcile
 from pumice.controllers.cronjob.schedule import ScheduleError, parse
 from pumice.controllers.cronjob.slots import due
 from pumice.controllers.cronjob.types import CronJob, CronJobSpec, CronJobStatus
+from pumice.controllers.job.times import shown
 from pumice.controllers.job.types import Job, JobState, JobStatus
+from pumice.controllers.options import ControllerOptions
 from pumice.controllers.runtime.acts import Create, Delete, Emit, Patch
 from pumice.controllers.runtime.objects import Metadata
+from tests.adapters.fake_clock import until
+from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.controllers.running import Loops
+
+CRONS = "cronjobs.batch.volcano.sh"
 
 
 def at(text: str) -> datetime:
@@ -33,6 +43,10 @@ def ms(text: str) -> int:
         ("0 9-17/4 * * mon-FRI", "2026-01-02T17:30Z", "UTC", "2026-01-05T09:00Z"),
         # Neither is a star: one of the two is enough.
         ("0 0 13 * 5", "2026-01-01T12:00Z", "UTC", "2026-01-02T00:00Z"),
+        # A star with a step is none.
+        ("0 0 */10 * 5", "2026-01-01T12:00Z", "UTC", "2026-01-02T00:00Z"),
+        ("0 0 13,* * 5", "2026-01-01T12:00Z", "UTC", "2026-01-02T00:00Z"),
+        ("0 0 13,* * 5", "2026-01-02T12:00Z", "UTC", "2026-01-09T00:00Z"),
         ("0 0 31 dec ?", "2026-12-31T00:00Z", "UTC", "2027-12-31T00:00Z"),
         ("@weekly", "2026-01-01T00:00Z", "UTC", "2026-01-04T00:00Z"),
         ("@every 90m", "2026-01-01T00:00Z", "UTC", "2026-01-01T01:30Z"),
@@ -55,7 +69,7 @@ def test_a_day_that_never_comes() -> None:
     "text",
     ["", "* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 7", "a * * * *",
      "*/0 * * * *", "5-1 * * * *", "1,,2 * * * *", "@often", "@every soon", "@every -1h",
-     "99999999999 * * * *", "٣ * * * *"],
+     "99999999999 * * * *", "٣ * * * *", "TZ=UTC * * * * *"],
 )  # fmt: skip
 def test_a_wrong_schedule_is_refused(text: str) -> None:
     with pytest.raises(ScheduleError):
@@ -177,11 +191,52 @@ def test_late_starts() -> None:
     assert events == ["TooManyMissedTimes", "SuccessfulCreate"]
 
 
+def test_a_changed_schedule_begins_with_its_next_time() -> None:
+    made = cron(schedule="*/5 * * * *", last="2026-01-01T00:00:00Z")
+    changed = Seen(made, (), ms("2026-01-01T12:02Z"), changed_ms=ms("2026-01-01T12:01Z"))
+    plan = reconcile(changed)
+    assert not plan.stages
+    assert plan.again_seconds == pytest.approx(180.1)
+    assert reconcile(replace(changed, now_ms=ms("2026-01-01T12:05Z"))).stages
+
+
+async def test_the_controller_notes_when_a_schedule_changes(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    """A job of the old schedule's time is not started when the schedule is changed."""
+    fake_api.resources.add(CRONS)
+    fake_api.with_status.add(CRONS)
+    spec: dict[str, Any] = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"tasks": []}}}
+    body: dict[str, Any] = {"metadata": {"namespace": "ns", "name": "tick"}, "spec": spec}
+    body["metadata"]["creationTimestamp"] = shown(int(time.time() * 1000))
+    body["status"] = {"lastScheduleTime": "2026-01-01T00:00:00Z"}
+    fake_api.put(CRONS, body)
+    loops.start(CronJobController(ControllerOptions()))
+    await until(lambda: loops.metrics.counted("reconciles", result="unchanged") == 1)
+    fake_api.put(CRONS, {**body, "spec": {**spec, "schedule": "0 0 * * *"}})
+    await until(lambda: loops.metrics.counted("reconciles", result="unchanged") == 2)
+    assert not fake_api.made("POST", "/jobs$")
+
+
+def test_odd_deadlines() -> None:
+    for seconds in (2**62, 10**12, 3 * 10**9):
+        assert len(run(cron(starting_deadline_seconds=seconds))[0]) == 1
+    assert run(cron(starting_deadline_seconds=0))[0] == []
+
+
 def test_suspended_and_wrong_ones_start_nothing() -> None:
+    created, _, events, _, again = run(cron(schedule="0 0 30 2 *"))
+    assert (created, events, again) == ([], ["InvalidSchedule"], None)
     assert run(cron(suspend=True))[0] == []
     assert run(cron(schedule="x"))[2] == ["UnParseableCronJobSchedule"]
-    for zone in ("Mars/Base", "", "LOCAL", "../etc/passwd"):
-        assert run(cron(time_zone=zone))[2] == ["InvalidTimeZone"]
+    for zone in ("Mars/Base", "", "LOCAL", "../etc/passwd", "Europe", "a\0b"):
+        ((event,),) = reconcile(Seen(cron(time_zone=zone), (), ms(NOW))).stages
+        assert isinstance(event, Emit)
+        allowed = "allowed: a name such as Europe/Berlin"
+        assert (event.reason, event.message) == (
+            "InvalidTimeZone",
+            f"spec.timeZone: {zone!r} is unknown; {allowed}",
+        )
 
 
 def test_history_and_status() -> None:

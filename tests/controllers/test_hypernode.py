@@ -22,6 +22,7 @@ from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
 from tests.controllers.running import Loops
 
+ABOUT = Reference(CONFIG_MAPS, "volcano-system", "conf", "uid")
 HYPER_NODES = "hypernodes.topology.volcano.sh"
 NODES = {"n1": {"rack": "1"}, "n2": {"rack": "1"}, "m1": {"rack": "2"}, "x": {}}
 CONF = """
@@ -108,17 +109,20 @@ def test_discovery_that_is_off_or_wrong() -> None:
     assert discover(Discovery("", NODES, {})) == NOTHING
     assert discover(Discovery(CONF.replace("true", "false"), NODES, {})) == NOTHING
     for text in ("[", "networkTopologyDiscovery: [{source: label, enabled: true}]", "- 1"):
-        assert "cannot be read" in discover(Discovery(text, NODES, {})).problem
+        ((event,),) = discover(Discovery(text, NODES, {}, ABOUT)).stages
+        assert isinstance(event, Emit)
+        assert "cannot be read" in event.message
+        # It was told before.
+        assert discover(Discovery(text, NODES, {})) == NOTHING
 
 
 def test_a_source_that_has_no_effect_is_named_once() -> None:
-    text = CONF + "- {source: ufm, enabled: true}\n- {source: other, enabled: false}\n"
-    about = Reference(CONFIG_MAPS, "volcano-system", "conf", "uid")
-    ((event,),) = discover(Discovery(text, {}, {}, about)).stages
+    text = CONF + "- {source: odd, enabled: true}\n- {source: other, enabled: false}\n"
+    ((event,),) = discover(Discovery(text, {}, {}, ABOUT)).stages
     assert isinstance(event, Emit)
     assert (event.warning, event.message) == (
         True,
-        "networkTopologyDiscovery: source 'ufm' is not supported; allowed: label",
+        "networkTopologyDiscovery: source 'odd' is not supported; allowed: label, ufm",
     )
     assert discover(Discovery(text, {}, {})) == NOTHING
 

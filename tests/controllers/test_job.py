@@ -254,7 +254,9 @@ async def test_a_steady_cluster_causes_no_writes(cluster: FakeCluster, loops: Lo
             > before
         )
     )
-    cluster.api.put("pods", cluster.pods()["job-work-0"])
+    changed = cluster.pods()["job-work-0"]
+    changed["metadata"]["labels"]["mine"] = "yes"
+    cluster.api.put("pods", changed)
     await until(
         lambda: (
             loops.metrics.counted("reconciles", controller="job-controller", result="unchanged")

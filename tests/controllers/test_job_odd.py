@@ -7,11 +7,14 @@ import pytest
 
 from pumice.controllers.job.controller import JobController
 from pumice.controllers.job.dependencies import never_released
-from pumice.controllers.job.types import JobSpec
+from pumice.controllers.job.times import milliseconds
+from pumice.controllers.job.types import Command, JobSpec
 from pumice.controllers.options import ControllerOptions
+from pumice.controllers.orphaned_commands import ORPHAN_MS, Orphans, drop_orphans
+from pumice.controllers.runtime.acts import Delete
 from tests.adapters.fake_clock import until
-from tests.adapters.kubernetes.fake_api import FakeApi, Object
-from tests.controllers.jobs import JOBS, NAMESPACE, QUEUES, FakeCluster, job, policy, task
+from tests.adapters.kubernetes.fake_api import FakeApi, Object, Trouble
+from tests.controllers.jobs import GROUPS, JOBS, NAMESPACE, QUEUES, FakeCluster, job, policy, task
 from tests.controllers.running import Loops
 from tests.controllers.test_job import finish, stepping, until_phase
 
@@ -52,6 +55,31 @@ async def test_a_job_says_why_it_waits_once_and_goes_on(
     await until_phase(cluster, "Running")
 
 
+@pytest.mark.parametrize("state", ["Closed", "Closing"])
+async def test_a_job_in_a_queue_that_is_shut_waits_until_it_is_open(
+    cluster: FakeCluster, fake_api: FakeApi, state: str
+) -> None:
+    queue = {"metadata": {"name": "shut"}, "spec": {}}
+    fake_api.put(QUEUES, {**queue, "status": {"state": state}})
+    fake_api.put(JOBS, job("job", queue="shut"))
+
+    def message() -> str:
+        return str(cluster.status().get("state", {}).get("message", ""))
+
+    wait = f"queue 'shut' is {state}; the job waits until the queue is open"
+    await until(lambda: message() == wait)
+    assert cluster.groups() == []
+    assert [one["message"] for one in events(fake_api, "JobStatusError")] == [wait]
+    fake_api.put(QUEUES, {**queue, "status": {"state": "Open"}})
+    await until(lambda: len(cluster.groups()) == 1 and not message())
+    # A queue that is closed later holds the job back, until the scheduler has admitted the group.
+    fake_api.put(QUEUES, {**queue, "status": {"state": state}})
+    await until(lambda: message() == wait)
+    cluster.admit()
+    await until(lambda: len(cluster.pods()) == 2 and not message())
+    await until_phase(cluster, "Running")
+
+
 def spec_of(*tasks: Object) -> JobSpec:
     return msgspec.convert({"tasks": list(tasks)}, JobSpec)
 
@@ -82,6 +110,33 @@ async def test_a_circle_of_tasks_is_told(cluster: FakeCluster, fake_api: FakeApi
     fake_api.put(JOBS, job("job", *tasks))
     await until(lambda: "dependsOn of tasks a, b" in str(cluster.status()))
     assert not cluster.groups()
+
+
+async def test_a_gang_that_waits_for_its_own_members_is_told(
+    cluster: FakeCluster, fake_api: FakeApi
+) -> None:
+    after = {**task("after", 2), "dependsOn": {"name": ["work"]}}
+    fake_api.put(JOBS, job("job", task(), after, minAvailable=4))
+    await until(lambda: len(cluster.groups()) == 1)
+    cluster.admit()
+    await until(lambda: set(cluster.pods()) == {"job-work-0", "job-work-1"})
+    assert "minAvailable" not in str(cluster.status().get("state"))
+    (group,) = cluster.groups()
+    condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources"}
+    fake_api.put(GROUPS, {**group, "status": {**group["status"], "conditions": [condition]}})
+    await until(lambda: "minAvailable is 4, but 2 pods" in str(cluster.status().get("state")))
+    fake_api.put(GROUPS, {**group, "status": {**group["status"], "conditions": []}})
+    await until(lambda: "minAvailable" not in str(cluster.status().get("state")))
+
+
+async def test_counters_follow_although_a_foreign_config_map_is_in_the_way(
+    cluster: FakeCluster, fake_api: FakeApi
+) -> None:
+    fake_api.put("configmaps", {"metadata": {"name": "job-svc", "namespace": NAMESPACE}})
+    fake_api.put(JOBS, job("job", plugins={"svc": []}))
+    await stepping(cluster, lambda: cluster.status().get("running") == 2)
+    cluster.set_phase("job-work-0", "Failed", 1)
+    await until(lambda: cluster.status().get("failed") == 1)
 
 
 async def test_tasks_without_names_and_without_replicas(cluster: FakeCluster) -> None:
@@ -152,3 +207,112 @@ async def test_two_processes_at_once_make_each_pod_once(
         if resource == "pods" and change == "ADDED"
     ]
     assert len(uids) == len(set(uids)) == 6 * 3 * 2
+
+
+async def test_a_queue_whose_name_is_no_label_and_a_pod_that_is_no_task(
+    cluster: FakeCluster, fake_api: FakeApi
+) -> None:
+    long = "q" * 100
+    fake_api.put(QUEUES, {"metadata": {"name": long}, "spec": {}})
+    fake_api.put(JOBS, job("job", task("work", 1), queue=long))
+    await until(cluster.groups)
+    uid = fake_api.get(JOBS, NAMESPACE, "job")["metadata"]["uid"]
+    owner = {
+        "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "job", "uid": uid,
+        "controller": True,
+    }  # fmt: skip
+    metadata = {
+        "namespace": NAMESPACE, "name": "helper", "labels": {"volcano.sh/job-name": "job"},
+        "annotations": {"volcano.sh/job-name": "job"}, "ownerReferences": [owner],
+    }  # fmt: skip
+    fake_api.put("pods", {"metadata": metadata, "status": {"phase": "Running"}})
+    await stepping(cluster, lambda: cluster.phase() == "Running")
+    made = cluster.pods()["job-work-0"]["metadata"]
+    assert "volcano.sh/queue-name" not in made["labels"]
+    assert made["annotations"]["volcano.sh/queue-name"] == long
+    assert cluster.status()["running"] == 1
+    assert "helper" in cluster.pods()
+
+
+async def test_a_policy_without_effect_is_told_once(
+    cluster: FakeCluster, fake_api: FakeApi
+) -> None:
+    fake_api.put(JOBS, job("job", task("work", 1), policies=[policy("RestartPod", "Unknown")]))
+    await stepping(cluster, lambda: cluster.phase() == "Running")
+    told = [b for b in fake_api.objects.values() if b.get("reason") == "PolicyError"]
+    assert [(one["message"], one["count"]) for one in told] == [
+        ("spec.policies[0] has no effect: the event Unknown names no task or pod, which RestartPod"
+         " needs", 1),
+    ]  # fmt: skip
+
+
+async def test_nulls_in_a_template(cluster: FakeCluster, fake_api: FakeApi) -> None:
+    container = {"name": "main", "image": "work", "resources": None, "env": None, "ports": None}
+    spec = {"containers": [container], "initContainers": None, "volumes": None}
+    body = {"name": "w", "replicas": 1, "template": {"metadata": None, "spec": spec}}
+    fake_api.put(JOBS, job("job", body))
+    await stepping(cluster, lambda: cluster.phase() == "Running")
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (job("job", task("w", 1), task("w", 2)), "spec.tasks: the name 'w' is there twice"),
+        (job("job", task("w", 1), minAvailable=5), "spec.minAvailable is 5, and the tasks have 1"),
+    ],
+)
+async def test_jobs_that_cannot_start_say_why(
+    cluster: FakeCluster, fake_api: FakeApi, made: Object, text: str
+) -> None:
+    fake_api.put(JOBS, made)
+    await stepping(cluster, lambda: text in cluster.status().get("state", {}).get("message", ""))
+    assert cluster.phase() == "Pending"
+    assert any(text in event["message"] for event in events(fake_api, "JobStatusError"))
+
+
+async def test_a_job_whose_objects_are_refused_has_a_phase_and_no_outdated_message(
+    cluster: FakeCluster, fake_api: FakeApi
+) -> None:
+    fake_api.trouble = [Trouble("POST", "/services$", status=422, message="bad name")] * 50
+    fake_api.put(JOBS, job("job", task("w", 1), plugins={"svc": []}))
+    await until(lambda: events(fake_api, "PluginError"))
+    await until(lambda: cluster.phase() == "Pending")
+    assert "controlledResources" not in cluster.status()
+    # One that waited before says nothing of that any more.
+    fake_api.put(JOBS, job("late", task("w", 1), queue="late", plugins={"svc": []}))
+    await until(lambda: cluster.status("late").get("state", {}).get("message"))
+    fake_api.put(QUEUES, {"metadata": {"name": "late"}, "spec": {}})
+    await until(lambda: not cluster.status("late")["state"].get("message"))
+    fake_api.trouble = []
+    await stepping(cluster, lambda: cluster.phase() == cluster.phase("late") == "Running")
+
+
+async def test_commands_that_have_no_effect_are_told(
+    cluster: FakeCluster, fake_api: FakeApi
+) -> None:
+    fake_api.put(JOBS, job("job", task("w", 1)))
+    await stepping(cluster, lambda: cluster.phase() == "Running")
+    for action in ("Dance", "", "ResumeJob", "RestartTask"):
+        cluster.command(action)
+    commands = "commands.bus.volcano.sh"
+    await until(lambda: not any(key[0] == commands for key in fake_api.objects))
+    await until(lambda: len(events(fake_api, "CommandIssued")) == 4)
+    told = events(fake_api, "CommandIssued")
+    assert all(event["type"] == "Warning" for event in told)
+    texts = [event["message"].partition(": ")[2] for event in told]
+    assert sum("is unknown; allowed: AbortJob, ResumeJob" in text for text in texts) == 2
+    assert "ResumeJob has no effect: the job is Running" in texts
+    assert "RestartTask needs a pod or a task, which no Command has" in texts
+    assert cluster.phase() == "Running"
+
+
+def test_a_command_waits_for_its_job_for_a_while() -> None:
+    command = msgspec.convert(
+        {"metadata": {"namespace": "ns", "name": "c", "creationTimestamp": "2026-01-01T00:00:00Z"}},
+        Command,
+    )
+    created_ms = milliseconds("2026-01-01T00:00:00Z")
+    young = drop_orphans(Orphans((command,), created_ms + 4000))
+    assert (young.stages, young.again_seconds) == ((), 6.0)
+    old = drop_orphans(Orphans((command,), created_ms + ORPHAN_MS))
+    assert [type(act) for act in old.stages[0]] == [Delete]

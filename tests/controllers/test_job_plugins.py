@@ -26,7 +26,7 @@ def pod(body: dict[str, Any], task_name: str, index: int = 0) -> dict[str, Any]:
 
 
 def env(body: dict[str, Any]) -> dict[str, str]:
-    variables = body["spec"]["containers"][0]["env"]
+    variables = body["spec"]["containers"][0].get("env", [])
     return {one["name"]: one.get("value", "") for one in variables}
 
 
@@ -100,6 +100,9 @@ def test_pytorch_sets_master_world_and_rank() -> None:
     assert common.items() <= env(pod(body, "master")).items()
     assert env(pod(body, "master"))["RANK"] == "0"
     assert env(pod(body, "worker", 1))["RANK"] == "2"
+    several = job("job", task("master", 2), task("worker", 2), plugins={"pytorch": []})
+    ranks = [env(pod(several, name, n))["RANK"] for name in ("master", "worker") for n in (0, 1)]
+    assert ranks == ["0", "1", "2", "3"]
     ports = pod(body, "worker")["spec"]["containers"][0]["ports"]
     assert ports == [{"name": "pytorchjob-port", "containerPort": 1}]
     assert "initContainers" not in pod(body, "worker")["spec"]

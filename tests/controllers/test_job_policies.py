@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from pumice.controllers.job.groups import group_body, group_patch, min_resources
-from pumice.controllers.job.lifecycle import Eviction, answers
+from pumice.controllers.job.idle_policies import idle_policies
+from pumice.controllers.job.lifecycle import Eviction, answers, failing_tasks
 from pumice.controllers.job.types import Job, JobSpec, Pod, PodGroup, effective
 from tests.controllers.jobs import job, policy, task
 
@@ -117,11 +118,52 @@ def test_an_eviction_holds_until_the_pod_is_replaced() -> None:
     assert found(late, pod("a-0", "Running"), evictions=[eviction]) == []
 
 
-@pytest.mark.parametrize("timeout", ["nonsense", "-5s", "0s"])
+@pytest.mark.parametrize("timeout", ["", "-5s", "0s"])
 def test_a_timeout_that_is_none_acts_at_once(timeout: str) -> None:
     spec = spec_of(task("a", 1), policies=[policy("AbortJob", "PodFailed", timeout=timeout)])
     (answer,) = answers(spec, 0, [pod("a-0", "Failed")], None, ())
     assert answer.due_ms == 0
+
+
+def test_a_timeout_that_cannot_be_read_does_nothing() -> None:
+    spec = spec_of(task("a", 1), policies=[policy("AbortJob", "PodFailed", timeout="5 min")])
+    assert found(spec, pod("a-0", "Failed")) == []
+
+
+def test_a_task_that_restarts_all_the_time_is_answered_after_its_timeout() -> None:
+    """Each restart changes the pod's conditions; the time counts from the first one too many."""
+    spec = spec_of(task("a", 1), policies=[policy("RestartTask", "TaskFailed", timeout="60s")])
+    status: dict[str, Any] = {"containerStatuses": [{"restartCount": 3}]}
+    status["conditions"] = [{"type": "Ready", "lastTransitionTime": "2026-01-01T09:00:00Z"}]
+    crashing = pod("a-0", **status)
+    assert failing_tasks(spec, 0, [crashing]) == ["a"]
+    assert failing_tasks(spec, 1, [crashing]) == []
+    (answer,) = answers(spec, 0, [crashing], None, (), {"a": CREATED_MS})
+    assert answer.due_ms == CREATED_MS + 60_000
+
+
+@pytest.mark.parametrize(
+    ("mine", "of_task", "text"),
+    [
+        (policy("AbortJob", "PodFailed", timeout="5 min"), False, "timeout is '5 min'; allowed"),
+        (policy("ResumeJob", "PodFailed"), False, "ResumeJob acts on suspended jobs only"),
+        (policy("RestartPartition", "PodFailed"), True, "needs a task with a partitionPolicy"),
+        (policy("RestartPartition", exitCode=3), False, "needs a task with a partitionPolicy"),
+        (policy("RestartJob", "JobUpdated"), False, "JobUpdated never happens"),
+        (policy("RestartPod", "Unknown"), False, "names no task or pod, which RestartPod needs"),
+        (policy("RestartJob", "Unknown"), True, "put the policy into spec.policies"),
+        (policy("RestartJob", "Unknown"), False, ""),
+        (policy("RestartPod", events=["Unknown", "PodFailed"]), False, ""),
+        (policy("RestartTask", "TaskFailed"), True, ""),
+        (policy("AbortJob", exitCode=3), True, ""),
+    ],
+)
+def test_policies_that_can_never_act_are_told(mine: Any, of_task: bool, text: str) -> None:
+    own = {"policies": [mine]}
+    spec = spec_of(task("a", 1, **own)) if of_task else spec_of(task("a", 1), **own)
+    told = list(idle_policies(spec))
+    assert len(told) == bool(text)
+    assert all(text in one and "policies[0]" in one for one in told)
 
 
 def with_cpu(name: str, replicas: int, cpu: str, **more: Any) -> dict[str, Any]:
@@ -142,6 +184,16 @@ def test_the_resources_of_a_gang_follow_priorities_and_minima() -> None:
     assert min_resources(part, {})["pods"] == "3"
 
 
+def test_a_limit_without_a_request_counts_as_one() -> None:
+    """So it does in the pods, whose requests the API server fills in."""
+    made = task("a", 2)
+    resources = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
+    made["template"]["spec"]["containers"][0]["resources"] = resources
+    found = min_resources(spec_of(made), {})
+    assert (found["cpu"], found["limits.cpu"]) == ("2", "4")
+    assert (found["memory"], found["requests.memory"]) == (str(2**31), str(2**31))
+
+
 def test_a_group_is_patched_only_where_it_differs() -> None:
     made = msgspec.json.decode(
         msgspec.json.encode(job("job", task("a", 2), networkTopology={"mode": "soft"})), type=Job
@@ -159,6 +211,9 @@ def test_a_group_is_patched_only_where_it_differs() -> None:
     assert patch is not None
     assert patch["spec"]["minMember"] == 4
     assert patch["spec"]["minTaskMember"] == {"a": 3, "b": 1}
+    renamed = group_patch(spec_of(task("c", 2)), group, {})
+    assert renamed is not None
+    assert renamed["spec"]["minTaskMember"] == {"a": None, "c": 2}
 
 
 def test_partitions_become_sub_groups() -> None:

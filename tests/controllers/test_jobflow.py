@@ -4,7 +4,7 @@ from typing import Any
 
 from pumice.controllers.job.types import Job, JobState, JobStatus
 from pumice.controllers.jobflow.controller import JobFlowController, JobTemplateController, Used
-from pumice.controllers.jobflow.reconcile import Seen, merged, reconcile
+from pumice.controllers.jobflow.reconcile import Seen, merged, never_ready, reconcile
 from pumice.controllers.jobflow.types import (
     Flow,
     FlowDependsOn,
@@ -82,6 +82,16 @@ def test_of_flows_with_one_name_the_first_counts() -> None:
 
 def test_a_template_that_is_missing() -> None:
     assert run(Seen(flow(a=[]), {}, {})) == ([], ["MissingTemplate"], "Pending")
+
+
+def test_a_circle_is_told_and_holds_up_nobody_else() -> None:
+    circle = flow(a=[], b=["c"], c=["b"], d=["b"], e=["gone"])
+    created, events, phase = run(Seen(circle, {}, ALL))
+    assert (created, events, phase) == (["f-a"], ["Created", "DependencyCycle"], "Pending")
+    assert never_ready(circle) == ["b", "c", "d", "e"]
+    assert never_ready(flow(a=["a"])) == ["a"]
+    # It is told once.
+    assert run(Seen(flow("Pending", a=["a"]), {}, ALL))[1] == []
 
 
 def test_the_end() -> None:

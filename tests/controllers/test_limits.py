@@ -1,13 +1,17 @@
 """The limits of the loop."""
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
+from pumice.adapters.kubernetes.errors import ApiError
+from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.metrics import Metrics
+from pumice.adapters.runtime.work_queue import WorkQueue
 from pumice.controllers.metric_definitions import CONTROLLER_SERIES
 from pumice.controllers.resources import CONFIG_MAPS, PODS
 from pumice.controllers.runtime import event_queue, performing
-from pumice.controllers.runtime.acts import Create, Emit, Reference
+from pumice.controllers.runtime.acts import Create, Emit, Patch, Reference
 from pumice.controllers.runtime.event_queue import EventQueue
 from pumice.controllers.runtime.loop import LONGEST_RETRY
 from pumice.controllers.runtime.performing import Performer
@@ -60,5 +64,72 @@ async def test_calls_of_a_plan_in_flight_are_bounded(monkeypatch: Any) -> None:
     queue: Any = None
     performer = Performer(api, {}, queue, Metrics(CONTROLLER_SERIES), lambda: True, 1.0)
     creates = [Create(PODS, {"metadata": {"namespace": "ns", "name": str(n)}}) for n in range(20)]
-    assert await performer.perform([creates]) == ""
+    assert await performer.perform([creates]) is None
     assert most == 3
+
+
+async def test_a_creation_waits_for_slow_webhooks_and_other_writes_do_not() -> None:
+    limits: dict[str, float] = {}
+
+    class Api:
+        async def call(self, method: str, *_: Any, seconds: float, **__: Any) -> bytes:
+            limits[method] = seconds
+            return b"{}"
+
+    api: Any = Api()
+    queue: Any = None
+    performer = Performer(api, {}, queue, Metrics(CONTROLLER_SERIES), lambda: True, 4.0)
+    body = {"metadata": {"namespace": "ns", "name": "a"}}
+    await performer.perform([[Create(PODS, body), Patch(PODS, "ns", "a", "u", {})]])
+    assert limits == {"POST": performing.CREATE_SECONDS, "PATCH": 4.0}
+
+
+async def test_a_server_that_asks_for_time_gets_it() -> None:
+    class Api:
+        async def call(self, method: str, *_: Any, **__: Any) -> bytes:
+            if method == "POST":
+                raise ApiError(429, "TooManyRequests", "later", 7.0)
+            raise ApiError(500, "", "broken")
+
+    api: Any = Api()
+    queue: Any = None
+    performer = Performer(api, {}, queue, Metrics(CONTROLLER_SERIES), lambda: True, 4.0)
+    body = {"metadata": {"namespace": "ns", "name": "a"}}
+    failure = await performer.perform([[Patch(PODS, "ns", "a", "u", {}), Create(PODS, body)]])
+    assert failure is not None
+    assert (failure.retry_after, failure.is_conflict) == (7.0, False)
+    keys: WorkQueue[str] = WorkQueue(LONGEST_RETRY, SystemClock(), random.Random(1))
+    assert keys.retry("a", failure.retry_after) == 7.0
+
+
+async def test_warnings_of_the_api_server_are_events_once_per_owner(monkeypatch: Any) -> None:
+    monkeypatch.setattr(performing, "MOST_WARNINGS", 2)
+
+    class Api:
+        text = ""
+
+        async def call(self, *_: Any, on_warning: Any = None, **__: Any) -> bytes:
+            on_warning(self.text)
+            return b"{}"
+
+    events: list[Emit] = []
+    api: Any = Api()
+    queue: Any = SimpleNamespace(put=events.append)
+    performer = Performer(api, {}, queue, Metrics(CONTROLLER_SERIES), lambda: True, 1.0)
+
+    async def create(owner: str, text: str) -> None:
+        api.text = text
+        about = Reference(CONFIG_MAPS, "ns", owner, owner)
+        refused = Emit(about, "FailedCreate", "no pod")
+        bodies = [{"metadata": {"namespace": "ns", "name": str(n)}} for n in range(3)]
+        assert await performer.perform([[Create(PODS, body, refused) for body in bodies]]) is None
+
+    for owner, text in (("a", "odd"), ("a", "odd"), ("b", "odd"), ("a", "other"), ("a", "odd")):
+        await create(owner, text)
+    said = [(one.about.name, one.reason, one.message) for one in events]
+    # The first was forgotten when the third came.
+    assert said == [
+        (owner, "APIWarning", f"Pod: {text}")
+        for owner, text in (("a", "odd"), ("b", "odd"), ("a", "other"), ("a", "odd"))
+    ]
+    assert all(one.warning for one in events)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
 from pumice.adapters.kubernetes.object_head import HEAD
 from pumice.controllers.resources import CONFIG_MAPS, PODS
@@ -114,6 +115,41 @@ async def test_a_failed_act_is_tried_again_and_a_refusal_is_reported(
     assert event["type"] == "Warning"
 
 
+async def test_an_object_whose_answer_was_lost_is_known_as_our_own(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    loops.start(OnePodEach())
+    await until(lambda: fake_api.open_watches == 3)
+    # The watch says nothing, so that only the second attempt can find the pod.
+    fake_api.trouble = [
+        Trouble("POST", "/pods$", loses_answer=True),
+        Trouble("GET", r"/pods\?", times=100_000, status=503),
+    ]
+    fake_api.end_watches("pods")
+    fake_api.put("configmaps", owner("a"))
+    await until(lambda: labels(fake_api, "a").get("done"))
+    assert fake_api.made("GET", "/pods/a$")
+    fake_api.trouble.clear()
+    assert not any(b.get("reason") == "FailedCreate" for b in fake_api.objects.values())
+
+
+async def test_a_conflict_is_tried_again_quietly_and_takes_nothing_for_done(
+    fake_api: FakeApi, loops: Loops, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A conflict of a creation is that of a quota: the object does not exist."""
+    fake_api.trouble = [
+        Trouble("POST", "/pods$", status=409, message="the object has been modified"),
+        Trouble("PATCH", "/configmaps/", status=409),
+    ]
+    fake_api.put("configmaps", owner("a"))
+    loops.start(OnePodEach())
+    await until(lambda: labels(fake_api, "a").get("done"))
+    assert ("pods", "ns", "a") in fake_api.objects
+    assert not [line for line in caplog.records if line.levelname == "WARNING"]
+    assert not any(b.get("reason") == "FailedCreate" for b in fake_api.objects.values())
+    assert loops.metrics.counted("acts", result="conflict") == 2
+
+
 async def test_a_drained_loop_completes_what_it_has_begun(fake_api: FakeApi, loops: Loops) -> None:
     fake_api.trouble = [Trouble("POST", "/pods$", passes=True, seconds=0.2)]
     fake_api.put("configmaps", owner("a"))
@@ -217,15 +253,59 @@ def test_an_answer_that_is_older_than_the_deletion_changes_nothing() -> None:
     assert log.changes == [("", "5"), ("5", "")]
 
 
+def test_an_answer_that_is_older_than_a_list_changes_nothing() -> None:
+    log = _Log()
+    log.see(5)
+    log.cache.begin_list()
+    log.cache.end_list("9")
+    log.cache.assume(body(7))
+    assert log.changes == [("", "5"), ("5", "")]
+
+
+@pytest.mark.parametrize("is_shown_first", [True, False])
+def test_an_answer_without_a_version_says_that_another_deletion_was_faster(
+    is_shown_first: bool,
+) -> None:
+    log = _Log()
+    log.see(5)
+    answer = {"namespace": "ns", "name": "a", "uid": "u", "labels": {"made": "yes"}}
+    if is_shown_first:
+        log.lose()
+    log.cache.assume(msgspec.json.encode({"metadata": answer}))
+    if not is_shown_first:
+        log.lose()
+    assert log.changes == [("", "5"), ("5", "")]
+    assert len(log.cache) == 0
+
+
 def test_a_list_keeps_what_was_written_while_it_was_read() -> None:
     log = _Log()
     log.cache.begin_list()
     log.cache.assume(body(7))
-    log.cache.end_list()
+    log.cache.end_list("6")
     assert len(log.cache) == 1
     log.cache.begin_list()
-    log.cache.end_list()
+    log.cache.end_list("9")
     assert log.changes == [("", "7"), ("7", "")]
+
+
+def test_a_list_drops_what_was_deleted_before_it_although_an_answer_came_while_it_was_read() -> (
+    None
+):
+    log = _Log()
+    log.see(5)
+    log.cache.begin_list()
+    log.cache.assume(body(7))
+    log.cache.end_list("9")
+    assert log.changes == [("", "5"), ("5", "7"), ("7", "")]
+
+
+def test_a_resource_that_is_missing_has_no_objects() -> None:
+    log = _Log()
+    log.cache.assume(body(7))
+    log.cache.begin_list()
+    log.cache.end_list("")
+    assert len(log.cache) == 0
 
 
 def test_an_object_that_took_the_name_of_another_replaces_it() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pumice.controllers.job.types import GROUP_NAME, GroupSpec, PodGroup
+from pumice.controllers.job.controller import WATCHED_QUEUES
+from pumice.controllers.job.types import GROUP_NAME, GroupSpec, PodGroup, Queue, QueueStatus
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.podgroup.building import group_body
 from pumice.controllers.podgroup.controller import PodGroupController
@@ -13,12 +14,14 @@ from pumice.controllers.podgroup.types import MIN_MEMBER, Pod, PodSpec
 from pumice.controllers.resources import POD_GROUP
 from pumice.controllers.runtime.acts import NOTHING, Create, Delete, Patch
 from pumice.controllers.runtime.objects import Metadata, OwnerReference
+from pumice.controllers.runtime.watches import Change
 from tests.adapters.fake_clock import until
-from tests.adapters.kubernetes.fake_api import FakeApi
+from tests.adapters.kubernetes.fake_api import FakeApi, Trouble
 from tests.controllers.running import Loops
 
 GROUPS = "podgroups.scheduling.volcano.sh"
 SETS = "replicasets.apps"
+OWNERS = {SETS, "statefulsets.apps", "daemonsets.apps", "jobs.batch"}
 OWNER = OwnerReference("apps/v1", "ReplicaSet", "web", "uid-web", controller=True)
 NAME = "podgroup-uid-web"
 
@@ -131,7 +134,7 @@ def test_an_owner_that_wants_no_pods_has_no_group() -> None:
 
 
 async def test_pods_of_a_replica_set(fake_api: FakeApi, loops: Loops) -> None:
-    fake_api.resources |= {SETS, "statefulsets.apps", "daemonsets.apps", "jobs.batch"}
+    fake_api.resources |= OWNERS
     owner = {"name": "web", "namespace": "ns", "annotations": {MIN_MEMBER: "2"}}
     uid = fake_api.put(SETS, {"metadata": owner, "spec": {"replicas": 2}})["metadata"]["uid"]
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid,
@@ -167,3 +170,31 @@ async def test_pods_of_a_replica_set(fake_api: FakeApi, loops: Loops) -> None:
     await until(lambda: fake_api.get(GROUPS, "ns", f"podgroup-{uid}")["spec"]["minMember"] == 1)
     fake_api.put(SETS, {"metadata": owner, "spec": {"replicas": 0}})
     await until(lambda: (GROUPS, "ns", f"podgroup-{uid}") not in fake_api.objects)
+
+
+async def test_a_pod_whose_group_was_refused_is_tried_again_when_its_queue_opens(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    fake_api.resources |= OWNERS
+    for name, queue in (("a", "shut"), ("b", "other"), ("c", "")):
+        notes = {"scheduling.volcano.sh/queue-name": queue} if queue else {}
+        metadata = {"namespace": "ns", "name": name, "annotations": notes}
+        spec = {"schedulerName": "volcano", "containers": [{"name": "c"}]}
+        fake_api.put("pods", {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+    refused = Trouble("POST", "/podgroups$", times=100, status=422, message="queue is Closed")
+    fake_api.trouble = [refused]
+    controller = PodGroupController(ControllerOptions())
+    caches = loops.start(controller).caches
+    await until(lambda: refused.times < 97)
+
+    def keys(name: str, before: str, after: str) -> list[Any]:
+        metadata = Metadata(name=name)
+        old, new = (Queue(metadata, status=QueueStatus(state)) for state in (before, after))
+        return list(controller.keys(Change(WATCHED_QUEUES, old, new), caches))
+
+    def group_of(name: str) -> tuple[str, str]:
+        return "ns", f"podgroup-{fake_api.get('pods', 'ns', name)['metadata']['uid']}"
+
+    assert keys("shut", "Closed", "Open") == [group_of("a")]
+    assert keys("default", "Closing", "Open") == [group_of("c")]
+    assert keys("shut", "Open", "Closing") == keys("shut", "Open", "Open") == []

@@ -1,13 +1,17 @@
 """The Queue controller: states, parents, Commands and counters."""
 
+import random
 from typing import Any
 
 import msgspec
 import pytest
 
+from pumice.adapters.kubernetes.object_head import Head
+from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.job.types import Command
+from pumice.controllers.metric_definitions import CONTROLLER_SERIES
 from pumice.controllers.options import ControllerOptions
-from pumice.controllers.queue.controller import QueueController
+from pumice.controllers.queue.controller import WATCHED_GROUPS, QueueController
 from pumice.controllers.queue.hierarchy import Problem, problem_of
 from pumice.controllers.queue.reconcile import Seen, reconcile
 from pumice.controllers.queue.types import (
@@ -19,7 +23,10 @@ from pumice.controllers.queue.types import (
     QueueStatus,
 )
 from pumice.controllers.runtime.acts import NOTHING, Delete, Emit, Patch
+from pumice.controllers.runtime.cache import ObjectCache
+from pumice.controllers.runtime.controller import Caches
 from pumice.controllers.runtime.objects import Metadata
+from pumice.controllers.runtime.watches import Change
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi, Object
 from tests.controllers.running import Loops
@@ -123,10 +130,28 @@ def test_the_root_stays_open() -> None:
 def test_the_newest_command_counts_and_all_are_removed() -> None:
     orders = (command("CloseQueue", "a"), command("Dance", "b"), command("OpenQueue", "c"))
     seen = Seen(queue(state="Closed"), commands=orders)
-    *_, last = reconcile(seen).stages
-    assert [act.name for act in last if isinstance(act, Delete)] == ["a", "b", "c"]
+    acts = [act for stage in reconcile(seen).stages for act in stage]
+    assert [act.name for act in acts if isinstance(act, Delete)] == ["a", "b", "c"]
     assert patches(seen)["status"]["state"] == "Open"
     assert events(Seen(queue(state="Open"), commands=orders[1:2])) == [("UnknownCommand", True)]
+
+
+def test_the_newest_command_is_removed_last() -> None:
+    """A process that ends in between must not obey an older one."""
+    given = (command("CloseQueue", "one"), command("OpenQueue", "two"), command("OpenQueue", "new"))
+    stages = reconcile(Seen(queue(state="Closed"), commands=given)).stages
+    names = [[act.name for act in stage if isinstance(act, Delete)] for stage in stages]
+    assert [some for some in names if some] == [["one", "two"], ["new"]]
+
+
+async def test_a_command_for_a_queue_that_does_not_exist_is_dropped(
+    fake_api: FakeApi, loops: Loops
+) -> None:
+    target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": "gone"}
+    metadata = {"namespace": "default", "name": "c", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    fake_api.put(COMMANDS, {"metadata": metadata, "action": "CloseQueue", "target": target})
+    loops.start(QueueController(ControllerOptions()))
+    await until(lambda: (COMMANDS, "default", "c") not in fake_api.objects)
 
 
 def test_counters_wait_and_the_state_does_not() -> None:
@@ -271,3 +296,31 @@ async def test_the_tree_is_looked_at_again_when_it_changes(fake_api: FakeApi, lo
     await until(lambda: said("mid") == "SumTooLarge")
     put("mid", parent="root", deserved={"cpu": 1})
     await until(lambda: said("mid") == "Valid")
+
+
+def test_counts_are_those_of_a_recount() -> None:
+    controller, rng = QueueController(ControllerOptions()), random.Random(5)
+    cache = ObjectCache(WATCHED_GROUPS, Metrics(CONTROLLER_SERIES))
+    caches = Caches({WATCHED_GROUPS: cache})
+
+    def see(change: Change[Any]) -> None:
+        controller.keys(change, caches)
+
+    cache.listeners.append(see)
+    for version in range(1, 2000):
+        name = f"g{rng.randrange(20)}"
+        metadata = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)}
+        spec = {"queue": rng.choice(["a", "b", ""])}
+        status = {"phase": rng.choice(["", "Pending", "Inqueue", "Running"])}
+        raw = msgspec.json.encode({"metadata": metadata, "spec": spec, "status": status})
+        head = msgspec.json.decode(raw, type=Head)
+        if rng.random() < 0.2:
+            cache.delete(head)
+        else:
+            cache.upsert(head, msgspec.Raw(raw))
+        counted: dict[str, dict[str, int]] = {}
+        for group in cache:
+            held = counted.setdefault(group.spec.queue or "default", {})
+            phase = (group.status.phase or "Pending").lower()
+            held[phase] = held.get(phase, 0) + 1
+        assert controller._counts == counted

@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from pumice.controllers.resources import JOB_FLOWS, JOBS
 from pumice.controllers.vcctl.access import BadInputError
 from pumice.controllers.vcctl.files import objects_of, one_of
-from pumice.controllers.vcctl.job_commands import amounts_of
-from pumice.controllers.vcctl.job_view import described, events_of
+from pumice.controllers.vcctl.job_commands import amounts_of, job_body, job_group, words_of
+from pumice.controllers.vcctl.job_view import described, shown_events
 from pumice.controllers.vcctl.pod_status import ready_of, restarts_of, status_of
 from pumice.controllers.vcctl.tables import age, shown_duration
 
@@ -34,6 +36,28 @@ def test_an_age_needs_a_time() -> None:
     now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
     assert age("2026-01-01T00:00:00Z", now) == "60s"
     assert age(None) == age("") == "<unknown>"
+
+
+def test_a_command_is_split_as_a_shell_does() -> None:
+    values: dict[str, Any] = {
+        "name": "a", "image": "i", "least": 1, "replicas": 1, "requests": "", "limits": "",
+        "scheduler": "volcano",
+    }  # fmt: skip
+
+    def container(**more: Any) -> dict[str, Any]:
+        body = job_body("ns", **values, **more)
+        found: dict[str, Any] = body["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+        return found
+
+    assert container(command="sh -c 'sleep 1; echo \"a b\"'")["command"] == [
+        "sh", "-c", 'sleep 1; echo "a b"',
+    ]  # fmt: skip
+    assert "command" not in container()
+    with pytest.raises(click.UsageError, match="cannot be split into words"):
+        words_of("--command", "echo 'a")
+    ended = CliRunner().invoke(job_group, ["run", "-f", "a.yaml", "-c", "sleep 1"])
+    assert ended.exit_code == 2
+    assert "--command has no effect with --filename" in ended.output
 
 
 @pytest.mark.parametrize("text", ["cpu", "=1", "cpu=", "cpu=many", "cpu=1=2"])
@@ -122,15 +146,22 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(text)
     with pytest.raises(BadInputError, match=r"job\.yaml") as raised:
-        one_of(str(path), "Job")
+        one_of(str(path), JOBS)
     assert problem in raised.value.message
 
 
 def test_a_text_with_dashes_is_not_split(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("kind: JobFlow\nmetadata: {name: a, annotations: {b: 'x---y'}}\n---\n")
-    (found,) = objects_of(str(path), "JobFlow")
+    (found,) = objects_of(str(path), JOB_FLOWS)
     assert found["metadata"]["annotations"] == {"b": "x---y"}
+
+
+def test_a_job_of_kubernetes_is_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n")
+    with pytest.raises(BadInputError, match=r"apiVersion is batch/v1; allowed: batch.volcano.sh"):
+        one_of(str(path), JOBS)
 
 
 def test_the_view_of_a_job_without_anything() -> None:
@@ -138,4 +169,4 @@ def test_the_view_of_a_job_without_anything() -> None:
     assert lines[0] == "Name:       \ta"
     assert "Labels:     \t<none>" in lines
     assert lines[-1] == "    Phase:\t"
-    assert list(events_of([], "a")) == ["Events: \t<none>"]
+    assert list(shown_events([])) == ["Events: \t<none>"]

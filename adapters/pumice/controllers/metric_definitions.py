@@ -38,10 +38,17 @@ CONTROLLER_COUNTERS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 CONTROLLER_GAUGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "queue_length": ("Keys that wait to be reconciled.", ("controller",)),
 }
+CONTROLLER_HISTOGRAMS: Final[dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]]] = {
+    "job_start_duration_seconds": (
+        "Time from the creation of a Job to its first phase Running.",
+        (),
+        (1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 10800, 43200),
+    ),
+}
 
 CONTROLLER_SERIES: Final = Series(
     PREFIX,
     {name: COUNTERS[name] for name in _SHARED} | CONTROLLER_COUNTERS,
     {name: GAUGES[name] for name in _SHARED_GAUGES} | CONTROLLER_GAUGES,
-    {name: HISTOGRAMS[name] for name in _SHARED_HISTOGRAMS},
+    {name: HISTOGRAMS[name] for name in _SHARED_HISTOGRAMS} | CONTROLLER_HISTOGRAMS,
 )

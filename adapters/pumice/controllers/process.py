@@ -16,6 +16,7 @@ from pumice.adapters.kubernetes.shutdown import Shutdown
 from pumice.adapters.runtime.clock import Clock, SystemClock, end_tasks
 from pumice.adapters.runtime.health import Health
 from pumice.adapters.runtime.metrics import Metrics
+from pumice.controllers.latencies import JobLatencies
 from pumice.controllers.metric_definitions import CONTROLLER_SERIES
 from pumice.controllers.registry import CONTROLLERS
 from pumice.controllers.runtime.loop import ControllerLoop
@@ -74,6 +75,7 @@ async def _serve(
     )
     health.add("watches", loop.why_stale)
     metrics.registry.register(VolcanoFigures(loop))
+    JobLatencies(loop, metrics, metrics.registry)
     work = [loop.watch(), _lead(loop, lease, settings, shutdown, metrics)]
     if lease is not None and settings.lease is not None:
         work += [lease.run(), watch_lease(api, lease, settings.lease, clock, metrics)]

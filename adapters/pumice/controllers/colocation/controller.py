@@ -47,7 +47,22 @@ _BY_NAMESPACE: Final = {"namespace": _by_namespace}
 WATCHED_CONFIGURATIONS: Final = Watch(
     COLOCATION_CONFIGURATIONS, ColocationConfiguration, indexes=_BY_NAMESPACE
 )
-WATCHED_PODS: Final = Watch(PODS, Watched, metadata_only=True, indexes=_BY_NAMESPACE)
+
+
+def _is_configured(pod: Watched) -> bool:
+    """Whether a pod has settings that must be taken back when no configuration selects it."""
+    held = pod.metadata.annotations or {}
+    return CONFIGURATION_NAME in held or held.get(CONFIGURATION, RESET) != RESET
+
+
+WATCHED_PODS: Final = Watch(
+    PODS,
+    Watched,
+    metadata_only=True,
+    indexes=_BY_NAMESPACE,
+    needed_by=WATCHED_CONFIGURATIONS,
+    needs_itself=_is_configured,
+)
 
 
 @dataclass(frozen=True, slots=True)

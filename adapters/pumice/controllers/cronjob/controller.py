@@ -29,15 +29,25 @@ class CronJobController:
 
     def __init__(self, options: ControllerOptions) -> None:
         self._options = options
+        # When the schedules of CronJobs were changed; 0: since the last look.
+        self._changed_ms: dict[Key, int] = {}
 
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         metadata = change.seen.metadata
         if change.watch == WATCHED_CRON_JOBS:
+            self._see(change)
             return (metadata.key,)
         owner = metadata.controller()
         if owner is None or owner.kind != KIND:
             return ()
         return ((metadata.namespace, owner.name),)
+
+    def _see(self, change: Change[CronJob]) -> None:
+        old, new, key = change.old, change.new, change.seen.metadata.key
+        if old is None or new is None:
+            self._changed_ms.pop(key, None)
+        elif (old.spec.schedule, old.spec.time_zone) != (new.spec.schedule, new.spec.time_zone):
+            self._changed_ms[key] = 0
 
     def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
         cron = caches[WATCHED_CRON_JOBS].get(*key)
@@ -52,7 +62,9 @@ class CronJobController:
             for job in jobs.by("namespace", key[0])
             if job.metadata.name.startswith(prefix) and job.metadata.name not in names
         )
-        return Seen(cron, tuple(own), now_ms, foreign)
+        if self._changed_ms.get(key) == 0:
+            self._changed_ms[key] = now_ms
+        return Seen(cron, tuple(own), now_ms, foreign, self._changed_ms.get(key, 0))
 
     def reconcile(self, seen: Seen) -> Plan:
         return reconcile(seen)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pumice.controllers.cronjob.schedule import Schedule, ScheduleError, parse
+from pumice.controllers.cronjob.schedule import MOST_YEARS, Schedule, ScheduleError, parse
 from pumice.controllers.cronjob.slots import Due, due
 from pumice.controllers.cronjob.types import API_VERSION, KIND, SCHEDULED_AT, CronJob
 from pumice.controllers.job.times import milliseconds, shown
@@ -29,6 +29,10 @@ _LATER_SECONDS: Final = 0.1
 _DEFAULT_KEPT: Final = {Phase.COMPLETED: 3, Phase.FAILED: 1}
 
 
+class ZoneError(ValueError):
+    """A time zone that is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A CronJob, its Jobs, names of other Jobs of its namespace, and the time."""
@@ -38,6 +42,8 @@ class Seen:
     now_ms: int
     # Names of Jobs that other objects own.
     foreign: frozenset[str] = frozenset()
+    # When the schedule or its zone was changed; times before that do not count. 0: not known.
+    changed_ms: int = 0
 
 
 def reconcile(seen: Seen) -> Plan:
@@ -53,11 +59,14 @@ def reconcile(seen: Seen) -> Plan:
     except ScheduleError as error:
         event = _event(cron, "UnParseableCronJobSchedule", f"spec.schedule: {error}", warning=True)
         return _plan(removals, (event,), _status(seen, None))
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    except ZoneError as error:
         event = _event(cron, "InvalidTimeZone", f"spec.timeZone: {error}", warning=True)
         return _plan(removals, (event,), _status(seen, None))
     found = _due(seen, schedule, zone)
     acts, slot = _start(seen, found, zone)
+    if found.slot is None and found.following is None:
+        text = f"spec.schedule: {cron.spec.schedule!r} has no time within {MOST_YEARS} years"
+        acts = [_event(cron, "InvalidSchedule", text, warning=True)]
     # The status is written when the Job that is made now is seen: it then names the Job at once.
     is_made = any(isinstance(act, Create) for act in acts)
     again = None
@@ -76,17 +85,23 @@ def _zone(cron: CronJob) -> tzinfo:
     name = cron.spec.time_zone
     if name is None:
         return UTC
-    if not name or name.lower() == "local":
-        raise ValueError(f"{name!r} given; allowed: a name such as Europe/Berlin")
-    return ZoneInfo(name)
+    try:
+        if name and name.lower() != "local":
+            return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        # Unknown, outside of the folder of zones, or a part of a name.
+        pass
+    raise ZoneError(f"{name!r} is unknown; allowed: a name such as Europe/Berlin")
 
 
 def _due(seen: Seen, schedule: Schedule, zone: tzinfo) -> Due:
     cron, now = seen.cron, datetime.fromtimestamp(seen.now_ms / 1000, UTC)
     last = cron.status.last_schedule_time or cron.metadata.creation_timestamp
-    since = datetime.fromtimestamp(milliseconds(last) / 1000, UTC)
+    since_ms = max(milliseconds(last), seen.changed_ms)
+    since = datetime.fromtimestamp(since_ms / 1000, UTC)
     deadline = cron.spec.starting_deadline_seconds
-    if deadline is not None:
+    # A longer one has no effect, and the largest ones are beyond any date.
+    if deadline is not None and deadline < (now - since).total_seconds():
         since = max(since, now - timedelta(seconds=deadline, microseconds=1))
     return due(schedule, zone, since, now)
 

@@ -1,7 +1,8 @@
 """Schedules: five fields of cron, words such as @hourly, and @every with a duration.
 
 A day must match both the field of days of the month and that of days of the week; when neither of
-them is a star, one of the two is enough. Times that a change to summer time skips do not happen.
+them is a star (a star with a step is none), one of the two is enough. Times that a change to summer
+time skips do not happen.
 """
 
 from dataclasses import dataclass
@@ -101,6 +102,8 @@ class Schedule:
 def parse(text: str) -> Schedule:
     """Raises ScheduleError."""
     text = text.strip()
+    if "TZ=" in text:
+        raise ScheduleError(f"{text!r} names a time zone; use spec.timeZone")
     if text.startswith("@every "):
         return Schedule(every_seconds=_seconds(text.removeprefix("@every ")))
     if text.startswith("@"):
@@ -111,7 +114,11 @@ def parse(text: str) -> Schedule:
     if len(parts) != len(_FIELDS):
         raise ScheduleError(f"{len(parts)} fields in {text!r}; allowed: {len(_FIELDS)}")
     fields = tuple(_field(part, *field) for part, field in zip(parts, _FIELDS, strict=True))
-    return Schedule(fields, (parts[2][0] in "*?", parts[4][0] in "*?"))
+    return Schedule(fields, (_is_star(parts[2]), _is_star(parts[4])))
+
+
+def _is_star(field: str) -> bool:
+    return any(term in ("*", "?", "*/1", "?/1") for term in field.split(","))
 
 
 def _seconds(text: str) -> int:

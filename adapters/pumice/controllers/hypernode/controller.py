@@ -1,13 +1,15 @@
-"""Counts the nodes of HyperNodes, and makes HyperNodes from labels of nodes."""
+"""Counts the nodes of HyperNodes, and makes HyperNodes from labels of nodes and from UFM."""
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from pumice.adapters.kubernetes.session import ApiSession
+from pumice.adapters.runtime.clock import Clock
 from pumice.controllers.hypernode.counting import nodes_of
 from pumice.controllers.hypernode.discovery import (
     DiscoveryError,
@@ -18,9 +20,12 @@ from pumice.controllers.hypernode.discovery import (
 from pumice.controllers.hypernode.types import (
     LABEL_SOURCE,
     SOURCE,
+    UFM_SOURCE,
     ControllerConfiguration,
     HyperNode,
 )
+from pumice.controllers.hypernode.ufm import ufm_settings
+from pumice.controllers.hypernode.ufm_poller import UfmPoller
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.resources import CONFIG_MAPS, HYPER_NODES, NODES
 from pumice.controllers.runtime.acts import (
@@ -43,8 +48,12 @@ _RELEASE: Final = os.environ.get("HELM_RELEASE_NAME") or "volcano"
 _NAMESPACE: Final = os.environ.get("KUBE_POD_NAMESPACE") or "volcano-system"
 _CONFIG_MAP: Final = f"{_RELEASE}-controller-configmap"
 _FILE: Final = "volcano-controller.conf"
-# The key of discovery; all others are names of HyperNodes, without a namespace.
+# How long changes of nodes may wait to be counted together.
+_NODES_DELAY_SECONDS: Final = 0.2
+_SOURCES: Final = f"{LABEL_SOURCE}, {UFM_SOURCE}"
+# The keys of discovery; all others are names of HyperNodes, without a namespace.
 _DISCOVERY: Final[Key] = ("discovery", LABEL_SOURCE)
+_UFM: Final[Key] = ("discovery", UFM_SOURCE)
 
 WATCHED_HYPER_NODES: Final = Watch(HYPER_NODES, HyperNode)
 WATCHED_NODES: Final = Watch(NODES, Watched, metadata_only=True)
@@ -72,7 +81,19 @@ class Discovery:
     about: Reference | None = None
 
 
-Seen: TypeAlias = Counted | Discovery
+@dataclass(frozen=True, slots=True)
+class UfmDiscovery:
+    """The HyperNodes that UFM's last answer leads to, those that were made, and what is wrong."""
+
+    # None: there was no usable answer yet, so nothing changes.
+    found: Mapping[str, Manifest] | None
+    made: Mapping[str, HyperNode]
+    # The ConfigMap and what is wrong with its source, if the problem is new.
+    about: Reference | None = None
+    problem: str = ""
+
+
+Seen: TypeAlias = Counted | Discovery | UfmDiscovery
 
 
 class HyperNodeController:
@@ -85,10 +106,13 @@ class HyperNodeController:
         self._options = options
         # The text that was read last.
         self._text = ""
+        self._ufm = UfmPoller()
+        # What was wrong with the source when it was looked at last.
+        self._problem = ""
 
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         if change.watch == WATCHED_CONFIGURATION:
-            return (_DISCOVERY,)
+            return (_DISCOVERY, _UFM)
         everything = [one.metadata.key for one in caches[WATCHED_HYPER_NODES]]
         if change.watch == WATCHED_NODES:
             is_same = (
@@ -101,19 +125,21 @@ class HyperNodeController:
             change.old is not None and change.new is not None and change.old.spec == change.new.spec
         )
         # Those above it count its nodes.
-        return (change.seen.metadata.key,) if is_same else (*everything, _DISCOVERY)
+        return (change.seen.metadata.key,) if is_same else (*everything, _DISCOVERY, _UFM)
+
+    def delay_seconds(self, change: Change[Any]) -> float:
+        """Nodes change one after the other, and each look goes over all of them."""
+        return _NODES_DELAY_SECONDS if change.watch == WATCHED_NODES else 0.0
 
     def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+        if key == _UFM:
+            return self._look_at_ufm(caches)
         nodes = {one.metadata.name: one.metadata.labels or {} for one in caches[WATCHED_NODES]}
         if key == _DISCOVERY:
             held = caches[WATCHED_CONFIGURATION].get(_NAMESPACE, _CONFIG_MAP)
             if held is None:
                 return None
-            made = {
-                one.metadata.name: one
-                for one in caches[WATCHED_HYPER_NODES]
-                if one.metadata.label(SOURCE) == LABEL_SOURCE
-            }
+            made = _made_by(LABEL_SOURCE, caches)
             text = (held.data or {}).get(_FILE, "")
             is_new, self._text = text != self._text, text
             about = Reference.of(CONFIG_MAPS, held.metadata) if is_new else None
@@ -124,8 +150,42 @@ class HyperNodeController:
         others = {one.metadata.name: one for one in caches[WATCHED_HYPER_NODES]}
         return Counted(hyper_node, len(nodes_of(hyper_node, nodes, others)))
 
+    def _look_at_ufm(self, caches: Caches) -> UfmDiscovery | None:
+        held = caches[WATCHED_CONFIGURATION].get(_NAMESPACE, _CONFIG_MAP)
+        if held is None:
+            self._ufm.set(None)
+            return None
+        problem = ""
+        try:
+            self._ufm.set(ufm_settings((held.data or {}).get(_FILE, ""), _NAMESPACE))
+        except DiscoveryError as error:
+            self._ufm.set(None)
+            problem = str(error)
+        problem = problem or self._ufm.problem
+        is_new, self._problem = problem != self._problem, problem
+        about = Reference.of(CONFIG_MAPS, held.metadata) if is_new and problem else None
+        return UfmDiscovery(self._ufm.found, _made_by(UFM_SOURCE, caches), about, problem)
+
+    async def poll(self, api: ApiSession, clock: Clock, add: Callable[[Key], None]) -> None:
+        """Polls UFM while the configuration names it."""
+        await self._ufm.run(api, clock, lambda: add(_UFM))
+
     def reconcile(self, seen: Seen) -> Plan:
-        return count(seen) if isinstance(seen, Counted) else discover(seen)
+        match seen:
+            case Counted():
+                return count(seen)
+            case Discovery():
+                return discover(seen)
+            case UfmDiscovery():
+                return follow_ufm(seen)
+
+
+def _made_by(source: str, caches: Caches) -> dict[str, HyperNode]:
+    return {
+        one.metadata.name: one
+        for one in caches[WATCHED_HYPER_NODES]
+        if one.metadata.label(SOURCE) == source
+    }
 
 
 def count(seen: Counted) -> Plan:
@@ -144,22 +204,41 @@ def discover(seen: Discovery) -> Plan:
     try:
         types = topologies(seen.text)
     except DiscoveryError as error:
-        return Plan(problem=str(error))
+        # A watch tells when the configuration is changed.
+        if seen.about is None:
+            return NOTHING
+        return Plan(((Emit(seen.about, "DiscoveryFailed", str(error), warning=True),),))
     acts = _refusals(seen)
     if types is None:
         return Plan((tuple(acts),)) if acts else NOTHING
-    found = wanted(types, seen.nodes)
+    acts += _corrections(wanted(types, seen.nodes), seen.made)
+    return Plan((tuple(acts),)) if acts else NOTHING
+
+
+def follow_ufm(seen: UfmDiscovery) -> Plan:
+    """The same from an answer of UFM. Without one, what was made before stays."""
+    acts: list[Act] = []
+    if seen.about is not None:
+        acts.append(Emit(seen.about, "DiscoveryFailed", seen.problem, warning=True))
+    # An empty answer is a fault of UFM rather than the end of the network.
+    if seen.found:
+        acts += _corrections(seen.found, seen.made)
+    return Plan((tuple(acts),)) if acts else NOTHING
+
+
+def _corrections(found: Mapping[str, Manifest], made: Mapping[str, HyperNode]) -> list[Act]:
+    acts: list[Act] = []
     for name, body in sorted(found.items()):
-        held = seen.made.get(name)
+        held = made.get(name)
         if held is None:
             acts.append(Create(HYPER_NODES, body))
         elif _differs(held, body):
             patch = {"metadata": {"labels": body["metadata"]["labels"]}, "spec": body["spec"]}
             acts.append(Patch(HYPER_NODES, "", name, held.metadata.uid, patch))
-    for name, held in sorted(seen.made.items()):
+    for name, held in sorted(made.items()):
         if name not in found and not held.metadata.is_terminating:
             acts.append(Delete(HYPER_NODES, "", name, held.metadata.uid))
-    return Plan((tuple(acts),)) if acts else NOTHING
+    return acts
 
 
 def _refusals(seen: Discovery) -> list[Act]:
@@ -168,7 +247,7 @@ def _refusals(seen: Discovery) -> list[Act]:
         return []
     text = "networkTopologyDiscovery: source {!r} is not supported; allowed: {}"
     return [
-        Emit(seen.about, "UnsupportedSource", text.format(name, LABEL_SOURCE), warning=True)
+        Emit(seen.about, "UnsupportedSource", text.format(name, _SOURCES), warning=True)
         for name in unsupported(seen.text)
     ]
 
@@ -177,4 +256,5 @@ def _differs(held: HyperNode, body: Manifest) -> bool:
     labels = held.metadata.labels or {}
     if any(labels.get(key) != text for key, text in body["metadata"]["labels"].items()):
         return True
-    return bool(msgspec.to_builtins(held.spec) != body["spec"])
+    held_spec = msgspec.to_builtins(held.spec)
+    return any(held_spec.get(name) != value for name, value in body["spec"].items())

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from pumice.controllers.hypernode.types import LABEL_SOURCE, SOURCE
+from pumice.controllers.hypernode.types import LABEL_SOURCE, SOURCE, UFM_SOURCE
 from pumice.controllers.resources import HYPER_NODES
 from pumice.controllers.runtime.objects import Manifest
 
@@ -47,7 +47,7 @@ def unsupported(text: str) -> list[str]:
     except (yaml.YAMLError, AttributeError, TypeError):
         # `topologies` says what is wrong.
         return []
-    return sorted(names - {LABEL_SOURCE})
+    return sorted(names - {LABEL_SOURCE, UFM_SOURCE})
 
 
 def wanted(

@@ -8,6 +8,7 @@ from pumice.controllers.runtime.objects import Manifest, Watched
 
 SOURCE: Final = "volcano.sh/network-topology-source"
 LABEL_SOURCE: Final = "label"
+UFM_SOURCE: Final = "ufm"
 
 
 class Member(msgspec.Struct):

@@ -4,9 +4,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from pumice.controllers.job.counts import counters_differ
-from pumice.controllers.job.lifecycle import Eviction
+from pumice.controllers.job.lifecycle import Eviction, failing_tasks
 from pumice.controllers.job.pods import group_name
-from pumice.controllers.job.reconcile import Orphans, Seen, reconcile
+from pumice.controllers.job.reconcile import Seen, reconcile
 from pumice.controllers.job.types import (
     API_VERSION,
     JOB_NAME,
@@ -23,6 +23,7 @@ from pumice.controllers.job.types import (
 )
 from pumice.controllers.job.volumes import claim_names
 from pumice.controllers.options import ControllerOptions
+from pumice.controllers.orphaned_commands import Orphans
 from pumice.controllers.resources import (
     CLAIMS,
     COMMANDS,
@@ -38,6 +39,8 @@ from pumice.controllers.runtime.controller import Caches, Key
 from pumice.controllers.runtime.objects import Metadata, Watched
 from pumice.controllers.runtime.watches import Change, Watch, by_owner
 
+# How long pods that begin to run may wait to be counted.
+_RUNNING_DELAY_SECONDS: Final = 0.1
 _LIVE: Final = frozenset({Phase.PENDING, Phase.RUNNING, Phase.RESTARTING})
 
 
@@ -61,7 +64,14 @@ def _by_queue(job: Job) -> Iterable[Hashable]:
 
 
 WATCHED_JOBS: Final = Watch(JOBS, Job, indexes={"claim": _by_claim, "queue": _by_queue})
-WATCHED_PODS: Final = Watch(PODS, Pod, label_selector=JOB_NAME, indexes={"owner": by_owner})
+
+
+def _by_job(pod: Pod) -> Iterable[Hashable]:
+    """Pods that a user gave the job as their owner are no tasks of it."""
+    return by_owner(pod) if pod.task else ()
+
+
+WATCHED_PODS: Final = Watch(PODS, Pod, label_selector=JOB_NAME, indexes={"owner": _by_job})
 WATCHED_GROUPS: Final = Watch(POD_GROUP, PodGroup)
 WATCHED_COMMANDS: Final = Watch(COMMANDS, Command, indexes={"target": _by_target})
 WATCHED_QUEUES: Final = Watch(QUEUE, Queue)
@@ -92,8 +102,10 @@ class JobController:
         self._evictions: dict[Key, dict[str, Eviction]] = {}
         # Since when the stored counters of jobs are out of date.
         self._outdated_ms: dict[Key, int] = {}
+        # Since when tasks of jobs restart too often.
+        self._failing: dict[Key, dict[str, int]] = {}
         # Jobs whose PodGroup changed since the last look.
-        self._group_news: set[Key] = set()
+        self._new_conditions: set[Key] = set()
         # Specs with defaults, by uid and generation.
         self._specs: dict[str, tuple[int, JobSpec]] = {}
 
@@ -118,9 +130,20 @@ class JobController:
                 return ()
         return self._keys_of_owned(change, caches)
 
+    def delay_seconds(self, change: Change[Any]) -> float:
+        """The pods of a job begin to run one after the other, and one look counts them all."""
+        if change.watch != WATCHED_PODS or change.old is None or change.new is None:
+            return 0.0
+        phases = (change.old.status.phase, change.new.status.phase)
+        return _RUNNING_DELAY_SECONDS if phases == ("Pending", "Running") else 0.0
+
     def _keys_of_queue(self, change: Change[Queue], caches: Caches) -> Iterable[Key]:
         old, new = change.old, change.new
-        if old is not None and new is not None and _forwards(old) == _forwards(new):
+        if (
+            old is not None
+            and new is not None
+            and (_forwards(old), old.is_shut) == (_forwards(new), new.is_shut)
+        ):
             return ()
         jobs = caches[WATCHED_JOBS].by("queue", change.seen.metadata.name)
         return [job.metadata.key for job in jobs]
@@ -133,16 +156,18 @@ class JobController:
         key = (metadata.namespace, owner.name)
         if change.watch == WATCHED_PODS:
             self._see_pod(key, change, caches)
-        elif change.watch == WATCHED_GROUPS and _has_news(change):
-            self._group_news.add(key)
+            if not _concerns_job(change):
+                return ()
+        elif change.watch == WATCHED_GROUPS and _has_new_conditions(change):
+            self._new_conditions.add(key)
         return (key,)
 
     def _see_job(self, change: Change[Job]) -> None:
         key = change.seen.metadata.key
         if change.new is None:
-            for held in (self._evictions, self._outdated_ms):
+            for held in (self._evictions, self._outdated_ms, self._failing):
                 held.pop(key, None)
-            self._group_news.discard(key)
+            self._new_conditions.discard(key)
             self._specs.pop(change.seen.metadata.uid, None)
             return
         if change.new.status.phase not in (Phase.PENDING, Phase.RUNNING):
@@ -183,9 +208,9 @@ class JobController:
             )
         )
         if job is None:
-            return Orphans(commands) if commands else None
-        has_news = key in self._group_news
-        self._group_news.discard(key)
+            return Orphans(commands, now_ms) if commands else None
+        has_new_conditions = key in self._new_conditions
+        self._new_conditions.discard(key)
         spec = self._spec_of(job)
         uid = job.metadata.uid
         namespace = job.metadata.namespace
@@ -204,10 +229,31 @@ class JobController:
             frozenset(name for name in claims if caches[WATCHED_CLAIMS].get(namespace, name)),
             {one.metadata.name: one.data or {} for one in maps},
             {one.metadata.name: one.value for one in caches[WATCHED_CLASSES]},
-            has_news,
+            has_new_conditions,
             now_ms,
             self._outdated_for_ms(key, job, pods, now_ms),
+            queue.status.state if queue is not None and queue.is_shut else "",
+            self._failing_of(key, job, spec, pods, now_ms),
         )
+
+    def _failing_of(
+        self, key: Key, job: Job, spec: JobSpec, pods: Sequence[Pod], now_ms: int
+    ) -> dict[str, int]:
+        """Since when tasks restart too often; kept only where a policy waits for some time."""
+        policies = [
+            *(spec.policies or ()),
+            *(p for t in spec.tasks or () for p in t.policies or ()),
+        ]
+        if not any(policy.timeout for policy in policies):
+            return {}
+        held = self._failing.get(key, {})
+        names = failing_tasks(spec, job.status.version, pods)
+        found = {name: held.get(name, now_ms) for name in names}
+        if found:
+            self._failing[key] = found
+        else:
+            self._failing.pop(key, None)
+        return found
 
     def _outdated_for_ms(self, key: Key, job: Job, pods: Sequence[Pod], now_ms: int) -> int:
         """How long the stored counters have been out of date; 0 when they are right."""
@@ -250,10 +296,27 @@ class JobController:
         return reconcile(seen)
 
 
-def _has_news(change: Change[PodGroup]) -> bool:
+def _has_new_conditions(change: Change[PodGroup]) -> bool:
     """Whether conditions changed. What a process finds when it starts was told before."""
     old, new = change.old, change.new
     return old is not None and new is not None and old.status.conditions != new.status.conditions
+
+
+def _concerns_job(change: Change[Pod]) -> bool:
+    """Whether a job looks at what changed of a pod. It does not look at the node, for example."""
+    old, new = change.old, change.new
+    if old is None or new is None or new.is_finished:
+        return True
+    was, now = old.status, new.status
+    return (
+        was.phase != now.phase
+        or was.container_statuses != now.container_statuses
+        or was.init_container_statuses != now.init_container_statuses
+        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
+        or old.metadata.owner_references != new.metadata.owner_references
+    )
 
 
 def _forwards(queue: Queue) -> bool:

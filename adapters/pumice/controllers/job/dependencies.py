@@ -27,6 +27,11 @@ def _is_ready(name: str, spec: JobSpec, pods: list[Pod]) -> bool:
     return ready >= (task.min_available or 0)
 
 
+def first_pods(spec: JobSpec) -> int:
+    """How many pods are created before any pod runs."""
+    return sum(task.replicas for task in spec.tasks or () if is_released(task, spec, ()))
+
+
 def never_released(spec: JobSpec) -> list[str]:
     """Tasks that wait for themselves, directly or through others, or for tasks that do not exist."""
     tasks = {task.name: task for task in spec.tasks or ()}

@@ -67,9 +67,11 @@ def group_patch(spec: JobSpec, group: PodGroup, priorities: Mapping[str, int]) -
         removed = dict.fromkeys(set(held.min_resources or {}) - set(least))
         patch["minResources"] = {**removed, **least}
     members = held.min_task_member or {}
-    changed = {k: v for k, v in min_task_member(spec).items() if members.get(k) != v}
-    if changed:
-        patch["minTaskMember"] = changed
+    wanted = min_task_member(spec)
+    changed = {k: v for k, v in wanted.items() if members.get(k) != v}
+    removed_tasks = dict.fromkeys(members.keys() - wanted.keys())
+    if changed or removed_tasks:
+        patch["minTaskMember"] = {**removed_tasks, **changed}
     policies = sub_groups(spec)
     if policies != [_without_nulls(one) for one in held.sub_group_policy or ()]:
         patch["subGroupPolicy"] = policies
@@ -190,7 +192,10 @@ def _amounts(pod: Mapping[str, Any], field: str) -> dict[str, int]:
 
 
 def _of(container: Mapping[str, Any], field: str) -> dict[str, int]:
-    return _nanos((container.get("resources") or {}).get(field) or {})
+    """Requests or limits of a container; a limit without a request is a request, as in pods."""
+    resources = container.get("resources") or {}
+    limits = resources.get("limits") or {}
+    return _nanos(limits if field == "limits" else {**limits, **(resources.get("requests") or {})})
 
 
 def _nanos(amounts: Mapping[str, Any]) -> dict[str, int]:

@@ -1,11 +1,11 @@
-"""Which pods and PodGroups of a Job must go."""
+"""The pods and PodGroups of a Job that are to be deleted."""
 
 from collections.abc import Iterable
 
 from pumice.controllers.job.types import Action, Job, JobSpec, Phase, Pod, PodGroup
 
 
-def doomed(job: Job, spec: JobSpec, pods: Iterable[Pod]) -> list[Pod]:
+def pods_to_delete(job: Job, spec: JobSpec, pods: Iterable[Pod]) -> list[Pod]:
     """The pods that the phase of a job ends, without those that are terminating already."""
     alive = [pod for pod in pods if not pod.metadata.is_terminating]
     status = job.status
@@ -16,7 +16,7 @@ def doomed(job: Job, spec: JobSpec, pods: Iterable[Pod]) -> list[Pod]:
     if reason in ("", Action.RESTART) and status.retry_count < spec.max_retry:
         return old
     if reason in ("", Action.RESTART, Action.RESUME):
-        # The last retry keeps the evidence; a resume keeps what is done.
+        # The last retry keeps failed pods for users to look at; a resume keeps finished pods.
         return [pod for pod in old if not pod.is_finished]
     return []
 

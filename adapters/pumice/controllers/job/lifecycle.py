@@ -4,8 +4,8 @@ Events are read from the state: a failed pod is an event for as long as it is th
 was killed finds it again. Only evictions, which leave no trace, are remembered by the controller.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pumice.controllers.job.times import milliseconds
@@ -65,11 +65,17 @@ def answers(
     pods: Sequence[Pod],
     group: PodGroup | None,
     evictions: Iterable[Eviction],
+    failing_ms: Mapping[str, int] | None = None,
 ) -> list[Answer]:
-    """All events that a policy answers with an action, those first that are due first."""
+    """All events that a policy answers with an action, those first that are due first.
+
+    `failing_ms` says since when tasks restart too often: no field of a pod does.
+    """
+    if not spec.policies and not any(task.policies for task in spec.tasks or ()):
+        return []
     found = []
     by_name = {pod.metadata.name: pod for pod in pods}
-    for event in _events(spec, version, pods, group, evictions):
+    for event in _events(spec, version, pods, group, evictions, failing_ms or {}):
         answer = _answer(spec, event)
         if answer is None or answer.action is Action.SYNC:
             continue
@@ -92,20 +98,18 @@ def _events(
     pods: Sequence[Pod],
     group: PodGroup | None,
     evictions: Iterable[Eviction],
+    failing_ms: Mapping[str, int],
 ) -> Iterator[LifecycleEvent]:
     for one in evictions:
         if one.version >= version:
             yield LifecycleEvent(POD_EVICTED, one.at_ms, one.task, one.pod, one.partition)
-    current = [
-        pod
-        for pod in pods
-        if not pod.metadata.is_terminating and not pod.is_marked and pod.version >= version
-    ]
+    current = _current(pods, version)
     for pod in current:
         if pod.status.phase == "Failed":
             yield _pod_event(POD_FAILED, pod)
     for task in spec.tasks or ():
-        yield from _task_events(task, [pod for pod in pods if pod.task == task.name], current)
+        mine = [pod for pod in pods if pod.task == task.name]
+        yield from _task_events(task, mine, current, failing_ms.get(task.name, 0))
     if group is not None and group.status.phase == "Unknown" and not group.metadata.is_terminating:
         times = [one.last_transition_time or "" for one in group.status.conditions or ()]
         since = max(times, default="") or group.metadata.creation_timestamp
@@ -114,6 +118,27 @@ def _events(
         if pod.status.phase == "Pending":
             created = milliseconds(pod.metadata.creation_timestamp)
             yield LifecycleEvent(POD_PENDING, created, pod.task, pod.metadata.name, pod.partition)
+
+
+def _current(pods: Sequence[Pod], version: int) -> list[Pod]:
+    """The pods that raise events."""
+    return [
+        pod
+        for pod in pods
+        if not pod.metadata.is_terminating and not pod.is_marked and pod.version >= version
+    ]
+
+
+def failing_tasks(spec: JobSpec, version: int, pods: Sequence[Pod]) -> list[str]:
+    """Names of the tasks whose containers have restarted too often."""
+    current = _current(pods, version)
+    return [task.name for task in spec.tasks or () if _restarting(task, current)]
+
+
+def _restarting(task: Task, pods: Iterable[Pod]) -> list[Pod]:
+    """The live pods of a task, if their containers have restarted too often; else none."""
+    alive = [p for p in pods if p.task == task.name and p.status.phase in ("Running", "Pending")]
+    return alive if sum(pod.restarts for pod in alive) >= task.max_retry else []
 
 
 def _pod_event(event: str, pod: Pod) -> LifecycleEvent:
@@ -128,7 +153,7 @@ def _pod_event(event: str, pod: Pod) -> LifecycleEvent:
 
 
 def _task_events(
-    task: Task, pods: Sequence[Pod], current: Sequence[Pod]
+    task: Task, pods: Sequence[Pod], current: Sequence[Pod], failing_ms: int
 ) -> Iterator[LifecycleEvent]:
     mine = [pod for pod in current if pod.task == task.name]
     succeeded = [pod for pod in pods if pod.status.phase == "Succeeded"]
@@ -137,10 +162,10 @@ def _task_events(
     if fresh and len(succeeded) >= task.replicas > 0:
         last = max(fresh, key=lambda pod: (milliseconds(pod.changed_at), pod.metadata.name))
         yield _pod_event(TASK_COMPLETED, last)
-    alive = [pod for pod in mine if pod.status.phase in ("Running", "Pending")]
-    if alive and sum(pod.restarts for pod in alive) >= task.max_retry:
-        worst = max(alive, key=lambda pod: (pod.restarts, pod.metadata.name))
-        yield _pod_event(TASK_FAILED, worst)
+    if restarting := _restarting(task, mine):
+        worst = max(restarting, key=lambda pod: (pod.restarts, pod.metadata.name))
+        event = _pod_event(TASK_FAILED, worst)
+        yield replace(event, since_ms=failing_ms) if failing_ms else event
 
 
 def _answer(spec: JobSpec, event: LifecycleEvent) -> Answer | None:
@@ -157,6 +182,8 @@ def _answer(spec: JobSpec, event: LifecycleEvent) -> Answer | None:
 
 
 def _matches(policy: Policy, event: LifecycleEvent) -> bool:
+    if delay_ms(policy) is None:
+        return False
     events = [*(policy.events or ()), policy.event]
     # Success is nothing that a policy for any event waits for.
     is_named = event.event in events or (ANY in events and event.event != TASK_COMPLETED)
@@ -165,8 +192,15 @@ def _matches(policy: Policy, event: LifecycleEvent) -> bool:
     return policy.exit_code is not None and policy.exit_code in event.exit_codes
 
 
+def delay_ms(policy: Policy) -> int | None:
+    """The timeout of a policy, 0 without one; None: it cannot be read."""
+    if not policy.timeout:
+        return 0
+    nanoseconds = parse_duration_ns(policy.timeout)
+    return None if nanoseconds is None else max(0, nanoseconds // 1_000_000)
+
+
 def _answer_of(policy: Policy, event: LifecycleEvent) -> Answer:
-    delay_ns = parse_duration_ns(policy.timeout) if policy.timeout else 0
-    delay_ms = max(0, (delay_ns or 0) // 1_000_000)
+    delay = delay_ms(policy) or 0
     action = Action.read(policy.action)
-    return Answer(event, action, event.since_ms + delay_ms if delay_ms else 0, delay_ms > 0)
+    return Answer(event, action, event.since_ms + delay if delay else 0, delay > 0)

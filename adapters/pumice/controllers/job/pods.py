@@ -4,6 +4,7 @@ import hashlib
 from typing import Any, Final
 
 from pumice.controllers.job.plugins import PodContext, apply_plugins
+from pumice.controllers.job.plugins.context import containers
 from pumice.controllers.job.types import (
     API_VERSION,
     GROUP_NAME,
@@ -34,6 +35,9 @@ _COPIED_LABELS: Final = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
 _BUDGETS: Final = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 _NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
 _VOLUME_NAME_LENGTH: Final = 63
+_LABEL_LENGTH: Final = 63
+# Lists of a container to which plugins and volumes are added.
+_LISTS: Final = ("env", "ports", "volumeMounts")
 
 
 def pod_name(job: str, task: str, index: int) -> str:
@@ -44,8 +48,13 @@ def group_name(job: Job) -> str:
     return f"{job.metadata.name}-{job.metadata.uid}"
 
 
-def pod_body(job: Job, spec: JobSpec, task: Task, index: int, *, is_forwarded: bool) -> Manifest:
-    """A pod of a task. The template's own name and namespace are ignored. Raises ValueError."""
+def pod_body(
+    job: Job, spec: JobSpec, task: Task, index: int, *, is_forwarded: bool, group: str = ""
+) -> Manifest:
+    """A pod of a task. The template's own name and namespace are ignored. Raises ValueError.
+
+    `group` is the name of the PodGroup, which old versions of Volcano named after the job.
+    """
     metadata = job.metadata
     template = task.template.get("metadata") or {}
     pod_spec = _pod_spec(job, spec, task)
@@ -63,11 +72,13 @@ def pod_body(job: Job, spec: JobSpec, task: Task, index: int, *, is_forwarded: b
             "annotations": {
                 **(template.get("annotations") or {}),
                 **_annotations(job, spec, task, index, is_forwarded),
+                GROUP_NAME: group or group_name(job),
             },
         },
         "spec": pod_spec,
     }
     apply_plugins(PodContext(job, spec, task, index), body)
+    _drop_empty(pod_spec)
     return body
 
 
@@ -90,9 +101,19 @@ def _pod_spec(job: Job, spec: JobSpec, task: Task) -> dict[str, Any]:
 
 def _copied_container(container: Manifest) -> Manifest:
     copied = dict(container)
-    for field in ("env", "ports", "volumeMounts"):
+    for field in _LISTS:
         copied[field] = list(copied.get(field) or ())
     return copied
+
+
+def _drop_empty(pod_spec: Manifest) -> None:
+    """Removes empty lists, which the API server would read and check for nothing."""
+    if not pod_spec["volumes"]:
+        del pod_spec["volumes"]
+    for container in containers({"spec": pod_spec}, init=True):
+        for field in _LISTS:
+            if not container.get(field, True):
+                del container[field]
 
 
 def _add_volumes(job: Job, spec: JobSpec, pod_spec: dict[str, Any]) -> None:
@@ -121,7 +142,6 @@ def _annotations(
     found = {
         TASK_INDEX: str(index),
         TASK_SPEC: task.name,
-        GROUP_NAME: group_name(job),
         JOB_NAME: job.metadata.name,
         QUEUE_NAME: spec.queue,
         JOB_VERSION: str(job.status.version),
@@ -146,8 +166,10 @@ def _labels(job: Job, spec: JobSpec, task: Task, index: int, is_forwarded: bool)
         JOB_NAME: job.metadata.name,
         TASK_SPEC: task.name,
         JOB_NAMESPACE: job.metadata.namespace,
-        QUEUE_NAME: spec.queue,
     }
+    if len(spec.queue) <= _LABEL_LENGTH:
+        # Names of queues may be longer; the annotation has them all.
+        found[QUEUE_NAME] = spec.queue
     found.update({name: held[name] for name in _COPIED_LABELS if name in held})
     if is_forwarded:
         found[JOB_FORWARDING] = "true"

@@ -1,17 +1,17 @@
 """Reconciles one Job: a pure function from what is seen to what is to be done."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
 
 from pumice.controllers.job.counts import count_pods
-from pumice.controllers.job.killing import doomed, is_stale_group
+from pumice.controllers.job.killing import is_stale_group, pods_to_delete
 from pumice.controllers.job.lifecycle import POD_EVICTED, Answer, Eviction, answers
-from pumice.controllers.job.states import Facts, Kill, rule_for
+from pumice.controllers.job.states import TARGETED, Facts, Kill, rule_for
 from pumice.controllers.job.statuses import only_counters_differ, status_patch, with_phase
-from pumice.controllers.job.syncing import Work, cleanup_acts, job_patch, sync, why_waiting
+from pumice.controllers.job.syncing import Work, cleanup_acts, job_patch, sync
 from pumice.controllers.job.types import (
     FINISHED,
     OUT_OF_SYNC,
@@ -24,6 +24,8 @@ from pumice.controllers.job.types import (
     Pod,
     PodGroup,
 )
+from pumice.controllers.job.waiting import why_held, why_waiting
+from pumice.controllers.orphaned_commands import Orphans, drop_orphans
 from pumice.controllers.resources import COMMANDS, JOBS, POD_GROUP, PODS
 from pumice.controllers.runtime.acts import (
     NOTHING,
@@ -35,8 +37,11 @@ from pumice.controllers.runtime.acts import (
     Reference,
 )
 
-# Counters alone are written when they have been out of date for so long, a phase at once.
+# Counters alone are written when they have been out of date for so long, a phase at once. While a job
+# starts, its counters change until it runs, and that write has them too.
 COUNTERS_EVERY_MS: Final = 1000
+STARTING_COUNTERS_MS: Final = 5000
+_COMMANDED: Final = tuple(one.value for one in Action if one is not Action.SYNC)
 _KILLING: Final = frozenset(
     {Phase.ABORTING, Phase.ABORTED, Phase.COMPLETING, Phase.TERMINATING, *FINISHED}
 )
@@ -61,29 +66,24 @@ class Seen:
     config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     # Whether the PodGroup changed since the last reconcile.
-    has_group_news: bool = False
+    has_new_conditions: bool = False
     now_ms: int = 0
     # How long the stored counters have been out of date.
-    outdated_ms: int = COUNTERS_EVERY_MS
+    outdated_ms: int = STARTING_COUNTERS_MS
+    # The state of a queue that takes no jobs; "": it takes jobs.
+    shut: str = ""
+    # Since when tasks restart too often, by name.
+    failing_ms: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def about(self) -> Reference:
         return Reference.of(JOBS, self.job.metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class Orphans:
-    """Commands for a job that does not exist."""
-
-    commands: tuple[Command, ...]
-
-
 def reconcile(seen: Seen | Orphans) -> Plan:
     """What to do about a job now."""
     if isinstance(seen, Orphans):
-        return Plan(
-            (tuple(Delete(COMMANDS, *c.metadata.key, uid=c.metadata.uid) for c in seen.commands),)
-        )
+        return drop_orphans(seen)
     if seen.job.metadata.is_terminating:
         return NOTHING
     phase = seen.job.status.phase
@@ -92,7 +92,12 @@ def reconcile(seen: Seen | Orphans) -> Plan:
     if phase in _KILLING:
         return _kill(seen)
     found = answers(
-        seen.spec, seen.job.status.version, seen.pods, _current_group(seen), seen.evictions
+        seen.spec,
+        seen.job.status.version,
+        seen.pods,
+        _current_group(seen),
+        seen.evictions,
+        seen.failing_ms,
     )
     due = next((one for one in found if one.due_ms <= seen.now_ms), None)
     if due is not None and _has_effect(seen, due.action, due):
@@ -112,7 +117,8 @@ def _with_wait(plan: Plan, wait_ms: int | None) -> Plan:
         return plan
     seconds = wait_ms / 1000
     held = plan.again_seconds
-    return Plan(plan.stages, seconds if held is None else min(seconds, held), plan.problem)
+    again = seconds if held is None else min(seconds, held)
+    return replace(plan, again_seconds=again)
 
 
 # Actions.
@@ -137,18 +143,24 @@ def _execute_command(seen: Seen, command: Command) -> Plan:
     """
     action = Action.read(command.action)
     metadata = command.metadata
-    said = Emit(seen.about, "CommandIssued", f"Command {metadata.name}: {command.action}")
-    after: list[Act] = [Delete(COMMANDS, *metadata.key, uid=metadata.uid), said]
-    rule = rule_for(seen.job.status.phase, action)
-    facts = Facts(seen.spec, seen.job.status)
-    if rule.kill is Kill.TARGET:
-        text = (
-            f"Command {metadata.name}: {command.action} needs a pod or a task, which no Command has"
-        )
-        return Plan(((after[0], Emit(seen.about, "CommandIssued", text, warning=True)),))
-    if not rule.actions or (rule.next_phase(facts) is None and rule.kill is Kill.NONE):
-        return Plan((tuple(after),))
-    return Plan(_execute(seen, action, f"Command {metadata.name}", None, after))
+    removal = Delete(COMMANDS, *metadata.key, uid=metadata.uid)
+    text = f"Command {metadata.name}: {command.action}"
+    if why := _why_idle(seen, command.action):
+        return Plan(((removal, Emit(seen.about, "CommandIssued", f"{text} {why}", warning=True)),))
+    said = Emit(seen.about, "CommandIssued", text)
+    return Plan(_execute(seen, action, f"Command {metadata.name}", None, [removal, said]))
+
+
+def _why_idle(seen: Seen, action: str) -> str:
+    """Why a Command has no effect; "" when it has one."""
+    if action not in _COMMANDED:
+        return f"is unknown; allowed: {', '.join(_COMMANDED)}"
+    phase = seen.job.status.phase
+    rule = rule_for(phase, Action.read(action))
+    if rule.kill is Kill.TARGET or action in TARGETED:
+        return "needs a pod or a task, which no Command has"
+    is_idle = rule.kill is Kill.NONE and rule.next_phase(Facts(seen.spec, seen.job.status)) is None
+    return f"has no effect: the job is {phase}" if not rule.actions or is_idle else ""
 
 
 def _execute(
@@ -169,7 +181,9 @@ def _execute(
     if rule.kill is Kill.TARGET:
         leaving = _targets(seen, action, answer) if answer is not None else []
     else:
-        leaving = doomed(msgspec.structs.replace(seen.job, status=status), seen.spec, seen.pods)
+        leaving = pods_to_delete(
+            msgspec.structs.replace(seen.job, status=status), seen.spec, seen.pods
+        )
     count_pods(status, seen.pods, {pod.metadata.name for pod in leaving})
     stages: list[tuple[Act, ...]] = []
     patch = status_patch(seen.job, status)
@@ -226,7 +240,7 @@ def _delete_pods(seen: Seen, pods: Iterable[Pod]) -> list[Act]:
 
 def _kill(seen: Seen) -> Plan:
     """Deletes pods that are not finished and what the job has no use for any more."""
-    first: list[Act] = _delete_pods(seen, doomed(seen.job, seen.spec, seen.pods))
+    first: list[Act] = _delete_pods(seen, pods_to_delete(seen.job, seen.spec, seen.pods))
     group = seen.group
     if group is not None and not group.metadata.is_terminating:
         first.append(Delete(POD_GROUP, *group.metadata.key, uid=group.metadata.uid))
@@ -262,7 +276,7 @@ def _sync(seen: Seen) -> Plan:
     job = seen.job
     status = _fresh_status(seen)
     if job.status.phase is Phase.RESTARTING:
-        victims = doomed(job, seen.spec, seen.pods)
+        victims = pods_to_delete(job, seen.spec, seen.pods)
         stale = seen.group is not None and is_stale_group(job, seen.group)
         first: list[Act] = _delete_pods(seen, victims)
         if stale and seen.group is not None and not seen.group.metadata.is_terminating:
@@ -274,7 +288,7 @@ def _sync(seen: Seen) -> Plan:
     # A job that ends needs nothing more.
     work = Work()
     if next_phase not in FINISHED:
-        first_patch = job_patch(seen)
+        first_patch = _outdated_message(seen) or job_patch(seen)
         if first_patch is not None:
             return Plan(((first_patch,),))
         work = sync(seen, status)
@@ -285,13 +299,32 @@ def _sync(seen: Seen) -> Plan:
     if next_phase not in FINISHED:
         _tell_wait(seen, status)
     plan = _plan(seen, work.stages, status)
-    return Plan(plan.stages, plan.again_seconds, work.problem)
+    fallback = () if job.status.state.phase else _pending_patch(seen)
+    return Plan(plan.stages, plan.again_seconds, work.problem, fallback)
+
+
+def _pending_patch(seen: Seen) -> tuple[Act, ...]:
+    """The first phase of a new job, if what it needs cannot be made."""
+    status = msgspec.structs.replace(seen.job.status, min_available=seen.spec.min_available)
+    with_phase(seen.job, status, Phase.PENDING, None, "", seen.now_ms)
+    patch = status_patch(seen.job, status)
+    return () if patch is None else (patch,)
+
+
+def _outdated_message(seen: Seen) -> Patch | None:
+    """Removes why a job waited, before the writes that follow: one of them may be refused."""
+    state = seen.job.status.state
+    if state.reason or not state.message or why_waiting(seen) or why_held(seen):
+        return None
+    cleared = msgspec.structs.replace(state, message="")
+    return status_patch(seen.job, msgspec.structs.replace(seen.job.status, state=cleared))
 
 
 def _tell_wait(seen: Seen, status: JobStatus) -> None:
     """Puts into the status why a job waits. A phase that an action led to keeps its own message."""
     state = status.state
-    if not state.reason and state.message != (wait := why_waiting(seen)):
+    wait = why_waiting(seen) or why_held(seen)
+    if not state.reason and state.message != wait:
         status.state = msgspec.structs.replace(state, message=wait)
 
 
@@ -307,11 +340,14 @@ def _plan(seen: Seen, stages: Sequence[tuple[Act, ...]], status: JobStatus) -> P
     patch = status_patch(seen.job, status)
     if patch is None:
         return Plan(tuple(stages)) if stages else NOTHING
-    if any(not isinstance(act, Emit) for stage in stages for act in stage):
-        if only_counters_differ(seen.job, status):
-            # The writes above change the counters once more.
-            return Plan(tuple(stages))
-    elif only_counters_differ(seen.job, status) and seen.outdated_ms < COUNTERS_EVERY_MS:
-        wait = (COUNTERS_EVERY_MS - seen.outdated_ms) / 1000
-        return Plan(tuple(stages), again_seconds=wait)
+    if only_counters_differ(seen.job, status):
+        wait_ms = _counters_wait_ms(status) - seen.outdated_ms
+        if wait_ms > 0:
+            return Plan(tuple(stages), again_seconds=wait_ms / 1000)
     return Plan((*stages, (patch,)))
+
+
+def _counters_wait_ms(status: JobStatus) -> int:
+    has_ended = status.succeeded or status.failed or status.terminating or status.unknown
+    is_starting = status.phase is Phase.PENDING and not has_ended
+    return STARTING_COUNTERS_MS if is_starting else COUNTERS_EVERY_MS

@@ -120,13 +120,13 @@ class Rule:
         return next((phase for condition, phase in self.then if condition.holds(facts)), None)
 
 
-_TARGETED: Final = (Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION)
+TARGETED: Final = (Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION)
 _ALIVE: Final = (Phase.PENDING, Phase.RUNNING)
 _ANY_OTHER: Final = ()
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(_ALIVE, (Action.RESTART,), Kill.ALL, ((_ALWAYS, Phase.RESTARTING),), counts_retry=True),
-    Rule(_ALIVE, _TARGETED, Kill.TARGET, ((_ALWAYS, Phase.RESTARTING),), counts_retry=True),
+    Rule(_ALIVE, TARGETED, Kill.TARGET, ((_ALWAYS, Phase.RESTARTING),), counts_retry=True),
     Rule(
         (*_ALIVE, Phase.RESTARTING),
         (Action.ABORT,),
@@ -167,7 +167,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         (Phase.RESTARTING,),
-        _TARGETED,
+        TARGETED,
         Kill.TARGET,
         ((_NO_RETRY_LEFT, Phase.FAILED), (_ENOUGH_GONE, Phase.PENDING)),
     ),

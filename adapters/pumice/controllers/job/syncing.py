@@ -4,19 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pumice.controllers.job.dependencies import is_released, never_released
+from pumice.controllers.job.dependencies import is_released
 from pumice.controllers.job.groups import group_body, group_patch
+from pumice.controllers.job.idle_policies import idle_policies
 from pumice.controllers.job.plugins import job_plugins
 from pumice.controllers.job.pods import pod_body, pod_name
 from pumice.controllers.job.types import JOB_FORWARDING, Job, JobSpec, JobStatus, Phase
 from pumice.controllers.job.volumes import claim_bodies, claim_names, named_volumes
+from pumice.controllers.job.waiting import why_held, why_waiting
 from pumice.controllers.resources import CLAIMS, CONFIG_MAPS, JOBS, POD_GROUP, PODS
 from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Reference
 
 if TYPE_CHECKING:
     from pumice.controllers.job.reconcile import Seen
 
-MOST_PODS: Final = 100_000
 _ADMITTED: Final = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 
 
@@ -32,10 +33,14 @@ def sync(seen: "Seen", status: JobStatus) -> Work:
     """What a job lacks. Marks what is made in the new status."""
     work = Work()
     wait = why_waiting(seen)
+    told = wait or why_held(seen)
+    # A watch tells when the wait is over. What the status says already was told.
+    if told and seen.job.status.state.message != told:
+        work.stages.append((Emit(seen.about, "JobStatusError", told, warning=True),))
+    if not seen.job.status.state.phase:
+        notes = (Emit(seen.about, "PolicyError", t, warning=True) for t in idle_policies(seen.spec))
+        work.stages += [(note,) for note in notes]
     if wait:
-        # A watch tells when the wait is over. What the status says already was told.
-        if seen.job.status.state.message != wait:
-            work.stages.append((Emit(seen.about, "JobStatusError", wait, warning=True),))
         return work
     try:
         first = _plugin_acts(seen, status)
@@ -52,8 +57,8 @@ def sync(seen: "Seen", status: JobStatus) -> Work:
         work.stages.append(tuple(first))
     if pods and not missing:
         work.stages.append(tuple(pods))
-    if seen.has_group_news:
-        work.stages += _group_news(seen)
+    if seen.has_new_conditions:
+        work.stages += _condition_event(seen)
     return work
 
 
@@ -71,19 +76,6 @@ def job_patch(seen: "Seen") -> Patch | None:
     return Patch(JOBS, *metadata.key, metadata.uid, body, version=metadata.resource_version)
 
 
-def why_waiting(seen: "Seen") -> str:
-    """Why nothing is made of a job; "" when all is well."""
-    if not seen.spec.tasks:
-        return "spec.tasks is empty; a job needs at least one task"
-    if seen.spec.total > MOST_PODS:
-        return f"the tasks have {seen.spec.total} replicas; allowed: {MOST_PODS}"
-    if seen.is_forwarded is None:
-        return f"queue {seen.spec.queue!r} does not exist; the job waits for it"
-    if stuck := never_released(seen.spec):
-        return f"dependsOn of tasks {', '.join(stuck)}: each waits for itself or a missing task"
-    return ""
-
-
 def _is_admitted(seen: "Seen") -> bool:
     """Pods are made when the PodGroup is admitted; a job that runs replaces pods at once."""
     if seen.group is None or seen.group.metadata.is_terminating:
@@ -98,7 +90,12 @@ def cleanup_acts(job: Job, spec: JobSpec, held: Mapping[str, str]) -> list[Act]:
         for name, plugin in job_plugins(spec):
             if f"plugin-{name}" in held:
                 acts += [
-                    Delete(one.resource, job.metadata.namespace, one.name)
+                    Delete(
+                        one.resource,
+                        job.metadata.namespace,
+                        one.name,
+                        owner_uid=job.metadata.uid,
+                    )
                     for one in plugin.objects(job, spec)
                 ]
     except ValueError:
@@ -124,7 +121,15 @@ def _plugin_acts(seen: "Seen", status: JobStatus) -> list[Act]:
                 acts.append(_config_map_patch(seen, one.name, current, one.body["data"]))
             elif is_new or (one.follows and current is None):
                 acts.append(
-                    Create(one.resource, one.body, refused, may_exist=True, complete=one.complete)
+                    Create(
+                        one.resource,
+                        one.body,
+                        refused,
+                        may_exist=True,
+                        # Those of Volcano have no label, so that they are not watched.
+                        takes_over=one.follows,
+                        complete=one.complete,
+                    )
                 )
         held[key] = name
     status.controlled_resources = held or None
@@ -189,7 +194,12 @@ def _pod_acts(seen: "Seen") -> list[Act]:
             refused = Emit(about, "FailedCreate", "Error creating pods")
             for index in missing:
                 body = pod_body(
-                    seen.job, seen.spec, task, index, is_forwarded=bool(seen.is_forwarded)
+                    seen.job,
+                    seen.spec,
+                    task,
+                    index,
+                    is_forwarded=bool(seen.is_forwarded),
+                    group=seen.group.metadata.name if seen.group is not None else "",
                 )
                 acts.append(Create(PODS, body, refused))
     refused = Emit(about, "FailedDelete", "Error deleting pods")
@@ -200,7 +210,7 @@ def _pod_acts(seen: "Seen") -> list[Act]:
     return acts
 
 
-def _group_news(seen: "Seen") -> list[tuple[Act, ...]]:
+def _condition_event(seen: "Seen") -> list[tuple[Act, ...]]:
     """An event when the newest condition of the PodGroup is not that it is scheduled."""
     conditions = seen.group.status.conditions if seen.group is not None else None
     true = [one for one in conditions or () if one.status == "True"]

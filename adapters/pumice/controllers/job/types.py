@@ -335,10 +335,22 @@ class _QueueSpec(msgspec.Struct, rename="camel"):
     extend_clusters: list[Manifest] | None = None
 
 
+class QueueStatus(msgspec.Struct):
+    """The status of a Queue."""
+
+    state: str = ""
+
+
 class Queue(Watched):
     """A Queue."""
 
     spec: _QueueSpec = msgspec.field(default_factory=_QueueSpec)
+    status: QueueStatus = msgspec.field(default_factory=QueueStatus)
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether the queue takes no jobs."""
+        return self.status.state in ("Closed", "Closing")
 
 
 def effective(spec: JobSpec, scheduler_name: str) -> JobSpec:

@@ -64,6 +64,10 @@ def reconcile(seen: Seen) -> Plan:
         )
         return Plan((removals,)) if removals else NOTHING
     acts = [] if flow.phase in ("Succeed", "Failed", "Terminating") else _creations(seen)
+    if not flow.phase and (stuck := never_ready(flow)):
+        text = f"flows {', '.join(stuck)} never start: each waits for itself or a missing flow"
+        about = Reference.of(JOB_FLOWS, flow.metadata)
+        acts.append(Emit(about, "DependencyCycle", text, warning=True))
     status = _status(seen)
     last: list[Act] = []
     if status != flow.status:
@@ -99,6 +103,15 @@ def _is_ready(seen: Seen, one: Flow, done: set[str]) -> bool:
         if job is None or job.status.phase != Phase.COMPLETED:
             return False
     return True
+
+
+def never_ready(flow: JobFlow) -> list[str]:
+    """Flows that wait for themselves, directly or through others, or for flows that do not exist."""
+    flows = {one.name: one.targets for one in reversed(flow.spec.flows or ())}
+    free: set[str] = set()
+    while more := {n for n, t in flows.items() if n not in free and free.issuperset(t)}:
+        free |= more
+    return sorted(flows.keys() - free)
 
 
 def _creation(seen: Seen, one: Flow, name: str) -> list[Act]:

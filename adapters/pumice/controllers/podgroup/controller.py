@@ -3,10 +3,11 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pumice.controllers.job.types import JOB_NAME, PodGroup
+from pumice.controllers.job.controller import WATCHED_QUEUES
+from pumice.controllers.job.types import JOB_NAME, PodGroup, Queue
 from pumice.controllers.options import ControllerOptions
 from pumice.controllers.podgroup.reconcile import Seen, reconcile
-from pumice.controllers.podgroup.types import PREFIX, Pod, Workload
+from pumice.controllers.podgroup.types import PREFIX, QUEUE_NAME, Pod, Workload
 from pumice.controllers.resources import (
     DAEMON_SETS,
     KUBERNETES_JOBS,
@@ -22,7 +23,7 @@ from pumice.controllers.runtime.watches import Change, Watch
 
 
 def _by_group(pod: Pod) -> Iterable[Hashable]:
-    """The group that this controller made or must make; pods of other groups are of no concern."""
+    """The group that this controller has made or must make; none for pods of other groups."""
     name = pod.group or pod.own_group
     return ((pod.metadata.namespace, name),) if name.startswith(PREFIX) else ()
 
@@ -62,7 +63,12 @@ class PodGroupController:
             )
             for name in options.scheduler_names
         )
-        self.watches: Sequence[Watch[Any]] = (*self._pods, WATCHED_GROUPS, *_OWNERS.values())
+        self.watches: Sequence[Watch[Any]] = (
+            *self._pods,
+            WATCHED_GROUPS,
+            WATCHED_QUEUES,
+            *_OWNERS.values(),
+        )
 
     def keys(self, change: Change[Any], caches: Caches) -> Iterable[Key]:
         metadata = change.seen.metadata
@@ -70,7 +76,22 @@ class PodGroupController:
             return list(_by_group(change.seen))  # type: ignore[arg-type]
         if change.watch == WATCHED_GROUPS:
             return (metadata.key,) if metadata.name.startswith(PREFIX) else ()
+        if change.watch == WATCHED_QUEUES:
+            return self._keys_of_queue(change, caches)
         return ((metadata.namespace, PREFIX + metadata.uid),)
+
+    def _keys_of_queue(self, change: Change[Queue], caches: Caches) -> list[Key]:
+        """Pods whose PodGroup was refused, when their queue opens."""
+        old, new = change.old, change.new
+        if old is None or new is None or not old.is_shut or new.is_shut:
+            return []
+        name = new.metadata.name
+        return [
+            (pod.metadata.namespace, pod.own_group)
+            for watch in self._pods
+            for pod in caches[watch]
+            if not pod.group and (pod.metadata.annotation(QUEUE_NAME) or "default") == name
+        ]
 
     def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
         group = caches[WATCHED_GROUPS].get(*key)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pumice.controllers.job.types import Command, PodGroup
 from pumice.controllers.options import ControllerOptions
+from pumice.controllers.orphaned_commands import Orphans, drop_orphans
 from pumice.controllers.queue.hierarchy import Problem, problem_of
 from pumice.controllers.queue.reconcile import COUNTERS, Seen, reconcile
 from pumice.controllers.queue.types import API_VERSION, KIND, Queue, QueueSpec
@@ -47,6 +48,9 @@ class QueueController:
 
     def __init__(self, options: ControllerOptions) -> None:
         self._options = options
+        # PodGroups of each queue by phase, without zeros. A queue may have many of them, and each changes
+        # several times, so they are not counted anew.
+        self._counts: dict[str, dict[str, int]] = {}
         # When the counters of each queue were last written.
         self._counted_ms: dict[str, int] = {}
         # The last problem of each queue, and since when it is there.
@@ -57,8 +61,7 @@ class QueueController:
             case resource if resource == QUEUE:
                 return self._of_queue(change, caches)
             case resource if resource == POD_GROUP:
-                states = filter(None, (change.old, change.new))
-                return {("", str(name)) for group in states for name in _by_queue(group)}
+                return self._of_group(change)
             case _:
                 return self._of_command(change.seen, caches)
 
@@ -74,6 +77,22 @@ class QueueController:
             keys += [("", one.parent) for one in (change.old, change.new) if one is not None]
         return keys
 
+    def _of_group(self, change: Change[PodGroup]) -> Iterable[Key]:
+        """The queues in which a PodGroup is counted otherwise than before."""
+        before, after = (_counted_in(group) for group in (change.old, change.new))
+        if before == after:
+            return ()
+        for place, step in ((before, -1), (after, 1)):
+            if place is not None:
+                queue, phase = place
+                held = self._counts.setdefault(queue, {})
+                held[phase] = held.get(phase, 0) + step
+                if not held[phase]:
+                    del held[phase]
+                if not held:
+                    del self._counts[queue]
+        return {("", place[0]) for place in (before, after) if place is not None}
+
     def _below(self, name: str, caches: Caches) -> list[str]:
         """All queues below a queue; one that is below itself is there once."""
         found = [name]
@@ -88,17 +107,14 @@ class QueueController:
         below = (one for name in names for one in caches[WATCHED_QUEUES].by("parent", name))
         return [*(("", name) for name in names), *(one.metadata.key for one in below)]
 
-    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
+    def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | Orphans | None:
         name = key[1]
         queue = caches[WATCHED_QUEUES].get("", name)
-        if queue is None:
-            return None
-        counts: dict[str, int] = {}
-        for group in caches[WATCHED_GROUPS].by("queue", name):
-            phase = (group.status.phase or "Pending").lower()
-            counts[phase] = counts.get(phase, 0) + 1
         commands = caches[WATCHED_COMMANDS]
         own = [one for one in commands.by("queue", name) if not one.metadata.is_terminating]
+        if queue is None:
+            return Orphans(tuple(own), now_ms) if own else None
+        counts = dict(self._counts.get(name, {}))
         problem = problem_of(
             queue,
             lambda name: caches[WATCHED_QUEUES].get("", name),
@@ -138,8 +154,15 @@ class QueueController:
         self._counted_ms[name] = now_ms
         return 0.0
 
-    def reconcile(self, seen: Seen) -> Plan:
-        return reconcile(seen)
+    def reconcile(self, seen: Seen | Orphans) -> Plan:
+        return drop_orphans(seen) if isinstance(seen, Orphans) else reconcile(seen)
+
+
+def _counted_in(group: PodGroup | None) -> tuple[str, str] | None:
+    """Queue and phase, in lower case."""
+    if group is None:
+        return None
+    return group.spec.queue or "default", (group.status.phase or "Pending").lower()
 
 
 def _place(queue: Queue) -> tuple[bool, QueueSpec]:

@@ -72,8 +72,10 @@ def reconcile(seen: Seen) -> Plan:
             _event(queue, condition.reason, condition.message, warning=bool(seen.problem))
         )
     second: list[Act] = [_patch(queue, {"status": status}, "status")] if status else []
-    last: list[Act] = [_removal(command) for command in seen.commands]
-    stages = tuple(tuple(stage) for stage in (first, second, [*last, *events]) if stage)
+    # The newest Command goes last: an older one that is left over would take effect again.
+    older = [_removal(command) for command in seen.commands[:-1]]
+    last: list[Act] = [*map(_removal, seen.commands[-1:]), *events]
+    stages = tuple(tuple(stage) for stage in (first, second, older, last) if stage)
     return Plan(stages, again_seconds=_again(seen))
 
 

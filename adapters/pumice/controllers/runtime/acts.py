@@ -41,8 +41,10 @@ class Create:
     body: Manifest
     # Event when the API server refuses; the refusal is added to its message.
     on_refusal: Emit | None = None
-    # Whether it is right that the object exists already.
+    # Whether it is right that the object exists already, unless an earlier owner of the same name has it.
     may_exist: bool = False
+    # Whether labels and data are written into an object of the same owner that exists already.
+    takes_over: bool = False
     # Makes the whole body, with what is random or slow to compute; called in a thread.
     complete: Callable[[], Manifest] | None = field(default=None, compare=False)
 
@@ -73,6 +75,8 @@ class Delete:
     uid: str = ""
     # "": whatever its version is.
     version: str = ""
+    # Deletes the object only if this owner controls it; "": whatever its owner is.
+    owner_uid: str = ""
     # Background, Foreground or Orphan.
     propagation: str = "Background"
     on_refusal: Emit | None = None
@@ -96,6 +100,8 @@ class Plan:
     again_seconds: float | None = None
     # Why the key must be tried again, with growing delays; "": it need not be.
     problem: str = ""
+    # Performed when a stage fails, so that an object says at least in which phase it is.
+    on_failure: tuple[Act, ...] = ()
 
 
 NOTHING = Plan()

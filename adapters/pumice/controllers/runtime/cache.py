@@ -38,7 +38,7 @@ class ObjectCache(Generic[W]):
         self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {}
         # Uids of objects that we deleted, until the watch says so too.
         self._deleted: set[str] = set()
-        # Keys of the list that is being read, and of what was written meanwhile; None: no list.
+        # Keys of the list that is being read; None: no list.
         self._listing: set[Key] | None = None
         # The newest version that the watch has reached.
         self._reached = 0
@@ -78,12 +78,14 @@ class ObjectCache(Generic[W]):
             log.error("an answer about %s cannot be read: %s", self.watch.source.shown, error)
             return
         metadata = seen.metadata
+        if not metadata.resource_version:
+            # The API server answers so when another deletion of the object was faster than ours.
+            self.assume_deleted(metadata.key, metadata.uid)
+            return
         if metadata.key not in self._items and self._has_passed(metadata.resource_version):
-            # The watch was faster than the answer: the object is deleted again.
+            # The watch or a list was faster than the answer: the object is deleted again.
             return
         if metadata.key in self._items or self.watch.selects(metadata.labels):
-            if self._listing is not None:
-                self._listing.add(metadata.key)
             self._put(seen)
 
     def _has_passed(self, version: str) -> bool:
@@ -110,7 +112,7 @@ class ObjectCache(Generic[W]):
         try:
             seen = self._decoder.decode(raw)
         except UNREADABLE as error:
-            # The object is as good as absent until it can be read.
+            # The object counts as absent until it can be read.
             self._metrics.count("bad_objects", kind=self.watch.resource.name)
             name = shown_key((head.metadata.namespace, head.metadata.name))
             log.error("%s %s was left out: %s", self.watch.resource.name, name, error)
@@ -119,10 +121,14 @@ class ObjectCache(Generic[W]):
             self._listing.add(seen.metadata.key)
         self._put(seen)
 
-    def end_list(self) -> None:
+    def end_list(self, version: str) -> None:
+        self._reach(version)
         listed, self._listing = self._listing or set(), None
-        for key in [key for key in self._items if key not in listed]:
-            self._remove(key, self._items[key])
+        for key, held in list(self._items.items()):
+            # What is newer than the list was written while the list was read.
+            is_newer = bool(version) and not self._has_passed(held.metadata.resource_version)
+            if key not in listed and not is_newer:
+                self._remove(key, held)
         self._deleted.clear()
 
     def delete(self, head: Head) -> None:
@@ -135,7 +141,7 @@ class ObjectCache(Generic[W]):
             self._remove(key, held)
 
     async def wait_for_space(self) -> None:
-        """Listeners only add keys to queues, so there is nobody to wait for."""
+        """Returns at once: listeners only add keys to queues."""
 
     # Changes.
 

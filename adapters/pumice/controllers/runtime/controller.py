@@ -1,8 +1,10 @@
 """What a controller is: a set of watches, keys, and a pure reconcile function."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from pumice.adapters.kubernetes.session import ApiSession
+from pumice.adapters.runtime.clock import Clock
 from pumice.controllers.runtime.acts import Plan
 from pumice.controllers.runtime.cache import ObjectCache
 from pumice.controllers.runtime.objects import Watched
@@ -23,6 +25,24 @@ class Caches:
 
     def __getitem__(self, watch: Watch[W]) -> ObjectCache[W]:
         return self._caches[watch]
+
+
+@runtime_checkable
+class Polls(Protocol):
+    """A controller that also asks something outside of the cluster, while its process leads."""
+
+    async def poll(self, api: ApiSession, clock: Clock, add: Callable[[Key], None]) -> None:
+        """Runs until it is cancelled; adds the keys that an answer concerns."""
+        ...
+
+
+@runtime_checkable
+class Delays(Protocol):
+    """A controller for which some changes need no answer at once."""
+
+    def delay_seconds(self, change: Change[Any]) -> float:
+        """How long the keys of a change may wait, so that one look answers several changes."""
+        ...
 
 
 class Controller(Protocol[S]):

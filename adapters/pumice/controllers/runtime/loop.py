@@ -8,8 +8,9 @@ the newest state, with growing delays.
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from pumice.adapters.kubernetes.definitions import DEFINITIONS, Definitions
@@ -24,10 +25,11 @@ from pumice.adapters.runtime.clock import Backoff, Clock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.work_queue import WorkQueue
 from pumice.controllers.runtime.cache import ObjectCache
-from pumice.controllers.runtime.controller import Caches, Controller, Key
+from pumice.controllers.runtime.controller import Caches, Controller, Delays, Key, Polls
 from pumice.controllers.runtime.event_queue import EventQueue
-from pumice.controllers.runtime.objects import shown_key
-from pumice.controllers.runtime.performing import Performer
+from pumice.controllers.runtime.objects import Manifest, shown_key
+from pumice.controllers.runtime.on_demand import OnDemandReflector
+from pumice.controllers.runtime.performing import Failure, Performer
 from pumice.controllers.runtime.watches import Change, Watch
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 _COMPONENT: Final = "vc-controller-manager"
 # Delays between attempts to reconcile a key that fails.
 LONGEST_RETRY: Final = Backoff(0.05, 120.0)
+# A conflict is resolved by the next attempt; one that is retried with such a delay is not.
+_LASTING_CONFLICT_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,13 @@ class _Running:
         self.controller = controller
         self.queue: WorkQueue[Key] = WorkQueue(LONGEST_RETRY, clock, rng)
         self._caches = caches
+        self._delay_seconds = (
+            controller.delay_seconds if isinstance(controller, Delays) else lambda change: 0.0
+        )
 
     def take(self, change: Change[Any]) -> None:
         for key in self.controller.keys(change, self._caches):
-            self.queue.add(key)
+            self.queue.add_after(key, self._delay_seconds(change))
 
 
 class ControllerLoop:
@@ -86,7 +93,7 @@ class ControllerLoop:
         self._by_watch: dict[Watch[Any], ObjectCache[Any]] = {}
         self.caches = Caches(self._by_watch)
         self._running = [self._add(controller) for controller in controllers]
-        self._reflectors = [self._reflector(w.source, c, w) for w, c in self._by_watch.items()]
+        self._reflectors = self._all_reflectors()
         recorder = EventRecorder(
             api, ObjectIndex(), _COMPONENT, clock, metrics, may_act, options.call_seconds
         )
@@ -110,6 +117,25 @@ class ControllerLoop:
                 cache.add_indexes(watch)
             cache.listeners.append(running.take)
         return running
+
+    def _all_reflectors(self) -> list[Reflector | OnDemandReflector]:
+        always = {
+            watch: self._reflector(watch.source, cache, watch)
+            for watch, cache in self._by_watch.items()
+            if watch.needed_by is None
+        }
+        on_demand = [
+            OnDemandReflector(
+                partial(self._reflector, watch.source, cache, watch),
+                cache,
+                self._by_watch[watch.needed_by],
+                always[watch.needed_by].listed,
+                self._clock,
+            )
+            for watch, cache in self._by_watch.items()
+            if watch.needed_by is not None
+        ]
+        return [*always.values(), *on_demand]
 
     def _reflector(self, source: Source, store: Store, watch: Watch[Any] | None) -> Reflector:
         return Reflector(
@@ -145,6 +171,10 @@ class ControllerLoop:
         problems = ((r.resource.full_name, r.why_stale()) for r in self._reflectors)
         return "; ".join(f"{name}: {problem}" for name, problem in problems if problem)
 
+    def tell_created(self, listener: Callable[[Manifest, Manifest], None]) -> None:
+        """Calls a function with body and metadata of every object that is created and cached."""
+        self._performer.on_created = listener
+
     def watches(self, watch: Watch[Any]) -> bool:
         """Whether a controller declares this watch."""
         return watch in self._by_watch
@@ -158,6 +188,11 @@ class ControllerLoop:
         log.info("reconciling begins")
         events = asyncio.create_task(self._events.run())
         tasks = [asyncio.create_task(self._dispatch(one)) for one in self._running]
+        tasks += [
+            asyncio.create_task(one.controller.poll(self._api, self._clock, one.queue.add))
+            for one in self._running
+            if isinstance(one.controller, Polls)
+        ]
         drained = asyncio.create_task(self._draining.wait())
         try:
             await asyncio.wait([*tasks, drained], return_when=asyncio.FIRST_COMPLETED)
@@ -212,11 +247,21 @@ class ControllerLoop:
             queue.forget(key)
             return "absent"
         plan = controller.reconcile(seen)
-        problem = await self._performer.perform(plan.stages) or plan.problem
-        if problem:
-            delay = queue.retry(key)
-            log.warning(
-                "%s: %s: %s; retry in %.1f s", controller.name, shown_key(key), problem, delay
+        failure = await self._performer.perform(plan.stages)
+        if failure is not None and not failure.is_conflict and plan.on_failure:
+            await self._performer.perform((plan.on_failure,))
+        if failure is None and plan.problem:
+            failure = Failure(plan.problem)
+        if failure is not None:
+            delay = queue.retry(key, failure.retry_after)
+            is_expected = failure.is_conflict and delay < _LASTING_CONFLICT_SECONDS
+            log.log(
+                logging.DEBUG if is_expected else logging.WARNING,
+                "%s: %s: %s; retry in %.1f s",
+                controller.name,
+                shown_key(key),
+                failure.text,
+                delay,
             )
             return "failed"
         queue.forget(key)

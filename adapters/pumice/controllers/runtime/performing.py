@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -23,14 +25,35 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.runtime.acts import Act, Create, Delete, Emit, Patch, Write
 from pumice.controllers.runtime.cache import ObjectCache
 from pumice.controllers.runtime.event_queue import EventQueue
+from pumice.controllers.runtime.objects import Manifest
 
 log = logging.getLogger(__name__)
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 # Calls of one plan that are in flight at once.
 MOST_CALLS: Final = 64
+# Timeout of a creation. Webhooks of others may take so long, and a creation that arrives after another
+# process leads does no harm: the name of the object is the same.
+CREATE_SECONDS: Final = 30.0
+# Warnings that are remembered, so that they are not repeated.
+MOST_WARNINGS: Final = 1000
+# Reason of the event for a warning of the API server.
+_API_WARNING: Final = "APIWarning"
+# Reason of the answer to the creation of an object that exists.
+_EXISTS: Final = "AlreadyExists"
 
 CachesOfResource: TypeAlias = Mapping[Resource, Sequence[ObjectCache[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an act failed."""
+
+    text: str
+    # Whether somebody else changed the object meanwhile, so that the next attempt sees a newer one.
+    is_conflict: bool = False
+    # How long the API server asks to wait.
+    retry_after: float = 0.0
 
 
 class Performer:
@@ -45,65 +68,79 @@ class Performer:
         fence: Fence,
         seconds: float,
     ) -> None:
+        # Called with the body of every object that was created, and with its metadata.
+        self.on_created: Callable[[Manifest, Manifest], None] = _ignore
         self._api, self._caches, self._events = api, caches, events
         self._metrics, self._fence, self._seconds = metrics, fence, seconds
+        self._warned: OrderedDict[Emit, None] = OrderedDict()
 
-    async def perform(self, stages: Iterable[Sequence[Act]]) -> str:
-        """Performs stages until one fails; returns the first problem of that stage, or ""."""
+    async def perform(self, stages: Iterable[Sequence[Act]]) -> Failure | None:
+        """Performs stages until one fails; returns a failure of that stage, or None."""
         for stage in stages:
             writes = [act for act in stage if not isinstance(act, Emit)]
-            problem = await self._write_all(writes)
-            if problem:
-                return problem
+            failure = await self._write_all(writes)
+            if failure is not None:
+                return failure
             for act in stage:
                 if isinstance(act, Emit):
                     self._events.put(act)
-        return ""
+        return None
 
-    async def _write_all(self, writes: Sequence[Write]) -> str:
+    async def _write_all(self, writes: Sequence[Write]) -> Failure | None:
         if len(writes) == 1:
             return await self._write(writes[0])
         waiting = iter(writes)
         count = min(MOST_CALLS, len(writes))
         workers = [self._write_some(waiting) for _ in range(count)]
-        problems = await asyncio.gather(*workers)
-        return next(filter(None, problems), "")
+        return _worst(await asyncio.gather(*workers))
 
-    async def _write_some(self, waiting: Iterator[Write]) -> str:
+    async def _write_some(self, waiting: Iterator[Write]) -> Failure | None:
         """Takes acts until none is left; the others go on after a failure."""
-        first = ""
-        for act in waiting:
-            problem = await self._write(act)
-            first = first or problem
-        return first
+        return _worst([await self._write(act) for act in waiting])
 
-    async def _write(self, act: Write) -> str:
+    async def _write(self, act: Write) -> Failure | None:
         verb = type(act).__name__.lower()
         resource = act.resource.full_name
         try:
             result = await self._call(act)
         except NotLeadingError as error:
-            return one_line(error)
+            return Failure(one_line(error))
         except NamespaceTerminatingError:
-            # Whatever is in the namespace goes with it.
+            # All objects of the namespace are about to be deleted.
             self._metrics.count("acts", verb=verb, resource=resource, result="terminating")
-            return ""
+            return None
         except KubernetesError as error:
-            self._metrics.count("acts", verb=verb, resource=resource, result="failed")
-            self._report(act, error)
-            return f"{verb} of {act.resource.name} {_name(act)}: {one_line(error)}"
+            is_conflict = isinstance(error, ApiError) and error.status == CONFLICT
+            result = "conflict" if is_conflict else "failed"
+            self._metrics.count("acts", verb=verb, resource=resource, result=result)
+            if not is_conflict:
+                self._report(act, error)
+            text = f"{verb} of {act.resource.name} {_name(act)}: {one_line(error)}"
+            wait = error.retry_after if isinstance(error, ApiError) else 0.0
+            return Failure(text, is_conflict, wait)
         self._metrics.count("acts", verb=verb, resource=resource, result=result or "done")
-        if result == "exists" and isinstance(act, Create) and not act.may_exist:
-            problem = f"{act.resource.name} {_name(act)} exists already"
-            self._report(act, ApiError(CONFLICT, "AlreadyExists", problem))
-            return problem
-        return ""
+        if result == "exists" and isinstance(act, Create):
+            return await self._meet_existing(act)
+        return None
 
     def _report(self, act: Write, error: KubernetesError) -> None:
         if act.on_refusal is not None and isinstance(error, ApiError) and not error.is_transient:
             about = act.on_refusal
             message = f"{about.message}: {one_line(error)}"
             self._events.put(Emit(about.about, about.reason, message, warning=True))
+
+    def _warn(self, act: Create, text: str) -> None:
+        """Passes a warning of the API server on, once for all objects of one owner."""
+        if act.on_refusal is None:
+            return
+        message = f"{act.resource.name}: {text}"
+        event = Emit(act.on_refusal.about, _API_WARNING, message, warning=True)
+        if event in self._warned:
+            return
+        self._warned[event] = None
+        if len(self._warned) > MOST_WARNINGS:
+            self._warned.popitem(last=False)
+        self._events.put(event)
 
     async def _call(self, act: Write) -> str:
         """The result in a word; "" for one that took effect. Raises KubernetesError."""
@@ -124,18 +161,74 @@ class Performer:
                 path,
                 _ENCODE(body),
                 accept=METADATA_ONLY,
-                seconds=self._seconds,
+                seconds=max(self._seconds, CREATE_SECONDS),
                 fence=self._fence,
+                on_warning=lambda text: self._warn(act, text),
             )
         except ApiError as error:
-            if error.status == CONFLICT and not isinstance(error, NamespaceTerminatingError):
+            if error.status == CONFLICT and error.reason == _EXISTS:
                 return "exists"
+            # Among others, a quota that was changed at the same moment.
             raise
         if self._caches.get(act.resource):
             metadata = _metadata(answer)
             if metadata is not None:
                 self._assume(act.resource, _ENCODE({**body, "metadata": metadata}))
+                self.on_created(body, metadata)
         return ""
+
+    async def _meet_existing(self, act: Create) -> Failure | None:
+        """Decides by its owner whether an object that exists already is the one that is wanted."""
+        metadata = act.body["metadata"]
+        wanted, held = _controller(metadata), None
+        if wanted:
+            try:
+                held = await self._held(act.resource, metadata)
+            except KubernetesError as error:
+                self._report(act, error)
+                return Failure(f"get of {act.resource.name} {_name(act)}: {one_line(error)}")
+            if held is None:
+                return Failure(f"{act.resource.name} {_name(act)} was deleted", is_conflict=True)
+        owner = _controller(held or {})
+        if held is not None and owner.get("uid") == wanted["uid"]:
+            # The answer to its creation was lost, or another process made it.
+            return await self._take_over(act, held)
+        is_earlier = bool(owner) and _without_uid(owner) == _without_uid(wanted)
+        text = f"{act.resource.name} {_name(act)} exists already"
+        if owner:
+            earlier = "an earlier " if is_earlier else ""
+            text += f" and belongs to {earlier}{owner.get('kind')} {owner.get('name')}"
+        if owner or not act.may_exist:
+            self._report(act, ApiError(CONFLICT, _EXISTS, text))
+        if act.may_exist and not is_earlier:
+            return None
+        return Failure(text, is_conflict=is_earlier)
+
+    async def _held(self, resource: Resource, metadata: Manifest) -> Manifest | None:
+        """The metadata of an object, which is put into the caches; None: it is gone.
+
+        Raises KubernetesError.
+        """
+        path = resource.path(metadata.get("namespace", ""), metadata["name"])
+        is_cached = bool(self._caches.get(resource))
+        accept = JSON if is_cached else METADATA_ONLY
+        try:
+            answer = await self._api.call("GET", path, accept=accept, seconds=self._seconds)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+        if is_cached:
+            self._assume(resource, answer)
+        return _metadata(answer)
+
+    async def _take_over(self, act: Create, held: Manifest) -> Failure | None:
+        labels = act.body["metadata"].get("labels") or {}
+        if not act.takes_over or labels.items() <= (held.get("labels") or {}).items():
+            return None
+        body = {"metadata": {"labels": labels}, "data": act.body.get("data")}
+        namespace, name = held.get("namespace", ""), held["name"]
+        return await self._write(Patch(act.resource, namespace, name, held["uid"], body))
 
     async def _patch(self, act: Patch) -> str:
         body: Any = act.body
@@ -164,8 +257,15 @@ class Performer:
         return ""
 
     async def _delete(self, act: Delete) -> str:
+        uid = act.uid
+        if act.owner_uid:
+            named = {"namespace": act.namespace, "name": act.name}
+            held = await self._held(act.resource, named)
+            if held is None or _controller(held).get("uid") != act.owner_uid:
+                return "gone" if held is None else "foreign"
+            uid = held["uid"]
         options: dict[str, Any] = {"propagationPolicy": act.propagation}
-        wanted = {"uid": act.uid, "resourceVersion": act.version}
+        wanted = {"uid": uid, "resourceVersion": act.version}
         options["preconditions"] = {name: text for name, text in wanted.items() if text}
         try:
             answer = await self._api.call(
@@ -197,6 +297,19 @@ class Performer:
             cache.assume(raw)
 
 
+def _worst(failures: Iterable[Failure | None]) -> Failure | None:
+    """The first failure that is not a conflict, else the first one, with the longest wait of all."""
+    found = [failure for failure in failures if failure is not None]
+    if not found:
+        return None
+    first = min(found, key=lambda failure: failure.is_conflict)
+    return replace(first, retry_after=max(failure.retry_after for failure in found))
+
+
+def _ignore(body: Manifest, metadata: Manifest) -> None:
+    """The listener for created objects, until there is one."""
+
+
 def _name(act: Write) -> str:
     if isinstance(act, Create):
         metadata = act.body["metadata"]
@@ -204,6 +317,16 @@ def _name(act: Write) -> str:
     else:
         namespace, name = act.namespace, act.name
     return f"{namespace}/{name}" if namespace else str(name)
+
+
+def _controller(metadata: Manifest) -> Manifest:
+    """The owner that controls an object; empty: none."""
+    owners = metadata.get("ownerReferences") or ()
+    return next((one for one in owners if one.get("controller")), {})
+
+
+def _without_uid(owner: Manifest) -> tuple[Any, ...]:
+    return tuple(owner.get(name) for name in ("apiVersion", "kind", "name"))
 
 
 def _metadata(answer: bytes) -> dict[str, Any] | None:

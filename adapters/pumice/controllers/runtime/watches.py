@@ -31,6 +31,10 @@ def by_label(name: str) -> IndexFunction:
     return values
 
 
+def _never(seen: Watched) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Watch(Generic[W]):
     """One watch. Controllers that declare the same resource, type and selectors share its cache."""
@@ -42,6 +46,10 @@ class Watch(Generic[W]):
     field_selector: str = ""
     metadata_only: bool = False
     indexes: Mapping[str, IndexFunction] = field(default_factory=dict, compare=False)
+    # The watch is open only while this other watch has objects; None: it is always open.
+    needed_by: "Watch[Any] | None" = field(default=None, compare=False)
+    # Objects of this watch that need it, even when the other watch has none.
+    needs_itself: Callable[[Any], bool] = field(default=_never, compare=False)
 
     @property
     def source(self) -> Source:

@@ -116,9 +116,9 @@ class ShardingController:
     # Looking.
 
     def look(self, key: Key, caches: Caches, now_ms: int) -> Seen | None:
-        news = self._read(caches)
+        is_new = self._read(caches)
         wait_ms = 0 if self._divided_ms is None else self._divided_ms + TOGETHER_MS - now_ms
-        if not news and 0 < wait_ms <= TOGETHER_MS:
+        if not is_new and 0 < wait_ms <= TOGETHER_MS:
             return Seen(self._configuration, (), {}, 0.0, wait_ms / 1000)
         nodes = [one for one in caches[WATCHED_NODES] if not one.metadata.is_terminating]
         self._divided = {one.metadata.name: self._shares(one) for one in nodes}
@@ -133,7 +133,7 @@ class ShardingController:
             ],
             {one.metadata.name: one for one in caches[WATCHED_SHARDS]},
             self._given.period_seconds if own is None else own,
-            problem=self._problem if news else "",
+            problem=self._problem if is_new else "",
             about=Reference(CONFIG_MAPS, *self._map, self._uid(caches)),
         )
 

@@ -22,6 +22,7 @@ from pumice.adapters.runtime.clock import SystemClock
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.metric_definitions import CONTROLLER_SERIES
 from pumice.controllers.runtime.objects import Manifest, shown_key
+from pumice.controllers.vcctl.verbosity import log_options, say_request
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,8 +43,9 @@ class BadInputError(CommandError):
 
 
 def access_options(function: F) -> F:
-    """The flags that say which cluster a command is for."""
+    """The flags of every command: which cluster it is for, and what it writes to its log."""
     for flag in (
+        log_options,
         click.option("-s", "--master", default="", help="Address of the API server."),
         click.option("-k", "--kubeconfig", default="", help="Kubeconfig file."),
     ):
@@ -78,12 +80,14 @@ class Objects:
         return await self._call("GET", path, resource, (namespace, name))
 
     async def list(
-        self, resource: Resource, namespace: str = "", selector: str = ""
+        self, resource: Resource, namespace: str = "", selector: str = "", fields: str = ""
     ) -> list[Manifest]:
+        """All objects that a label selector and a field selector choose."""
         found: list[Manifest] = []
-        query = {"limit": _PAGE, "labelSelector": selector}
+        query = {"limit": _PAGE, "labelSelector": selector, "fieldSelector": fields}
         while True:
             given = {name: text for name, text in query.items() if text}
+            say_request("GET", resource.path(namespace))
             try:
                 page = msgspec.json.decode(await self._api.page(resource.path(namespace), given))
             except KubernetesError as error:
@@ -115,6 +119,7 @@ class Objects:
     ) -> Manifest:
         content = b"" if body is None else msgspec.json.encode(body)
         kind = MERGE if method == "PATCH" else "application/json"
+        say_request(method, path)
         try:
             answer = await self._api.call(method, path, content, content_type=kind)
         except KubernetesError as error:

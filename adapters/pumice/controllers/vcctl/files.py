@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
+from pumice.adapters.kubernetes.resources import Resource
 from pumice.controllers.runtime.objects import Manifest
 from pumice.controllers.vcctl.access import BadInputError
 from pumice.manifests.documents import parse
 from pumice.manifests.errors import ManifestError
 
 
-def objects_of(path: str, kind: str) -> list[Manifest]:
+def objects_of(path: str, resource: Resource) -> list[Manifest]:
     """The objects of one kind in a file. Raises BadInputError for any other object."""
-    found = []
+    found, kind = [], resource.name
     for document in parse(Path(path).read_bytes(), path):
         if isinstance(document, ManifestError):
             raise BadInputError(str(document))
@@ -18,6 +19,11 @@ def objects_of(path: str, kind: str) -> list[Manifest]:
         given = body.get("kind")
         if given != kind:
             raise BadInputError(f"{document.source}: kind is {given}; allowed: {kind}")
+        version = body.get("apiVersion", resource.api_version)
+        if version != resource.api_version:
+            raise BadInputError(
+                f"{document.source}: apiVersion is {version}; allowed: {resource.api_version}"
+            )
         metadata = body.get("metadata")
         if not isinstance(metadata, dict) or not (
             metadata.get("name") or metadata.get("generateName")
@@ -29,8 +35,8 @@ def objects_of(path: str, kind: str) -> list[Manifest]:
     return found
 
 
-def one_of(path: str, kind: str) -> Manifest:
-    found = objects_of(path, kind)
+def one_of(path: str, resource: Resource) -> Manifest:
+    found = objects_of(path, resource)
     if len(found) > 1:
-        raise BadInputError(f"{path}: {len(found)} objects; allowed: one {kind}")
+        raise BadInputError(f"{path}: {len(found)} objects; allowed: one {resource.name}")
     return found[0]

@@ -169,7 +169,7 @@ def _text(resource: Resource, found: Manifest, form: str) -> str:
 
 
 def _read(path: str, resource: Resource) -> list[Manifest]:
-    found = objects_of(path, resource.name)
+    found = objects_of(path, resource)
     for body in found:
         body["metadata"] = {"namespace": "default", **body["metadata"]}
     return found

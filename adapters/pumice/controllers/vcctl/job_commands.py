@@ -1,5 +1,6 @@
 """The commands `pumice job …`."""
 
+import shlex
 from typing import Any
 
 import click
@@ -17,7 +18,7 @@ from pumice.controllers.vcctl.access import (
 )
 from pumice.controllers.vcctl.bus import send
 from pumice.controllers.vcctl.files import one_of
-from pumice.controllers.vcctl.job_view import described, events_of
+from pumice.controllers.vcctl.job_view import described, shown_events
 from pumice.controllers.vcctl.tables import NONE_FOUND, say_table, widths_of
 from pumice.manifests.errors import FieldError
 from pumice.manifests.quantities import nanos
@@ -55,10 +56,15 @@ def job_group() -> None:
 @click.option(
     "-S", "--scheduler", default="volcano", show_default=True, help="Scheduler of the pods."
 )
+@click.option(
+    "-c", "--command", default="", help="Command of the pods, with the quotes of a shell."
+)
 @click.option("-f", "--filename", default="", help="YAML file with a Job; other flags are ignored.")
 def run(master: str, kubeconfig: str, namespace: str, filename: str, **values: Any) -> None:
     """Creates a Job from flags, or from a file."""
     if filename:
+        if values["command"]:
+            raise click.UsageError("--command has no effect with --filename; give one of them")
         body = _from_file(filename, namespace)
     elif values["name"]:
         body = job_body(namespace, **values)
@@ -71,7 +77,7 @@ def run(master: str, kubeconfig: str, namespace: str, filename: str, **values: A
 def _from_file(filename: str, namespace: str) -> Manifest:
     if not filename.endswith((".yaml", ".yml")):
         raise click.UsageError(f"--filename {filename}: allowed: files that end with .yaml or .yml")
-    body = one_of(filename, JOBS.name)
+    body = one_of(filename, JOBS)
     given = body["metadata"].get("namespace", namespace)
     if given != namespace:
         raise BadInputError(f"{filename}: metadata.namespace is {given}; give --namespace {given}")
@@ -87,8 +93,9 @@ def job_body(
     requests: str,
     limits: str,
     scheduler: str,
+    command: str = "",
 ) -> Manifest:
-    container = {
+    container: Manifest = {
         "image": image,
         "name": name,
         "imagePullPolicy": "IfNotPresent",
@@ -97,6 +104,8 @@ def job_body(
             "requests": amounts_of("--requests", requests),
         },
     }
+    if command:
+        container["command"] = words_of("--command", command)
     template = {
         "metadata": {"name": name, "labels": {"job.volcano.sh": name}},
         "spec": {"restartPolicy": "Never", "containers": [container]},
@@ -109,6 +118,14 @@ def job_body(
             "tasks": [{"replicas": replicas, "template": template}],
         },
     }
+
+
+def words_of(flag: str, text: str) -> list[str]:
+    """The words of a command line. Raises click.UsageError."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise click.UsageError(f"{flag}: {text!r} cannot be split into words: {error}") from None
 
 
 def amounts_of(flag: str, text: str) -> dict[str, str]:
@@ -192,10 +209,11 @@ def view(master: str, kubeconfig: str, namespace: str, name: str) -> None:
 
     async def work(objects: Objects) -> tuple[Manifest, list[Manifest]]:
         job = await objects.get(JOBS, namespace, name)
-        return job, await objects.list(EVENTS, namespace)
+        fields = f"involvedObject.kind={JOBS.name},involvedObject.name={name}"
+        return job, await objects.list(EVENTS, namespace, fields=fields)
 
     job, events = run_with(kubeconfig, master, work)
-    for line in (*described(job), *events_of(events, name)):
+    for line in (*described(job), *shown_events(events)):
         click.echo(line)
 
 

@@ -113,9 +113,8 @@ def _status(status: Manifest) -> Iterator[str]:
             yield f"    {one.get('status', '')} \t{one.get('lastTransitionTime', '')} "
 
 
-def events_of(events: Sequence[Manifest], name: str) -> Iterator[str]:
+def shown_events(own: Sequence[Manifest]) -> Iterator[str]:
     """The lines about the events of an object."""
-    own = [one for one in events if one["metadata"]["name"].startswith(f"{name}.")]
     if not own:
         yield "Events: \t<none>"
         return

@@ -58,10 +58,13 @@ def list_pods(
 
 
 def _is_in(pod: Manifest, queue: str) -> bool:
-    metadata = pod["metadata"]
+    labels = pod["metadata"].get("labels") or {}
+    annotations = pod["metadata"].get("annotations") or {}
+    # A name that is too long for a label is in the annotation of the same key.
     return queue in (
-        (metadata.get("labels") or {}).get(_QUEUE_LABEL),
-        (metadata.get("annotations") or {}).get(_QUEUE_ANNOTATION),
+        labels.get(_QUEUE_LABEL),
+        annotations.get(_QUEUE_LABEL),
+        annotations.get(_QUEUE_ANNOTATION),
     )
 
 

@@ -107,10 +107,10 @@ class PytorchPlugin:
         size = master.replicas + (worker.replicas if worker is not None else 0)
         variables = {"MASTER_ADDR": address, "MASTER_PORT": self._port, "WORLD_SIZE": size}
         if context.task.name == self._worker:
-            variables["RANK"] = context.index + 1
+            variables["RANK"] = master.replicas + context.index
             self._add_wait(address, body)
         elif context.task.name == self._master:
-            variables["RANK"] = 0
+            variables["RANK"] = context.index
         for container in containers(body, init=False):
             open_port(container, "pytorchjob-port", self._port)
             container["env"] += [{"name": n, "value": str(v)} for n, v in variables.items()]

@@ -66,7 +66,7 @@ async def settle() -> None:
 
 async def until(happened: Callable[[], object], what: str = "it did not happen") -> None:
     """Waits for the network; the limit is only for a test that fails."""
-    for _ in range(5000):
+    for _ in range(30_000):
         if happened():
             return
         await asyncio.sleep(0.001)

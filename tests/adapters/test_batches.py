@@ -50,7 +50,7 @@ def writer() -> Writer:
 
 async def flushes(writer: Writer, task: "asyncio.Task[bool]") -> int:
     """Moves time until the batch is written; how many flushes that took."""
-    for count in range(10):
+    for count in range(20):
         await settle()
         if writer.written:
             await task
@@ -62,7 +62,7 @@ async def flushes(writer: Writer, task: "asyncio.Task[bool]") -> int:
 async def test_an_outcome_that_is_expected_waits_for_more(writer: Writer) -> None:
     writer.report(OUTCOME_CODE_APPLIED)
     task = asyncio.create_task(writer.stream._put_batch())
-    assert await flushes(writer, task) == 5
+    assert await flushes(writer, task) == 10
 
 
 async def test_news_wait_for_one_flush(writer: Writer) -> None:

@@ -103,6 +103,7 @@ async def test_a_drain_does_not_need_the_core(stage: Stage) -> None:
     mid.stream.stream.go_away(GO_AWAY_REASON_SHUTTING_DOWN)
     await mid.stream.close()
     mid.adapter.drain()
+    await settle()
     mid.gate.set()
     await asyncio.wait_for(mid.run, 5)
     assert mid.bound() == set(FIRST)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from pumice.adapters.kubernetes import shutdown
 from pumice.adapters.runtime.errors import AdapterError
 from pumice.cli.main import pumice
 
@@ -48,6 +49,7 @@ def test_a_message_does_not_forge_a_line(
         # Without the handlers of the test run the command sets up its own.
         patched.setattr(logging.getLogger(), "handlers", [])
         patched.setattr(asyncio, "run", run)
+        patched.setattr(shutdown, "run", run)
         result = CliRunner().invoke(pumice, arguments)
     lines = [line for line in result.stderr.splitlines() if "all is well" in line]
     assert len(lines) == 1, result.output

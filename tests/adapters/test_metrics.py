@@ -20,6 +20,7 @@ from pumice.adapters.runtime.metrics import Metrics
 from pumice.controllers.metric_definitions import (
     CONTROLLER_COUNTERS,
     CONTROLLER_GAUGES,
+    CONTROLLER_HISTOGRAMS,
     CONTROLLER_SERIES,
 )
 
@@ -27,7 +28,9 @@ PAGES = Path(__file__).parents[2] / "docs/reference"
 DECLARED = {
     "count": {name: labels for name, (_, labels) in (COUNTERS | CONTROLLER_COUNTERS).items()},
     "gauge": {name: labels for name, (_, labels) in (GAUGES | CONTROLLER_GAUGES).items()},
-    "observe": {name: labels for name, (_, labels, _) in HISTOGRAMS.items()},
+    "observe": {
+        name: labels for name, (_, labels, _) in (HISTOGRAMS | CONTROLLER_HISTOGRAMS).items()
+    },
 }
 
 

@@ -96,6 +96,31 @@ async def test_a_status_that_goes_back_before_its_echo_is_written() -> None:
     assert bench.world.called("status") == ["job", "job"]
 
 
+async def test_a_status_that_comes_again_before_its_echo_is_written_once() -> None:
+    bench = Bench()
+    for count in (1, 1, 2, 2, 1):
+        bench.say(running(count))
+        await settle()
+    assert bench.world.called("status") == ["job"] * 3
+    # Somebody else changes the object: the status is written again.
+    bench.hold(group(spec_hash="h2"))
+    bench.say(running(1))
+    await settle()
+    assert bench.world.called("status") == ["job"] * 4
+
+
+async def test_a_status_whose_write_may_be_lost_is_written_again() -> None:
+    bench = Bench()
+    bench.say(running(1))
+    await settle()
+    bench.world.answers["status job"] = [ApplyResult(ApplyCode.INVALID)]
+    bench.say(running(2))
+    await settle()
+    bench.say(running(2))
+    await settle()
+    assert bench.world.called("status") == ["job"] * 3
+
+
 async def test_a_newer_status_replaces_one_that_waits() -> None:
     bench = Bench(slots=1)
     gate = asyncio.Event()
@@ -193,22 +218,29 @@ async def test_binds_go_before_statuses_and_statuses_before_events() -> None:
     assert bench.world.calls == [("status", "job"), ("event", "one")]
 
 
-async def test_a_slot_given_to_one_who_left_goes_to_the_next() -> None:
-    slots = CallLimiter(1)
-    reached: list[str] = []
+async def test_nothing_is_written_about_the_wait_of_a_pod_that_was_bound() -> None:
+    bench = Bench(waiting_report_seconds=0.5)
+    bench.hold(pod("a"))
+    change, said = waits("a")
+    bench.say(change, events=(said,))
+    bench.writer.forget_wait("uid-a")
+    bound = Event(kind=KIND_POD, namespace="ns", name="a", uid="uid-a", message="bound")
+    bench.writer.take_event(bound)
+    # The watch has not shown the bind yet.
+    await bench.clock.advance(0.5)
+    assert bench.world.calls == [("event", "bound")]
+    assert bench.writer.is_idle
 
-    async def hold(name: str) -> None:
-        async with slots.hold(CallPriority.STATUS):
-            reached.append(name)
 
-    async with slots.hold(CallPriority.APPLY):
-        leaver, stayer = (asyncio.create_task(hold(name)) for name in ("leaver", "stayer"))
-        await settle()
-        leaver.cancel()
-    await stayer
-    assert reached == ["stayer"]
-    async with slots.hold(CallPriority.EVENT):
-        pass
+async def test_a_few_workers_write_all_events() -> None:
+    bench = Bench(slots=4)
+    for number in range(18):
+        bench.say(events=(Event(name=f"p{number}", uid=f"uid-{number}", message=f"{number}"),))
+    tasks = len(asyncio.all_tasks())
+    await settle()
+    assert sorted(bench.world.called("event"), key=int) == [f"{number}" for number in range(18)]
+    assert tasks <= 1 + RuntimeOptions("c", "a").event_writers
+    assert bench.writer.is_idle
 
 
 async def test_statuses_of_queues_and_pods_are_written_on_change_only() -> None:
@@ -246,6 +278,18 @@ async def test_a_deposed_leader_says_so_once(caplog: pytest.LogCaptureFixture) -
     assert [record.levelname for record in caplog.records] == ["INFO"]
 
 
+async def test_that_an_object_was_deleted_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    bench = Bench()
+    codes = (ApplyCode.NOT_FOUND, ApplyCode.OTHER_UID, ApplyCode.INVALID)
+    for number, code in enumerate(codes, start=1):
+        bench.world.answers["status job"] = [ApplyResult(code)]
+        bench.say(running(number))
+        await settle()
+    levels = [record.levelname for record in caplog.records if "status of" in record.message]
+    assert levels == ["DEBUG", "DEBUG", "WARNING"]
+
+
 def waits(name: str) -> tuple[StatusChange, Event]:
     """That a pod waits, as the core reports it."""
     uid = f"uid-{name}"
@@ -270,6 +314,16 @@ async def test_that_a_pod_waits_is_written_only_if_it_still_waits_a_moment_later
     assert bench.world.called("event") == ["waits"]
     assert bench.metrics.counted("dropped_events", cause="overtaken") == 1
     assert bench.writer.is_idle
+
+
+async def test_an_event_that_a_gang_waits_is_overtaken_by_the_event_that_it_is_placed() -> None:
+    bench = Bench(waiting_report_seconds=0.5)
+    for reason in ("Unschedulable", "Scheduled"):
+        said = Event(kind=KIND_POD_GROUP, namespace="ns", name="g", uid="uid-g", reason=reason)
+        said.message = reason
+        bench.say(events=(said,))
+    await bench.clock.advance(0.5)
+    assert bench.world.called("event") == ["Scheduled"]
 
 
 async def test_an_event_that_a_pod_waits_is_overtaken_by_its_bind() -> None:

@@ -16,7 +16,13 @@ from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.kubernetes.world import KubernetesWorld
 from pumice.adapters.runtime.clock import SystemClock, end_tasks
 from pumice.adapters.runtime.metrics import Metrics
-from pumice.adapters.runtime.world import ConfigurationSeen, ObjectGone, ObjectSeen, Synced
+from pumice.adapters.runtime.world import (
+    ConfigurationSeen,
+    DataSeen,
+    ObjectGone,
+    ObjectSeen,
+    Synced,
+)
 from pumice.v1.configuration_pb2 import Configuration
 from pumice.v1.object_pb2 import ClusterObject
 from tests.adapters.fake_core import running_core
@@ -63,6 +69,8 @@ class Cluster:
         self.objects: dict[str, ClusterObject] = {}
         self.gone: list[str] = []
         self.configurations: list[Configuration] = []
+        # What was published for plugins: plugin, name and texts.
+        self.data: list[tuple[str, str, dict[str, str]]] = []
         self.synced = False
         self.task = asyncio.create_task(self._watch())
 
@@ -79,6 +87,8 @@ class Cluster:
                     self.gone.append(event.uid)
                 case ConfigurationSeen():
                     self.configurations.append(event.configuration)
+                case DataSeen():
+                    self.data.append((event.data.plugin, event.data.name, dict(event.data.texts)))
                 case Synced():
                     self.synced = True
 

@@ -8,7 +8,7 @@ import pytest
 
 from pumice.adapters.kubernetes.api import Access
 from pumice.adapters.kubernetes.connections import ConnectionPool, Reply
-from pumice.adapters.kubernetes.errors import LostAnswerError
+from pumice.adapters.kubernetes.errors import LostAnswerError, UnreachableError
 from pumice.adapters.kubernetes.session import ApiSession
 from tests.adapters.fake_clock import until
 from tests.adapters.kubernetes.fake_api import FakeApi
@@ -127,9 +127,72 @@ async def test_what_is_not_a_response_is_an_error_at_once(started: Started, answ
     assert not pool._all
 
 
+async def test_warnings_of_a_response_are_kept(started: Started) -> None:
+    lines = (
+        b'Warning: 299 - "unknown field \\"spec.x\\""',
+        b'WARNING: 299 - "other"',
+        b"Warning: not a warning",
+    )
+    answer = b"HTTP/1.1 201 Created\r\n%s\r\nContent-Length: 2\r\n\r\nok" % b"\r\n".join(lines)
+    _, pool = await started(answer)
+    assert (await call(pool)).warnings == ('unknown field "spec.x"', "other")
+    _, other = await started()
+    assert (await call(other)).warnings == ()
+
+
 async def test_two_responses_to_one_call_do_not_shift_the_next(started: Started) -> None:
     second = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad"
     server, pool = await started(GOOD + second)
     for _ in range(3):
         assert (await call(pool)).body == b"ok"
     assert server.opened == 3
+
+
+async def test_a_call_that_waits_for_a_connection_is_not_overtaken(started: Started) -> None:
+    server, pool = await started()
+    calls_in_a_row = 50
+    ended: list[str] = []
+
+    async def go_on() -> None:
+        for _ in range(calls_in_a_row):
+            await call(pool)
+        ended.append("one of four")
+
+    async def wait_its_turn() -> None:
+        await call(pool)
+        ended.append("the waiting one")
+
+    four = [asyncio.create_task(go_on()) for _ in range(4)]
+    await until(lambda: server.opened == 4)
+    await asyncio.gather(*four, asyncio.create_task(wait_its_turn()))
+    assert ended[0] == "the waiting one"
+    assert server.opened == 4
+
+
+async def test_a_call_that_is_cancelled_as_it_gets_a_connection_passes_it_on(
+    started: Started,
+) -> None:
+    _, pool = await started()
+    four = [await pool._connection(2.0, urgent=False) for _ in range(4)]
+    first, second = (asyncio.create_task(call(pool)) for _ in range(2))
+    await asyncio.sleep(0)
+    pool._give_back(four.pop())
+    first.cancel()
+    assert (await second).body == b"ok"
+    assert first.cancelled()
+
+
+async def test_connections_can_be_opened_before_the_first_call(started: Started) -> None:
+    server, pool = await started()
+    await pool.open_all(2.0)
+    assert server.opened == 4
+    await asyncio.gather(*(call(pool) for _ in range(4)))
+    await pool.open_all(2.0)
+    assert server.opened == 4
+
+
+async def test_connections_that_cannot_be_opened_are_the_problem_of_the_first_call() -> None:
+    pool = ConnectionPool(Access("http://127.0.0.1:1"), 4, "test")
+    await pool.open_all(2.0)
+    with pytest.raises(UnreachableError):
+        await call(pool)

@@ -11,6 +11,7 @@ import pytest
 from pumice.adapters.kubernetes.claim_writer import FINALIZER, ClaimWriter
 from pumice.adapters.kubernetes.device_claims import DeviceClaimBinder
 from pumice.adapters.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
+from pumice.adapters.kubernetes.extended_claims import ExtendedClaimWriter
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.adapters.runtime.clock import end_tasks
 from pumice.adapters.runtime.metrics import Metrics
@@ -84,8 +85,10 @@ class Pods:
 
 
 def binder_of(claims: Claims, clock: FakeClock | None = None) -> DeviceClaimBinder:
-    writer = ClaimWriter(cast(ApiSession, claims), lambda: True, 1.0)
-    return DeviceClaimBinder(writer, Pods().read, clock or FakeClock(), Metrics())
+    api = cast(ApiSession, claims)
+    writer = ClaimWriter(api, lambda: True, 1.0)
+    extended = ExtendedClaimWriter(api, lambda: True, 1.0)
+    return DeviceClaimBinder(writer, extended, Pods().read, clock or FakeClock(), Metrics())
 
 
 def choice(name: str, device: str = "gpu-0") -> ResourceClaimChoice:

@@ -124,7 +124,7 @@ async def test_lists_and_watches_pause_while_too_much_waits(
 async def test_events_about_invalid_objects_are_limited(
     fake_api: FakeApi, watched: Watched, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{KUBERNETES}.world._MOST_BAD_EVENTS", 3)
+    monkeypatch.setattr(f"{KUBERNETES}.warning_events._MOST_WAITING", 3)
     for number in range(10):
         bad = pod(f"bad{number}")
         bad["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "many"

@@ -50,7 +50,7 @@ class Objects:
         self.names.add(head.metadata.name)
         self._listed.add(head.metadata.name)
 
-    def end_list(self) -> None:
+    def end_list(self, version: str) -> None:
         self.names &= self._listed
 
     def delete(self, head: Head) -> None:

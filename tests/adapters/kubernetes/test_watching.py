@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pumice.adapters.kubernetes import world
+from pumice.adapters.kubernetes import queues
 from pumice.adapters.kubernetes.selection import Selection
 from pumice.adapters.kubernetes.sharding import Shard
 from pumice.adapters.runtime.metrics import Metrics
@@ -276,7 +276,7 @@ async def test_a_default_queue_that_is_refused_is_made_later(
     fake_api: FakeApi, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backoff = CountingBackoff()
-    monkeypatch.setattr(world, "_QUEUE_BACKOFF", backoff)
+    monkeypatch.setattr(queues, "_BACKOFF", backoff)
     fake_api.trouble.append(Trouble("POST", "/queues", times=3, status=422))
     cluster = watched(make_queues=True)
     await until(lambda: cluster.names("queue") == ["default", "root"])

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from pumice.adapters.kubernetes.confirmations import BindConfirmations
 from pumice.adapters.kubernetes.device_claims import DeviceClaimBinder
 from pumice.adapters.kubernetes.errors import (
     CONFLICT,
@@ -42,7 +43,9 @@ class KubernetesBinder:
         metrics: Metrics,
         fence: Fence,
         seconds: float,
+        confirmations: BindConfirmations,
     ) -> None:
+        self._confirmations = confirmations
         self._api, self._reader, self._volumes, self._claims = api, reader, volumes, claims
         self._locks = locks
         self._index, self._metrics = index, metrics
@@ -77,6 +80,7 @@ class KubernetesBinder:
 
     async def _post(self, order: Bind) -> ApplyResult:
         path = PODS.path(order.namespace, order.name, "binding")
+        self._confirmations.begin(order)
         try:
             await self._api.call(
                 "POST", path, body_of(order), seconds=self._seconds, fence=self._fence
@@ -90,6 +94,8 @@ class KubernetesBinder:
             return result_of(error)
         except KubernetesError as error:
             return result_of(error)
+        finally:
+            self._confirmations.end()
         return DONE
 
     def _refused(self, order: Bind, error: NamespaceTerminatingError) -> ApplyResult:

@@ -87,7 +87,7 @@ class ClaimWriter:
         if held is None:
             claim = await self._protected(pod, choice, claim)
             held = status["allocation"] = await self._allocation(claim, choice.allocation)
-        elif choice.HasField("allocation") and _devices(held) != _chosen(choice.allocation):
+        elif choice.HasField("allocation") and devices_of(held) != chosen(choice.allocation):
             raise ReservationError(f"claim {choice.claim} was given other devices")
         if not pod.is_in(claim):
             own = {"resource": "pods", "name": pod.name, "uid": pod.uid}
@@ -210,14 +210,14 @@ def _reserved_for(claim: Claim) -> list[dict[str, Any]]:
     return claim.get("status", {}).get("reservedFor") or []
 
 
-def _devices(allocation: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+def devices_of(allocation: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     results = (allocation.get("devices") or {}).get("results") or []
     parts = ("request", "driver", "pool", "device")
     found = [[str(held.get(part, "")) for part in parts] for held in results]
     return sorted((request, driver, pool, device) for request, driver, pool, device in found)
 
 
-def _chosen(allocation: DeviceAllocation) -> list[tuple[str, str, str, str]]:
+def chosen(allocation: DeviceAllocation) -> list[tuple[str, str, str, str]]:
     return sorted((d.request, d.driver, d.pool, d.device) for d in allocation.devices)
 
 

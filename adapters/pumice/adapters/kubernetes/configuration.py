@@ -137,7 +137,7 @@ class ConfigMapStore:
             return
         self._feed.put(text, str(self._key))
 
-    def end_list(self) -> None:
+    def end_list(self, version: str) -> None:
         if not self._is_there:
             self._miss()
 

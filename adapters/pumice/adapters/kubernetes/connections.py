@@ -6,10 +6,11 @@ closes them, and TCP keepalive finds those that were dropped silently.
 """
 
 import asyncio
+import re
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -34,6 +35,8 @@ _KEEPALIVE: Final = (
 _MOST_BYTES: Final = 64 << 20
 _WITHOUT_BODY: Final = (204, 304)
 _HEAD_END: Final = b"\r\n\r\n"
+_WARNING: Final = b"warning"
+_WARNING_FORM: Final = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 
 def keep_alive(connection: socket.socket) -> None:
@@ -52,6 +55,8 @@ class Reply:
     status: int
     body: bytes
     retry_after: str = ""
+    # What the API server says about a request that it took.
+    warnings: tuple[str, ...] = ()
 
 
 class BrokenReplyError(Exception):
@@ -142,7 +147,9 @@ class _Connection(asyncio.Protocol):
                 return None
             body = bytes(self._buffer[start:used])
         del self._buffer[:used]
-        return Reply(status, body, headers.get(b"retry-after", b"").decode("latin-1"))
+        retry_after = headers.get(b"retry-after", b"").decode("latin-1")
+        warnings = warnings_in(_texts(lines[1:], _WARNING)) if _WARNING in headers else ()
+        return Reply(status, body, retry_after, warnings)
 
 
 def _headers(lines: list[bytes]) -> dict[bytes, bytes]:
@@ -151,6 +158,18 @@ def _headers(lines: list[bytes]) -> dict[bytes, bytes]:
         name, _, text = line.partition(b":")
         headers[name.lower()] = text.strip()
     return headers
+
+
+def _texts(lines: list[bytes], name: bytes) -> list[str]:
+    """The values of a header that may be there more than once."""
+    pairs = (line.partition(b":") for line in lines)
+    return [text.decode("utf-8", "replace") for key, _, text in pairs if key.lower() == name]
+
+
+def warnings_in(values: Iterable[str]) -> tuple[str, ...]:
+    """The texts in Warning headers, of the form `299 - "text"`."""
+    found = (_WARNING_FORM.search(value) for value in values)
+    return tuple(re.sub(r"\\(.)", r"\1", one[1]) for one in found if one is not None)
 
 
 def _chunked(buffer: bytearray, start: int) -> tuple[bytes, int] | None:
@@ -193,7 +212,8 @@ class ConnectionPool:
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._opening = 0
-        self._queue: deque[asyncio.Future[None]] = deque()
+        # Calls that wait for a connection. Each gets one, or None when it may open one.
+        self._queue: deque[asyncio.Future[_Connection | None]] = deque()
         self._is_closed = False
 
     async def exchange(
@@ -234,6 +254,14 @@ class ConnectionPool:
             timer.cancel()
             self._give_back(connection)
 
+    async def open_all(self, seconds: float) -> None:
+        """Opens connections up to the limit; a call finds out itself about one that failed."""
+        missing = self._most - len(self._all) - self._opening
+        opening = (self._open(seconds) for _ in range(missing))
+        for opened in await asyncio.gather(*opening, return_exceptions=True):
+            if isinstance(opened, _Connection):
+                self._give_back(opened)
+
     async def close(self) -> None:
         self._is_closed = True
         if self._expiry is not None:
@@ -252,14 +280,25 @@ class ConnectionPool:
                 self._all.discard(connection)
             if urgent or len(self._all) + self._opening < self._most:
                 return await self._open(seconds)
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._queue.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
+            given = await self._turn()
+            if given is not None and given.is_open:
+                return given
+            if given is not None:
+                self._all.discard(given)
+
+    async def _turn(self) -> _Connection | None:
+        turn: asyncio.Future[_Connection | None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                given = turn.result()
+                if given is None:
                     self._next()
-                raise
+                else:
+                    self._give_back(given)
+            raise
 
     async def _open(self, seconds: float) -> _Connection:
         tls: ssl.SSLContext | None = self._access.tls
@@ -281,14 +320,14 @@ class ConnectionPool:
     def _give_back(self, connection: _Connection) -> None:
         if connection.must_close or self._is_closed:
             connection.close()
-        if connection.is_open:
+        if not connection.is_open:
+            self._all.discard(connection)
+            self._next()
+        elif not self._next(connection):
             connection.idle_since = asyncio.get_running_loop().time()
             self._idle.append(connection)
             if self._expiry is None:
                 self._expire_later(self._idle_seconds)
-        else:
-            self._all.discard(connection)
-        self._next()
 
     def _expire_later(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -305,12 +344,14 @@ class ConnectionPool:
         if self._idle:
             self._expire_later(self._idle[0].idle_since + self._idle_seconds - now)
 
-    def _next(self) -> None:
+    def _next(self, connection: _Connection | None = None) -> bool:
+        """Gives a connection to the call that waits longest, so that none overtakes it."""
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():
-                turn.set_result(None)
-                return
+                turn.set_result(connection)
+                return True
+        return False
 
 
 def _expire(answer: "asyncio.Future[Reply]", seconds: float) -> None:

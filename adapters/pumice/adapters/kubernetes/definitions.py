@@ -71,7 +71,7 @@ class Definitions:
         self._present.add(name)
         self._notify()
 
-    def end_list(self) -> None:
+    def end_list(self, version: str) -> None:
         self.is_blind = False
         self._present = set(self._listing)
         self._notify()

@@ -5,10 +5,11 @@ from typing import Final
 
 from pumice.adapters.kubernetes.bind_attempts import BindAttempt, BindAttempts, ReadPod
 from pumice.adapters.kubernetes.claim_writer import ClaimWriter, Consumer
+from pumice.adapters.kubernetes.extended_claims import ExtendedClaimWriter
 from pumice.adapters.runtime.clock import Clock
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.world import DONE, ApplyCode, ApplyResult
-from pumice.v1.decision_pb2 import Bind
+from pumice.v1.decision_pb2 import Bind, ResourceClaimChoice
 
 # How long a bind waits for conditions of devices, as in Kubernetes, and how often it looks.
 _CONDITIONS_SECONDS: Final = 600.0
@@ -21,6 +22,8 @@ class _Attempt(BindAttempt):
 
     # Uids of claims by name.
     claims: dict[str, str] = field(default_factory=dict)
+    # Names of claims that are made for the pod.
+    made: set[str] = field(default_factory=set)
     # Since when it waits for conditions of devices.
     waits_since: float | None = None
 
@@ -33,8 +36,14 @@ class DeviceClaimBinder:
     """Writes the claims of pods that are about to be bound."""
 
     def __init__(
-        self, writer: ClaimWriter, read_pod: ReadPod, clock: Clock, metrics: Metrics
+        self,
+        writer: ClaimWriter,
+        extended: ExtendedClaimWriter,
+        read_pod: ReadPod,
+        clock: Clock,
+        metrics: Metrics,
     ) -> None:
+        self._extended = extended
         self._writer, self._clock, self._metrics = writer, clock, metrics
         self._attempts = BindAttempts("claim", self._undo, read_pod, clock, metrics)
         metrics.gauge_from("claim_reservations", lambda: len(self._attempts))
@@ -47,11 +56,23 @@ class DeviceClaimBinder:
         async def reserve(attempt: _Attempt) -> ApplyResult:
             waits = ""
             for choice in order.resource_claims:
-                attempt.claims[choice.claim] = choice.claim_uid
-                waits = await self._writer.write(attempt.pod, choice) or waits
+                waits = await self._write(attempt, choice) or waits
             return self._waiting(attempt, waits) if waits else DONE
 
         return await self._attempts.prepare(order, _Attempt, reserve)
+
+    async def _write(self, attempt: _Attempt, choice: ResourceClaimChoice) -> str:
+        """Which conditions of the claim's devices the bind has to wait for; empty: none."""
+        if not choice.requests:
+            attempt.claims[choice.claim] = choice.claim_uid
+            return await self._writer.write(attempt.pod, choice)
+        attempt.made.add(choice.claim)
+        made = ResourceClaimChoice()
+        made.CopyFrom(choice)
+        made.claim_uid = await self._extended.make(attempt.pod, choice)
+        waits = await self._writer.write(attempt.pod, made)
+        await self._extended.name_in(attempt.pod, choice)
+        return waits
 
     def _waiting(self, attempt: _Attempt, reason: str) -> ApplyResult:
         if attempt.waits_since is None:
@@ -64,4 +85,6 @@ class DeviceClaimBinder:
         """Takes the pod out of its claims."""
         for name, uid in reversed(attempt.claims.items()):
             await self._writer.undo(attempt.pod, name, uid)
+        for name in sorted(attempt.made):
+            await self._extended.undo(attempt.pod, name)
         self._metrics.count("claim_undos", result="done")

@@ -55,10 +55,10 @@ class _Written:
     namespace: str
     name: str
     message: str
+    gap: float
     count: int = 1
     # The part of the count that is not written yet.
     behind: int = 0
-    gap: float = _FIRST_GAP_SECONDS
     due: float = 0.0
     flush: "asyncio.Task[None] | None" = None
 
@@ -182,7 +182,7 @@ class EventRecorder:
         except ApiError as error:
             if error.status != CONFLICT:
                 raise
-        known = _Written(event, resource, namespace, name, message)
+        known = _Written(event, resource, namespace, name, message, _FIRST_GAP_SECONDS)
         known.due = self._clock.now() + known.gap
         self._written[key] = known
         while len(self._written) > _REMEMBERED:

@@ -57,7 +57,7 @@ class LeaseStore:
     def begin_list(self) -> None:
         """There is one object at most."""
 
-    def end_list(self) -> None:
+    def end_list(self, version: str) -> None:
         """There is one object at most."""
 
     async def wait_for_space(self) -> None:

@@ -97,6 +97,8 @@ class NodeLockBinder:
 
 def lock_of(order: Bind) -> str:
     """The annotation by which the node is locked; empty: none."""
+    if not order.devices:
+        return ""
     return next((device.node_lock for device in order.devices if device.node_lock), "")
 
 

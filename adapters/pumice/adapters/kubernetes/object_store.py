@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from pumice.adapters.kubernetes.confirmations import BindConfirmations
 from pumice.adapters.kubernetes.errors import one_line
 from pumice.adapters.kubernetes.group_precedence import GroupPrecedence
 from pumice.adapters.kubernetes.object_head import Head, HeadMetadata
@@ -89,11 +90,13 @@ class ObjectStore:
         index: ObjectIndex,
         metrics: Metrics,
         on_invalid: Callable[[InvalidObject], None],
+        confirmations: BindConfirmations | None = None,
     ) -> None:
         self._source, self._queue, self._selection = source, queue, selection
         self._precedence, self._index = precedence, index
         self._metrics, self._on_invalid = metrics, on_invalid
         self._kind = source.resource.kind
+        self._confirmations = confirmations if self._kind == KIND_POD else None
         self._rank = _SHARED_KINDS.get(source.resource)
         # Namespace and name of each object that the runtime knows of, by uid.
         self._known: dict[str, _Key] = {}
@@ -111,11 +114,35 @@ class ObjectStore:
 
     def begin_list(self) -> None:
         self._listing = set()
+        if self._confirmations is not None:
+            self._confirmations.forget_all(self._take)
 
     def upsert(self, head: Head, raw: msgspec.Raw) -> None:
-        metadata = head.metadata
         if self._listing is not None:
-            self._listing.add(metadata.uid)
+            self._listing.add(head.metadata.uid)
+        elif self._confirmations is not None and self._confirmations.keep(head, raw, self._take):
+            return
+        self._take(head, raw)
+
+    def end_list(self, version: str) -> None:
+        present, self._listing = self._listing or set(), None
+        for held in (self._known, self._withheld):
+            for uid in [uid for uid in held if uid not in present]:
+                self._withdraw(uid)
+        for uid in [uid for uid in self._invalid if uid not in present]:
+            del self._invalid[uid]
+
+    def delete(self, head: Head) -> None:
+        self._invalid.pop(head.metadata.uid, None)
+        self._withdraw(head.metadata.uid)
+
+    async def wait_for_space(self) -> None:
+        await self._queue.wait_for_space()
+
+    # Events for the runtime.
+
+    def _take(self, head: Head, raw: msgspec.Raw) -> None:
+        metadata = head.metadata
         seen = ClusterObject()
         try:
             decode(self._kind, raw, seen, group=self._source.resource.group)
@@ -134,23 +161,6 @@ class ObjectStore:
             self._announce(metadata.uid, (metadata.namespace, metadata.name), seen)
         else:
             self._withdraw(metadata.uid)
-
-    def end_list(self) -> None:
-        present, self._listing = self._listing or set(), None
-        for held in (self._known, self._withheld):
-            for uid in [uid for uid in held if uid not in present]:
-                self._withdraw(uid)
-        for uid in [uid for uid in self._invalid if uid not in present]:
-            del self._invalid[uid]
-
-    def delete(self, head: Head) -> None:
-        self._invalid.pop(head.metadata.uid, None)
-        self._withdraw(head.metadata.uid)
-
-    async def wait_for_space(self) -> None:
-        await self._queue.wait_for_space()
-
-    # Events for the runtime.
 
     def _is_selected(self, metadata: HeadMetadata, item: ClusterObject) -> bool:
         if self._kind not in FILTERED:
@@ -176,6 +186,8 @@ class ObjectStore:
             self._queue.put(event)
 
     def _withdraw(self, uid: str) -> None:
+        if self._confirmations is not None:
+            self._confirmations.forget(uid)
         self._unbound.discard(uid)
         self._withheld.pop(uid, None)
         key = self._known.pop(uid, None)

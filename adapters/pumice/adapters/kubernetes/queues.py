@@ -1,18 +1,25 @@
 """The root queue and the default queue: created when they are missing, as Volcano does."""
 
+import asyncio
 import logging
+import random
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from pumice.adapters.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
-from pumice.adapters.kubernetes.resources import VOLCANO, Resource
+from pumice.adapters.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError, one_line
+from pumice.adapters.kubernetes.reflector import Reflector
+from pumice.adapters.kubernetes.resources import QUEUES, VOLCANO, Resource
 from pumice.adapters.kubernetes.retries import RetryPolicy
 from pumice.adapters.kubernetes.session import MERGE, METADATA_ONLY, ApiSession
+from pumice.adapters.runtime.clock import Backoff, Clock, end_tasks
 
 log = logging.getLogger(__name__)
 
 ROOT: Final = "root"
+# Delays between tries to create the queues.
+_BACKOFF: Final = Backoff(1.0, 60.0)
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
@@ -32,6 +39,24 @@ class QueueMaker:
 
     def __init__(self, api: ApiSession, retries: RetryPolicy, default_queue: str) -> None:
         self._api, self._retries, self._default = api, retries, default_queue
+
+    async def run(self, reflectors: Sequence[Reflector], clock: Clock, rng: random.Random) -> None:
+        """Creates the queues once the cluster has a queue resource."""
+        by_resource = {reflector.resource: reflector for reflector in reflectors}
+        places = [by_resource[resource] for resource in QUEUES if resource in by_resource]
+        await asyncio.gather(*(place.listed.wait() for place in places))
+        failures = 0
+        while True:
+            place = await _first_found(places)
+            try:
+                await self.make(place)
+                return
+            except ApiError as error:
+                failures += 1
+                # A definition that comes or goes is no problem.
+                if error.status not in (NOT_FOUND, CONFLICT) and failures & (failures - 1) == 0:
+                    log.error("the default queue cannot be created: %s", one_line(error))
+                await clock.sleep(_BACKOFF.delay(failures, rng))
 
     async def make(self, resource: Resource) -> None:
         """Retries until both exist. Raises ApiError, such as NOT_FOUND when the resource went."""
@@ -76,3 +101,13 @@ class QueueMaker:
             return await self._api.call("GET", resource.path(name=name))
         log.info("queue %s was created", name)
         return made
+
+
+async def _first_found(places: Sequence[Reflector]) -> Resource:
+    """Waits for the first of the resources that the API server has."""
+    waits = [asyncio.ensure_future(place.found.wait()) for place in places]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await end_tasks(*waits)
+    return next(place.resource for place in places if place.found.is_set())

@@ -73,7 +73,9 @@ class Store(Protocol):
 
     def upsert(self, head: Head, raw: msgspec.Raw) -> None: ...
 
-    def end_list(self) -> None: ...
+    def end_list(self, version: str) -> None:
+        """The list has ended, and shows the resource as of this version; "": it is missing."""
+        ...
 
     def delete(self, head: Head) -> None: ...
 
@@ -186,7 +188,7 @@ class Reflector:
                 log.info("the cluster has no %s; waiting for it to appear", self._source.shown)
             self.found.clear()
             self._store.begin_list()
-            self._store.end_list()
+            self._store.end_list("")
             self.listed.set()
             await self._discovery.wait_for(self._source, misses)
             misses += 1
@@ -211,8 +213,8 @@ class Reflector:
             if page.metadata.continue_ == token:
                 raise ApiError(EXPIRED, "Expired", "the server repeats a page token")
             token = page.metadata.continue_
-        self._store.end_list()
         self._version = page.metadata.resource_version
+        self._store.end_list(self._version)
         self._followed_at = self._clock.now()
         self._metrics.count("lists", resource=self._label)
         self._metrics.observe(

@@ -57,19 +57,35 @@ class ReservedObjects:
             raise LostAnswerError(f"the answer to GET {path} is not an object")
         return item
 
+    async def create(self, path: str, item: Mapping[str, Any], accept: str) -> bytes:
+        try:
+            return await self._write("POST", path, item, accept)
+        except ApiError as error:
+            if error.status == UNPROCESSABLE:
+                raise ReservationError(one_line(error)) from error
+            raise
+
+    async def delete(self, path: str, uid: str) -> None:
+        await self._write("DELETE", path, {"preconditions": {"uid": uid}}, METADATA_ONLY)
+
+    async def _write(
+        self, method: str, path: str, item: Mapping[str, Any], accept: str, type_: str = JSON
+    ) -> bytes:
+        return await self._api.call(
+            method,
+            path,
+            _ENCODE(item),
+            content_type=type_,
+            accept=accept,
+            seconds=self._seconds,
+            fence=self._fence,
+        )
+
     async def patch(
         self, path: str, patch: Mapping[str, Any], accept: str = METADATA_ONLY
     ) -> bytes:
         try:
-            return await self._api.call(
-                "PATCH",
-                path,
-                _ENCODE(patch),
-                content_type=MERGE,
-                accept=accept,
-                seconds=self._seconds,
-                fence=self._fence,
-            )
+            return await self._write("PATCH", path, patch, accept, MERGE)
         except ApiError as error:
             if error.status == UNPROCESSABLE:
                 raise ReservationError(one_line(error)) from error

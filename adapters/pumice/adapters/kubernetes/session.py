@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from pumice.adapters.kubernetes.api import Access
-from pumice.adapters.kubernetes.connections import ConnectionPool, Reply, keep_alive
+from pumice.adapters.kubernetes.connections import ConnectionPool, Reply, keep_alive, warnings_in
 from pumice.adapters.kubernetes.errors import (
     UNAUTHORIZED,
     BadCredentialsError,
@@ -144,6 +144,11 @@ class ApiSession:
             if user is not None:
                 await user.close()
 
+    async def open_connections(self) -> None:
+        """Opens the connections of calls, so that the first gang does not wait for them."""
+        if self._pool is not None:
+            await self._pool.open_all(_CONNECT_SECONDS)
+
     # Calls.
 
     async def call(
@@ -157,6 +162,7 @@ class ApiSession:
         seconds: float = 10.0,
         fence: Fence | None = None,
         urgent: bool = False,
+        on_warning: Callable[[str], None] | None = None,
     ) -> bytes:
         """The body of the response. Raises KubernetesError; tries once.
 
@@ -179,6 +185,9 @@ class ApiSession:
                 raise BadCredentialsError(failure(reply.status, reply.body).message)
         if reply.status not in _SUCCESS:
             raise failure(reply.status, reply.body, reply.retry_after)
+        if on_warning is not None:
+            for text in reply.warnings:
+                on_warning(text)
         return reply.body
 
     async def _exchange(
@@ -232,7 +241,10 @@ class ApiSession:
                 allow_redirects=False,
             ) as answer:
                 content = await _read_all(answer.content)
-                return Reply(answer.status, content, answer.headers.get("Retry-After", ""))
+                warnings = warnings_in(answer.headers.getall("Warning", ()))
+                return Reply(
+                    answer.status, content, answer.headers.get("Retry-After", ""), warnings
+                )
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(access.server, one_line(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -5,6 +5,8 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from pumice.adapters.kubernetes.event_loop import run
+
 T = TypeVar("T")
 
 
@@ -40,9 +42,4 @@ def run_until_asked(work: Callable[[Shutdown], Coroutine[Any, Any, T]]) -> T | N
         except asyncio.CancelledError:
             return None
 
-    try:
-        import uvloop  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
-    except ImportError:
-        return asyncio.run(until_asked())
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(until_asked())
+    return run(until_asked())

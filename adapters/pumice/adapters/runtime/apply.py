@@ -22,6 +22,7 @@ from pumice.v1.decision_pb2 import (
     OUTCOME_CODE_APPLIED,
     OUTCOME_CODE_FAILED,
     OUTCOME_CODE_GONE,
+    Bind,
     Outcome,
     OutcomeCode,
 )
@@ -61,6 +62,7 @@ class ApplyPool:
         self._idle.set()
         self._is_paused = False
         self._is_closed = False
+        self._is_stopped = False
         # The last decision was refused because this adapter does not lead.
         self._is_deposed = False
         self._tells_of_dropped = False
@@ -68,8 +70,9 @@ class ApplyPool:
             "apply_queue_length",
             lambda: len(self._queue) + len(self._again) + len(self._waits),
         )
-        # Receives events about binds.
+        # Receives events about binds, and the uids of pods that were bound.
         self.announce: Callable[[Event], None] = lambda event: None
+        self.on_bound: Callable[[str], None] = lambda uid: None
 
     @property
     def is_idle(self) -> bool:
@@ -151,7 +154,7 @@ class ApplyPool:
 
     async def stop(self) -> None:
         # A call that ends at this moment must not start another one.
-        self._is_paused = True
+        self._is_paused = self._is_stopped = True
         self._queue.clear()
         self._again.clear()
         await end_tasks(*self._active, *self._waits)
@@ -164,21 +167,34 @@ class ApplyPool:
         if self.is_idle:
             self._idle.set()
 
+    def has_queued(self) -> bool:
+        """Whether a decision waits for its call to begin."""
+        return bool(self._again or self._queue)
+
     def _start_calls(self) -> None:
-        # Twice the limit of calls: while decisions are queued, one of them always waits for its
-        # call too, so that no status write goes first.
-        width = 2 * self._options.calls_in_flight
-        while (self._again or self._queue) and len(self._active) < width:
-            work = self._again.popleft() if self._again else self._queue.popleft()
-            task = asyncio.get_running_loop().create_task(self._try_once(work))
+        while self.has_queued() and len(self._active) < self._options.calls_in_flight:
+            work = self._next()
+            task = asyncio.get_running_loop().create_task(self._try_in_turn(work))
             self._active[task] = work
             task.add_done_callback(self._end_call)
 
+    def _next(self) -> Work:
+        return self._again.popleft() if self._again else self._queue.popleft()
+
     def _end_call(self, task: "asyncio.Task[None]") -> None:
         del self._active[task]
-        if not task.cancelled():
+        if not self._is_stopped:
             self._start_calls()
         self._check_idle()
+
+    async def _try_in_turn(self, work: Work) -> None:
+        """Tries one decision after the other, until none is queued."""
+        task = asyncio.current_task()
+        assert task is not None
+        await self._try_once(work)
+        while self.has_queued():
+            work = self._active[task] = self._next()
+            await self._try_once(work)
 
     async def _try_once(self, work: Work) -> None:
         try:
@@ -235,6 +251,8 @@ class ApplyPool:
         pod = pod_identity(order.uid, order.namespace, order.name)
         if verdict.code == OUTCOME_CODE_APPLIED:
             self._resync.forget(pod)
+            if isinstance(order, Bind):
+                self.on_bound(order.uid)
             return
         # Pods that are deleted while they are being bound are usual.
         level = logging.INFO if verdict.code == OUTCOME_CODE_GONE else logging.WARNING

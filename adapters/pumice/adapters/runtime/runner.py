@@ -92,7 +92,7 @@ class AdapterRuntime:
             metrics,
             use_default=options.default_configuration,
         )
-        limiter = CallLimiter(options.calls_in_flight)
+        limiter = CallLimiter(options.calls_in_flight, clock)
         self._statuses = StatusWriter(
             self._world.status_updater, self._buffer, limiter, options, clock, rng, metrics
         )
@@ -123,7 +123,9 @@ class AdapterRuntime:
         self._pool = ApplyPool(
             executor, self._ledger, self._resync, self._outbox.report, options, clock, rng, metrics
         )
+        limiter.expects_apply = self._pool.has_queued
         self._pool.announce = self._statuses.take_event
+        self._pool.on_bound = self._statuses.forget_wait
         self._cleanup = CleanupQueue(
             self._buffer, self._forget_job, options.cleanup_backoff, clock, rng, metrics
         )

@@ -1,11 +1,15 @@
-"""The object of a status change, and whether it has the status already."""
+"""The object of a status change, whether it has the status already, and whether that may wait."""
 
 from collections.abc import Iterable
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.objects import ObjectKey
-from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
-from pumice.v1.group_pb2 import PodGroupCondition, PodGroupStatus
+from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE, CONDITION_STATUS_TRUE
+from pumice.v1.group_pb2 import (
+    POD_GROUP_PHASE_INQUEUE,
+    PodGroupCondition,
+    PodGroupStatus,
+)
 from pumice.v1.object_pb2 import KIND_NODE_SHARD, KIND_POD, KIND_POD_GROUP, KIND_QUEUE
 from pumice.v1.pod_pb2 import Pod
 from pumice.v1.status_pb2 import NodeShardStatusChange, PodConditionChange, StatusChange
@@ -47,6 +51,31 @@ def is_written(change: StatusChange, buffer: ResumeBuffer) -> bool:
             return change.pod_gate.gate not in message.pod.spec.scheduling_gates
         case _:
             return _has_condition(message.pod, change.pod)
+
+
+def may_wait(change: StatusChange, buffer: ResumeBuffer) -> bool:
+    """Whether nobody needs the status at once, so that a newer one may replace it."""
+    if change.HasField("pod"):
+        return True
+    if not change.HasField("pod_group"):
+        return False
+    status = change.pod_group.status
+    if status.phase == POD_GROUP_PHASE_INQUEUE and any(_is_scheduled(c) for c in status.conditions):
+        # The pods exist and are being bound: the phase Running follows.
+        return True
+    held = buffer.get(KIND_POD_GROUP, change.pod_group.uid)
+    return held is not None and held.message().pod_group.status.phase == status.phase
+
+
+def _is_scheduled(condition: PodGroupCondition) -> bool:
+    return condition.type == "Scheduled" and condition.status == CONDITION_STATUS_TRUE
+
+
+def is_same(one: StatusChange, other: StatusChange) -> bool:
+    """Whether two changes of an object write the same status."""
+    if one.HasField("pod_group") and other.HasField("pod_group"):
+        return _same_group_status(one.pod_group.status, other.pod_group.status)
+    return one == other
 
 
 def _same_group_status(current: PodGroupStatus, wanted: PodGroupStatus) -> bool:

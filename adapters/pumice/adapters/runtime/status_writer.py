@@ -1,19 +1,23 @@
 """The status writer: level-triggered, coalesced per object, only on change; then the events.
 
 A status that waits is replaced by a newer one. Events are written in order, one after the other per
-object, with growing delays after failures. Events beyond the length of the queue, and events that
+object, with growing delays after failures, by a few workers: a task for each event of a thousand binds
+would take time from the binds. Events beyond the length of the queue, and events that
 fail too often, are dropped and counted.
 
-That a pod waits is written a moment later, and not at all if the pod was bound meanwhile: a session
-may see a gang before all of its pods exist.
+That a pod or a PodGroup waits is written a moment later, and not at all if the pod was bound or the
+gang placed meanwhile: a session may see a gang before all of its pods exist. Statuses of PodGroups
+that only change counters or conditions are written a moment later too, since more of them follow
+while pods are bound and start.
 """
 
 import asyncio
 import logging
 import random
 from collections import deque
-from dataclasses import dataclass
-from typing import TypeAlias
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from pumice.adapters.runtime.buffer import ResumeBuffer
 from pumice.adapters.runtime.call_limiter import CallLimiter, CallPriority
@@ -21,24 +25,28 @@ from pumice.adapters.runtime.clock import Clock, end_tasks, within
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.options import RuntimeOptions
-from pumice.adapters.runtime.status_changes import is_written, subject
+from pumice.adapters.runtime.status_changes import is_same, is_written, may_wait, subject
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, StatusUpdater
 from pumice.v1.cluster_service_pb2 import StatusBatch
-from pumice.v1.object_pb2 import KIND_POD
+from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP
 from pumice.v1.status_pb2 import Event, StatusChange
 
 log = logging.getLogger(__name__)
 
 StatusKey: TypeAlias = tuple[KindNumber, str]
 
-# The reason of events of pods that wait.
-_WAITS = "FailedScheduling"
+# A status that may wait is delayed so often at most, while binds are in flight.
+_MOST_DELAYS: Final = 4
+# Events about pods and PodGroups that wait.
+_WAITS = {(KIND_POD, "FailedScheduling"), (KIND_POD_GROUP, "Unschedulable")}
 _AGAIN = {
     ApplyCode.CONFLICT,
     ApplyCode.THROTTLED,
     ApplyCode.SERVER_ERROR,
     ApplyCode.TIMED_OUT,
 }
+# The object was deleted meanwhile, which is usual.
+_GONE = {ApplyCode.NOT_FOUND, ApplyCode.OTHER_UID}
 
 
 @dataclass(slots=True)
@@ -46,6 +54,8 @@ class _Pending:
     """The newest status of an object that is not written yet."""
 
     change: StatusChange | None
+    # Set: the status must not wait for a newer one.
+    is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[None] | None" = None
 
     def is_empty(self) -> bool:
@@ -59,6 +69,15 @@ class _Pending:
         """Restores a status, unless a newer one has arrived."""
         if self.change is None:
             self.change = change
+
+
+@dataclass(slots=True)
+class _Unseen:
+    """A write on a version of an object that the watch has not shown yet."""
+
+    revision: int
+    # None: nobody knows whether it took effect.
+    written: StatusChange | None = None
 
 
 class StatusWriter:
@@ -77,10 +96,13 @@ class StatusWriter:
         self._updater, self._buffer, self._limiter = updater, buffer, limiter
         self._options, self._clock, self._rng, self._metrics = options, clock, rng, metrics
         self._statuses: dict[StatusKey, _Pending] = {}
-        # The version of the object on which its last status was written.
-        self._unseen: dict[StatusKey, int] = {}
+        # The last write of each object, until the watch shows it.
+        self._unseen: dict[StatusKey, _Unseen] = {}
         self._events: dict[StatusKey, deque[Event]] = {}
+        # Objects whose next event can be written, and those whose next event has to wait.
+        self._ready: deque[StatusKey] = deque()
         self._event_tasks: dict[StatusKey, asyncio.Task[None]] = {}
+        self._workers: set[asyncio.Task[None]] = set()
         self._event_count = 0
         self._is_dropping = False
         metrics.gauge_from("event_queue_length", lambda: self._event_count)
@@ -91,8 +113,8 @@ class StatusWriter:
         for change in batch.changes:
             self._take_change(change)
         for event in batch.events:
-            is_wait = event.kind == KIND_POD and event.reason == _WAITS
-            self.take_event(event, self._options.waiting_report_seconds if is_wait else 0.0)
+            delay = self._options.waiting_report_seconds if _is_wait(event) else 0.0
+            self.take_event(event, delay)
 
     def take_event(self, event: Event, delay: float = 0.0) -> None:
         """Writes an event; after a delay only if the pod has no later event and no node by then."""
@@ -105,9 +127,10 @@ class StatusWriter:
             waiting.append(event)
             return
         self._events[key] = deque([event])
-        self._event_tasks[key] = asyncio.get_running_loop().create_task(
-            self._write_events(key, delay)
-        )
+        if delay:
+            self._write_later(key, 0, delay)
+        else:
+            self._make_ready(key)
 
     def _is_full(self) -> bool:
         """Whether an event has to be dropped; says so once until the queue is half empty."""
@@ -128,13 +151,20 @@ class StatusWriter:
         if pending is not None:
             pending.change = None
 
+    def forget_wait(self, uid: str) -> None:
+        """Drops what is to be written about a pod that waited: it is bound."""
+        key = (KIND_POD, uid)
+        pending = self._statuses.get(key)
+        if pending is not None and pending.change is not None and pending.change.HasField("pod"):
+            pending.change = None
+
     @property
     def is_idle(self) -> bool:
         return not (self._statuses or self._events)
 
     async def stop(self) -> None:
         tasks = [p.task for p in self._statuses.values() if p.task is not None]
-        await end_tasks(*tasks, *self._event_tasks.values())
+        await end_tasks(*tasks, *self._event_tasks.values(), *self._workers)
 
     def _take_change(self, change: StatusChange) -> None:
         key = subject(change)
@@ -145,16 +175,17 @@ class StatusWriter:
             if pending.change is not None:
                 self._metrics.count("coalesced_statuses", kind=shown_kind(key[0]))
             pending.change = change
+        else:
+            pending = self._statuses[key] = _Pending(change)
+        if not pending.is_urgent.is_set() and not may_wait(change, self._buffer):
+            pending.is_urgent.set()
+        if pending.task is not None:
             return
-        pending = _Pending(change)
-        self._statuses[key] = pending
         pending.task = asyncio.get_running_loop().create_task(self._write_status(key, pending))
 
     async def _write_status(self, key: StatusKey, pending: _Pending) -> None:
         failures = 0
-        delay = self._options.waiting_report_seconds
-        if delay and pending.change is not None and pending.change.HasField("pod"):
-            await self._clock.sleep(delay)
+        await self._wait_for_newer(pending)
         while not pending.is_empty():
             async with self._limiter.hold(CallPriority.STATUS):
                 # Taken only now, so that the newest status is written.
@@ -163,6 +194,8 @@ class StatusWriter:
                     continue
                 result = await self._call_status(change)
             self._count("status_writes", key, result)
+            if result.code is ApplyCode.DONE:
+                self._note_written(key, change)
             if result.code not in _AGAIN:
                 failures = 0
                 self._log(result, "status of %s %s: %s", *_shown(key), _said(result))
@@ -176,6 +209,18 @@ class StatusWriter:
             await self._clock.sleep(self._delay(failures, result))
         del self._statuses[key]
 
+    async def _wait_for_newer(self, pending: _Pending) -> None:
+        """Waits a moment, if possible after the binds in flight, unless the status is urgent."""
+        delay = self._options.waiting_report_seconds
+        for _ in range(_MOST_DELAYS):
+            if not delay or pending.is_urgent.is_set():
+                return
+            has_binds = self._limiter.postpones_others
+            with suppress(TimeoutError):
+                await within(self._clock, delay, pending.is_urgent.wait())
+            if not has_binds:
+                return
+
     def _is_bound(self, key: StatusKey) -> bool:
         held = self._buffer.get(*key) if key[0] == KIND_POD else None
         return held is not None and bool(held.message().pod.node_name)
@@ -183,45 +228,86 @@ class StatusWriter:
     def _is_written(self, key: StatusKey, change: StatusChange) -> bool:
         held = self._buffer.get(*key)
         revision = 0 if held is None else held.revision
+        last = self._unseen.get(key)
         # Until the watch shows the last write, the buffer has an older status.
-        if self._unseen.get(key) == revision:
+        if last is not None and last.revision == revision:
+            if held is not None and last.written is not None and is_same(last.written, change):
+                return True
+            last.written = None
             return False
         if is_written(change, self._buffer):
             self._unseen.pop(key, None)
             return True
-        self._unseen[key] = revision
+        self._unseen[key] = _Unseen(revision)
         return False
 
-    async def _write_events(self, key: StatusKey, delay: float) -> None:
+    def _note_written(self, key: StatusKey, change: StatusChange) -> None:
+        last = self._unseen.get(key)
+        if last is not None:
+            last.written = change
+
+    # Events.
+
+    def _make_ready(self, key: StatusKey) -> None:
+        self._ready.append(key)
+        if len(self._workers) < self._options.event_writers:
+            worker = asyncio.get_running_loop().create_task(self._write_ready())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    async def _write_ready(self) -> None:
+        """Writes events until none is ready."""
+        while self._ready:
+            async with self._limiter.hold(CallPriority.EVENT):
+                if not self._ready:
+                    return
+                key = self._ready.popleft()
+                delay = await self._write_first_event(key, 0)
+            if delay is not None:
+                self._write_later(key, 1, delay)
+            elif self._events[key]:
+                self._ready.append(key)
+            else:
+                del self._events[key]
+
+    def _write_later(self, key: StatusKey, failures: int, delay: float) -> None:
+        task = asyncio.get_running_loop().create_task(self._write_events(key, failures, delay))
+        self._event_tasks[key] = task
+
+    async def _write_events(self, key: StatusKey, failures: int, delay: float) -> None:
+        """Writes the events of one object after a delay, and after a longer one where that fails."""
         waiting = self._events[key]
-        failures = 0
-        if delay:
-            await self._clock.sleep(delay)
+        await self._clock.sleep(delay)
+        if not failures:
             self._drop_overtaken(key, waiting)
         while waiting:
             async with self._limiter.hold(CallPriority.EVENT):
-                result = await self._call_event(waiting[0])
-            self._count("event_writes", key, result)
-            if result.code in _AGAIN and failures + 1 < self._options.event_tries:
-                failures += 1
-                await self._clock.sleep(self._delay(failures, result))
-                continue
-            failures = 0
-            event = waiting.popleft()
-            self._event_count -= 1
-            if result.code is not ApplyCode.DONE:
-                cause = "given up" if result.code in _AGAIN else "refused"
-                self._metrics.count("dropped_events", cause=cause)
-            text = f"{event.reason}: {event.message}"
-            self._log(
-                result, "event of %s %s not written (%s): %s", *_shown(key), _said(result), text
-            )
+                again = await self._write_first_event(key, failures)
+            failures = 0 if again is None else failures + 1
+            if again is not None:
+                await self._clock.sleep(again)
         del self._events[key]
         del self._event_tasks[key]
 
+    async def _write_first_event(self, key: StatusKey, failures: int) -> float | None:
+        """Writes the first event of an object; returns the delay before it has to be tried again."""
+        waiting = self._events[key]
+        result = await self._call_event(waiting[0])
+        self._count("event_writes", key, result)
+        if result.code in _AGAIN and failures + 1 < self._options.event_tries:
+            return self._delay(failures + 1, result)
+        event = waiting.popleft()
+        self._event_count -= 1
+        if result.code is not ApplyCode.DONE:
+            cause = "given up" if result.code in _AGAIN else "refused"
+            self._metrics.count("dropped_events", cause=cause)
+        text = f"{event.reason}: {event.message}"
+        self._log(result, "event of %s %s not written (%s): %s", *_shown(key), _said(result), text)
+        return None
+
     def _drop_overtaken(self, key: StatusKey, waiting: deque[Event]) -> None:
-        """Drops events that a pod waits before a later event, and all of them once it is bound."""
-        while waiting and waiting[0].reason == _WAITS and (len(waiting) > 1 or self._is_bound(key)):
+        """Drops events about a wait before a later event, and all of them once the pod is bound."""
+        while waiting and _is_wait(waiting[0]) and (len(waiting) > 1 or self._is_bound(key)):
             waiting.popleft()
             self._event_count -= 1
             self._metrics.count("dropped_events", cause="overtaken")
@@ -249,7 +335,7 @@ class StatusWriter:
             return
         self._is_deposed = False
         if result.code is not ApplyCode.DONE:
-            log.warning(text, *shown)
+            log.log(logging.DEBUG if result.code in _GONE else logging.WARNING, text, *shown)
 
     def _delay(self, failures: int, result: ApplyResult) -> float:
         delay = self._options.status_backoff.delay(failures, self._rng)
@@ -257,6 +343,10 @@ class StatusWriter:
 
     def _count(self, name: str, key: StatusKey, result: ApplyResult) -> None:
         self._metrics.count(name, kind=shown_kind(key[0]), result=result.code.value)
+
+
+def _is_wait(event: Event) -> bool:
+    return (event.kind, event.reason) in _WAITS
 
 
 def _failure(error: Exception) -> ApplyResult:

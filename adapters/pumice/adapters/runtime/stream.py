@@ -39,7 +39,7 @@ _DEFAULT_DIGEST_SECONDS: Final = 60.0
 _LAST_WORDS_SECONDS: Final = 1.0
 # Outcomes and pods that only confirm binds, and reports of nodes, wait for so many times as long as
 # other ops. A message costs a core as much as twenty such ops.
-_FLUSHES_IN_WAIT: Final = 5
+_FLUSHES_IN_WAIT: Final = 10
 
 
 class _StreamOver(Exception):  # noqa: N818 - the usual end of a stream is no error

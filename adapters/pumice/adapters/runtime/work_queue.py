@@ -19,9 +19,10 @@ doubles with every retry until `forget` resets it after a success.
 import asyncio
 import heapq
 import random
+from contextlib import suppress
 from typing import Generic, TypeVar
 
-from pumice.adapters.runtime.clock import Backoff, Clock, end_tasks
+from pumice.adapters.runtime.clock import Backoff, Clock, SystemClock, end_tasks
 
 K = TypeVar("K")
 
@@ -47,7 +48,7 @@ class WorkQueue(Generic[K]):
         """Makes a key due after some time; one that is due earlier stays so."""
         self._add_at(key, self._clock.now() + seconds)
 
-    def retry(self, key: K) -> float:
+    def retry(self, key: K, least_seconds: float = 0.0) -> float:
         """Makes a key due after its delay, which is 0 the first time; returns the delay.
 
         A key that waits already keeps its place, and 0 is returned.
@@ -56,7 +57,7 @@ class WorkQueue(Generic[K]):
             return 0.0
         retries = self._retries.get(key, 0)
         self._retries[key] = retries + 1
-        delay = self._backoff.delay(retries, self._rng)
+        delay = max(self._backoff.delay(retries, self._rng), least_seconds)
         self._add_at(key, self._clock.now() + delay)
         return delay
 
@@ -67,7 +68,8 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """Ends the processing of a key, which may be handed out again from now on."""
         self._processing.discard(key)
-        self._changed.set()
+        if key in self._due:
+            self._push(key, self._due[key])
 
     def __len__(self) -> int:
         """The keys that wait; those that are being processed do not count."""
@@ -88,40 +90,37 @@ class WorkQueue(Generic[K]):
         if held is not None and held <= due:
             return
         self._due[key] = due
+        # A key that is being processed waits for `done`.
+        if key not in self._processing:
+            self._push(key, due)
+
+    def _push(self, key: K, due: float) -> None:
         self._count += 1
         heapq.heappush(self._heap, (due, self._count, key))
         self._changed.set()
 
     def _pop(self) -> K | None:
-        """The first key that is due and not being processed."""
-        skipped: list[tuple[float, int, K]] = []
-        found: K | None = None
+        """The first key that is due."""
         while self._heap and self._heap[0][0] <= self._clock.now():
-            entry = heapq.heappop(self._heap)
-            due, _, key = entry
-            if self._due.get(key) != due:
-                continue
-            if key in self._processing:
-                skipped.append(entry)
-                continue
-            del self._due[key]
-            found = key
-            break
-        for entry in skipped:
-            heapq.heappush(self._heap, entry)
-        return found
+            due, _, key = heapq.heappop(self._heap)
+            if self._due.get(key) == due and key not in self._processing:
+                del self._due[key]
+                return key
+        return None
 
     async def _wait(self) -> None:
-        now = self._clock.now()
-        first = self._heap[0][0] if self._heap else None
-        if first is not None and first <= now:
-            # Keys that are due are being processed: the next one may become due before they end.
-            first = min((due for due, _, _ in self._heap if due > now), default=None)
-        if first is None:
+        if not self._heap:
             await self._changed.wait()
             return
+        seconds = self._heap[0][0] - self._clock.now()
+        if type(self._clock) is SystemClock:
+            # The timer of the event loop does the same without two extra tasks.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
+            return
         changed = asyncio.ensure_future(self._changed.wait())
-        due = asyncio.ensure_future(self._clock.sleep(first - now))
+        due = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await asyncio.wait({changed, due}, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -1,0 +1,167 @@
+"""Watches the ConfigMaps that the plugin deviceshare depends on, and publishes what they say."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from pumice.adapters.kubernetes.configuration import CONFIG_MAPS
+from pumice.adapters.kubernetes.device_config import DeviceConfigError, check_config
+from pumice.adapters.kubernetes.device_settings import PLUGIN, DeviceSettings, device_settings
+from pumice.adapters.kubernetes.npu_info import NpuInfoStore
+from pumice.adapters.kubernetes.object_head import Head
+from pumice.adapters.kubernetes.options import ConfigMapKey
+from pumice.adapters.kubernetes.reflector import Reflector, Store
+from pumice.adapters.kubernetes.selection import Source
+from pumice.adapters.runtime.clock import Clock, end_tasks, within
+from pumice.adapters.runtime.world import ConfigurationSeen, DataSeen, WorldEvent
+from pumice.v1.configuration_pb2 import Configuration
+from pumice.v1.delta_pb2 import PluginData
+
+log = logging.getLogger(__name__)
+
+# How long the start of the adapter waits for data about devices.
+_LONGEST_SECONDS: Final = 10.0
+
+Publish = Callable[[WorldEvent], None]
+# Makes a reflector of a source, a store and a namespace.
+MakeReflector = Callable[[Source, Store, str], Reflector]
+
+
+class _Data(msgspec.Struct):
+    data: dict[str, str] = {}
+
+
+_DATA: Final = msgspec.json.Decoder(_Data)
+
+
+class DeviceConfigStore:
+    """Receives the ConfigMap with the device configuration.
+
+    Without one, the core uses its own. One that cannot be used leaves the last one in use.
+    """
+
+    def __init__(self, key: ConfigMapKey, tell: Callable[[str], None]) -> None:
+        self._key, self._tell = key, tell
+        self._is_there = False
+
+    @property
+    def source(self) -> Source:
+        return Source(CONFIG_MAPS, f"metadata.name={self._key.name}")
+
+    def begin_list(self) -> None:
+        self._is_there = False
+
+    def upsert(self, head: Head, raw: msgspec.Raw) -> None:
+        if not self._is_meant(head):
+            return
+        self._is_there = True
+        try:
+            text = _DATA.decode(raw).data.get(self._key.key)
+            if text is None:
+                raise DeviceConfigError("the key is missing")
+            check_config(text)
+        except (DeviceConfigError, msgspec.MsgspecError) as error:
+            log.error("%s: %s; the device configuration stays as it is", self._key, error)
+        else:
+            self._tell(text)
+
+    def end_list(self, version: str) -> None:
+        if not self._is_there:
+            self._tell("")
+
+    def delete(self, head: Head) -> None:
+        if self._is_meant(head):
+            self._tell("")
+
+    def _is_meant(self, head: Head) -> bool:
+        where = (head.metadata.namespace, head.metadata.name)
+        return where == (self._key.namespace, self._key.name)
+
+    async def wait_for_space(self) -> None:
+        """There is one object at most."""
+
+
+class DeviceDataWatcher:
+    """Watches what the scheduler configuration in use needs, and nothing else.
+
+    Publishes scheduler configurations together with the device configuration that they name.
+    """
+
+    def __init__(self, make: MakeReflector, publish: Publish, clock: Clock) -> None:
+        # Set when all that is needed was read, or cannot be.
+        self.is_known = asyncio.Event()
+        self._make, self._publish, self._clock = make, publish, clock
+        self._settings = DeviceSettings()
+        self._changed = asyncio.Event()
+        self._seen: ConfigurationSeen | None = None
+        self._text = ""
+
+    def see(self, event: ConfigurationSeen) -> None:
+        """Publishes a scheduler configuration as soon as its device configuration is known."""
+        self._seen = event
+        settings = device_settings(event.configuration.scheduler_conf)
+        if settings != self._settings:
+            if settings.config_map != self._settings.config_map:
+                self._text = ""
+            self._settings = settings
+            self.is_known.clear()
+            self._changed.set()
+        if self.is_known.is_set() or settings.config_map is None:
+            self._publish_configuration()
+
+    def _take_config(self, text: str) -> None:
+        if text != self._text:
+            self._text = text
+            if self.is_known.is_set():
+                self._publish_configuration()
+
+    def _publish_configuration(self) -> None:
+        if self._seen is not None:
+            configuration = Configuration()
+            configuration.CopyFrom(self._seen.configuration)
+            configuration.device_config = self._text
+            self._publish(ConfigurationSeen(configuration, self._seen.source))
+
+    async def run(self) -> None:
+        while True:
+            self._changed.clear()
+            watching = asyncio.ensure_future(self._watch(self._settings))
+            changed = asyncio.ensure_future(self._changed.wait())
+            try:
+                await asyncio.wait({watching, changed}, return_when=asyncio.FIRST_COMPLETED)
+                if watching.done():
+                    watching.result()
+                await changed
+            finally:
+                await end_tasks(watching, changed)
+
+    async def _watch(self, settings: DeviceSettings) -> None:
+        reflectors = []
+        if settings.config_map is not None:
+            config = DeviceConfigStore(settings.config_map, self._take_config)
+            namespace = settings.config_map.namespace
+            reflectors.append(self._make(config.source, config, namespace))
+        if settings.npus is not None:
+            store = NpuInfoStore(self._tell_npus)
+            reflectors.append(self._make(settings.npus.source, store, settings.npus.namespace))
+        running = (reflector.run() for reflector in reflectors)
+        await asyncio.gather(self._note_listed(reflectors, settings), *running)
+
+    async def _note_listed(self, reflectors: Sequence[Reflector], settings: DeviceSettings) -> None:
+        """The cluster counts as read when this was, or after a while, as in Volcano."""
+        for reflector in reflectors:
+            try:
+                await within(self._clock, _LONGEST_SECONDS, reflector.listed.wait())
+            except TimeoutError:
+                problem = "data about devices cannot be read: %s; what is built in counts"
+                log.error(problem, reflector.why_stale())
+        if settings.config_map is not None:
+            self._publish_configuration()
+        self.is_known.set()
+
+    def _tell_npus(self, node: str, texts: dict[str, str]) -> None:
+        data = PluginData(plugin=PLUGIN, name=f"npu/{node}", texts=texts)
+        self._publish(DataSeen(data))

@@ -1,0 +1,73 @@
+"""Which data about devices a scheduler configuration needs: arguments of the plugin deviceshare."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from pumice.adapters.kubernetes.npu_info import NpuSource
+from pumice.adapters.kubernetes.options import ConfigMapKey
+from pumice.manifests.golang import parse_bool
+
+PLUGIN: Final = "deviceshare"
+DEVICE_CONFIG: Final = "device-config.yaml"
+_NAME: Final = "deviceshare.KnownGeometriesCMName"
+_NAMESPACE: Final = "deviceshare.KnownGeometriesCMNamespace"
+_MIND_CLUSTER: Final = "deviceshare.AscendMindClusterVNPUEnable"
+# Arguments of which one must be true for the device configuration to matter.
+_CONFIGURED: Final = ("deviceshare.VGPUEnable", "deviceshare.AscendHAMiVNPUEnable")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSettings:
+    """The core has checked the configuration."""
+
+    # Where the device configuration is; None: it does not matter.
+    config_map: ConfigMapKey | None = None
+    # Where data about NPUs of MindCluster is; None: it does not matter.
+    npus: NpuSource | None = None
+
+
+def device_settings(scheduler_conf: str) -> DeviceSettings:
+    """What a configuration needs; one that cannot be read needs nothing."""
+    try:
+        data = yaml.safe_load(scheduler_conf)
+    except yaml.YAMLError:
+        return DeviceSettings()
+    key, npus = None, None
+    for arguments in (
+        found for tier in _list(data, "tiers") for found in _of(tier, "plugins", PLUGIN)
+    ):
+        if any(_is_true(arguments.get(switch)) for switch in _CONFIGURED):
+            key = ConfigMapKey(
+                _text(arguments, _NAMESPACE) or "kube-system",
+                _text(arguments, _NAME) or "volcano-vgpu-device-config",
+                DEVICE_CONFIG,
+            )
+        if _is_true(arguments.get(_MIND_CLUSTER)):
+            common = next(_of(data, "configurations", "init-params"), {})
+            npus = NpuSource(_is_true(common.get("useClusterInfoManager", True)))
+    return DeviceSettings(key, npus)
+
+
+def _of(data: Any, key: str, name: str) -> Iterator[Mapping[str, Any]]:
+    """The arguments of every entry of a list that has the name."""
+    for entry in _list(data, key):
+        if isinstance(entry, Mapping) and entry.get("name") == name:
+            arguments = entry.get("arguments")
+            yield arguments if isinstance(arguments, Mapping) else {}
+
+
+def _list(data: Any, key: str) -> list[Any]:
+    found = data.get(key) if isinstance(data, Mapping) else None
+    return found if isinstance(found, list) else []
+
+
+def _text(arguments: Mapping[str, Any], key: str) -> str:
+    value = arguments.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _is_true(value: Any) -> bool:
+    return value is True or (isinstance(value, str) and parse_bool(value) is True)

@@ -1,0 +1,90 @@
+"""The limit on calls in flight: statuses and events wait for binds, for a bounded time."""
+
+import asyncio
+
+from pumice.adapters.runtime.call_limiter import CallLimiter, CallPriority
+from tests.adapters.fake_clock import FakeClock, settle
+
+
+class Holders:
+    """Calls of a limiter that go on until they are told to end."""
+
+    def __init__(self, limiter: CallLimiter) -> None:
+        self.limiter = limiter
+        self.begun: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+
+    def begin(self, name: str, priority: CallPriority) -> None:
+        self._ends[name] = asyncio.Event()
+        asyncio.get_running_loop().create_task(self._hold(name, priority))
+
+    async def end(self, *names: str) -> None:
+        for name in names:
+            self._ends[name].set()
+        await settle()
+
+    async def _hold(self, name: str, priority: CallPriority) -> None:
+        async with self.limiter.hold(priority):
+            self.begun.append(name)
+            await self._ends[name].wait()
+
+
+async def test_statuses_and_events_wait_while_a_bind_is_in_flight() -> None:
+    calls = Holders(CallLimiter(16, FakeClock()))
+    calls.begin("bind", CallPriority.APPLY)
+    await settle()
+    for number in range(10):
+        calls.begin(f"event {number}", CallPriority.EVENT)
+        calls.begin(f"status {number}", CallPriority.STATUS)
+    await settle()
+    assert calls.begun == ["bind"]
+    await calls.end("bind")
+    # Half of the places stay free, so that the next bind begins at once.
+    assert calls.begun[1:] == [f"status {number}" for number in range(8)]
+    calls.begin("next bind", CallPriority.APPLY)
+    await settle()
+    assert calls.begun[-1] == "next bind"
+    await calls.end(*(f"status {number}" for number in range(8)))
+    assert calls.begun[-1] == "next bind"
+    await calls.end("next bind")
+    assert calls.begun[10:] == ["status 8", "status 9", *(f"event {n}" for n in range(6))]
+
+
+async def test_binds_without_a_gap_do_not_stop_statuses_for_ever() -> None:
+    clock = FakeClock()
+    calls = Holders(CallLimiter(16, clock))
+    calls.begin("bind", CallPriority.APPLY)
+    await settle()
+    for number in range(4):
+        calls.begin(f"status {number}", CallPriority.STATUS)
+    await clock.advance(2.5)
+    assert calls.begun == ["bind"]
+    await clock.advance(1.5)
+    assert calls.begun == ["bind", "status 0", "status 1"]
+    await calls.end("status 0")
+    assert calls.begun[3:] == ["status 2"]
+
+
+async def test_no_status_goes_before_a_decision_that_is_queued() -> None:
+    limiter = CallLimiter(4)
+    limiter.expects_apply = lambda: True
+    assert not limiter.acquire_at_once(CallPriority.STATUS)
+    assert limiter.acquire_at_once(CallPriority.APPLY)
+
+
+async def test_a_slot_given_to_one_who_left_goes_to_the_next() -> None:
+    slots = CallLimiter(1)
+    reached: list[str] = []
+
+    async def hold(name: str) -> None:
+        async with slots.hold(CallPriority.STATUS):
+            reached.append(name)
+
+    async with slots.hold(CallPriority.APPLY):
+        leaver, stayer = (asyncio.create_task(hold(name)) for name in ("leaver", "stayer"))
+        await settle()
+        leaver.cancel()
+    await stayer
+    assert reached == ["stayer"]
+    async with slots.hold(CallPriority.EVENT):
+        pass

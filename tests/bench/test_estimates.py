@@ -12,7 +12,7 @@ from pumice.bench import placing
 from pumice.bench.clusters import Size
 from pumice.bench.configurations import read_profile
 from pumice.bench.estimates import Sample, estimates
-from pumice.core.configuration import ArgumentSchema, PluginOptions
+from pumice.core.configuration import Arguments, PluginOptions
 from pumice.core.registry import Registry
 from pumice.core.session.session import Session
 from tests.cli.commands import pumice
@@ -60,7 +60,7 @@ class SlowPlugin:
 
     name: ClassVar[str] = "slow"
     api: ClassVar[int] = 1
-    arguments: ClassVar[ArgumentSchema] = ArgumentSchema()
+    arguments: ClassVar[type[Arguments]] = Arguments
 
     def __init__(self, options: PluginOptions) -> None:
         pass

@@ -83,10 +83,13 @@ def test_an_idle_session_does_nothing() -> None:
     assert not any(found.work.values())
 
 
-def test_hopeless_gangs_are_looked_at_in_every_session() -> None:
-    found = resting.hopeless(Size(8, 20, 4))
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_hopeless_gangs_are_passed_over_in_every_session(profile: Profile) -> None:
+    found = resting.hopeless(Size(8, 20, 4), profile)
     assert found.figures["pending_gangs"] == 4
     assert found.figures["sessions"] == 8
+    visits = {"jobs_considered", "jobs_visited", "jobs_closed", "tasks_tried"}
+    assert not visits & found.work.keys()
 
 
 def test_a_freed_node_is_used_by_the_one_that_waits_for_it() -> None:

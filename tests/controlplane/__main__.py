@@ -1,6 +1,7 @@
 """A control plane for the time that a command runs: `python -m tests.controlplane COMMAND…`.
 
-The shipped manifests are applied, and KUBECONFIG names an administrator. Exits with the command's
+The shipped manifests are applied, KUBECONFIG names an administrator, and CONTROL_PLANE_PIDS lists the
+processes of the control plane. Exits with the command's
 code; when the control plane cannot be had here, says so and exits with 0.
 """
 
@@ -46,7 +47,8 @@ def main(command: list[str]) -> int:
     ):
         asyncio.run(_prepare(plane))
         kubeconfig = plane.credentials.kubeconfig(plane.server, ADMIN)
-        environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+        pids = ",".join(map(str, plane.pids))
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "CONTROL_PLANE_PIDS": pids}
         return subprocess.run(command, env=environment, check=False).returncode
 
 

@@ -20,6 +20,7 @@ from tests.controlplane.guard import GUARD
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0
 # These put taints and finalizers on objects, which only a controller manager would remove.
+_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "DRAExtendedResource")
 _UNWANTED_PLUGINS = "ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"
 
 
@@ -46,6 +47,11 @@ class ControlPlane:
     def apiserver_pid(self) -> int:
         assert self._apiserver is not None, "the API server does not run"
         return self._apiserver.pid
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the API server and of etcd."""
+        return [process.pid for process in (self._apiserver, self._etcd) if process is not None]
 
     def start(self) -> None:
         self.credentials.write()
@@ -78,8 +84,8 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             f"--disable-admission-plugins={_UNWANTED_PLUGINS}",
             "--delete-collection-workers=8",
-            # PodGroups of Kubernetes itself.
-            "--feature-gates=GenericWorkload=true",
+            # PodGroups of Kubernetes itself, and extended resources that stand for devices.
+            f"--feature-gates={','.join(f'{gate}=true' for gate in _GATES)}",
             "--runtime-config=scheduling.k8s.io/v1alpha2=true",
             *self._options,
         )

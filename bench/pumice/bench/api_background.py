@@ -7,7 +7,7 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from pumice.adapters.kubernetes.errors import KubernetesError
@@ -115,30 +115,47 @@ async def clear(api: ApiSession) -> None:
 
 
 @asynccontextmanager
-async def heartbeats(api: ApiSession, size: Size) -> AsyncIterator[None]:
-    """While it is open, every node reports its status every ten seconds."""
-    task = asyncio.create_task(_report(api, size))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+async def heartbeats(kubeconfig: str, size: Size) -> AsyncIterator[None]:
+    """While it is open, every node reports its status every ten seconds, over connections of its own."""
+    async with api_server.opened(kubeconfig) as api:
+        task = asyncio.create_task(_report(api, size))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def _report(api: ApiSession, size: Size) -> None:
+    """Sends the reports when they are due, as kubelets do: none waits for another one."""
     names = [node["metadata"]["name"] for node in api_server.nodes(size)]
+    interval = _PERIOD_SECONDS / len(names)
     began, number = time.monotonic(), 0
-    while True:
-        due = began + number * _PERIOD_SECONDS / len(names)
-        await asyncio.sleep(max(0.0, due - time.monotonic()))
-        body = {"metadata": {"annotations": {REPORTS_ANNOTATION: str(number)}}}
-        path = f"{NODES}/{names[number % len(names)]}/status"
-        try:
-            await api.call("PATCH", path, json.dumps(body).encode(), content_type=_PATCH)
-        except KubernetesError:
-            # A report that is late on a busy machine is like one that a kubelet misses.
-            await asyncio.sleep(_PERIOD_SECONDS / len(names))
-        number += 1
+    busy: set[str] = set()
+    async with asyncio.TaskGroup() as reports:
+        while True:
+            due = began + number * interval
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            name = names[number % len(names)]
+            if name not in busy:
+                busy.add(name)
+                reports.create_task(_report_one(api, name, number, busy))
+            # Reports that are late by more than a second are left out, not made up for.
+            number = max(number + 1, int((time.monotonic() - began - 1.0) / interval))
+
+
+async def _report_one(api: ApiSession, name: str, number: int, busy: set[str]) -> None:
+    body = {"metadata": {"annotations": {REPORTS_ANNOTATION: str(number)}}}
+    # A report that fails is like one that a kubelet misses.
+    with suppress(KubernetesError):
+        await api.call(
+            "PATCH",
+            f"{NODES}/{name}/status",
+            json.dumps(body).encode(),
+            content_type=_PATCH,
+            seconds=_PERIOD_SECONDS,
+        )
+    busy.discard(name)
 
 
 def _pods(namespace: str) -> str:

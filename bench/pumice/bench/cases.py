@@ -29,6 +29,7 @@ COUNTS = (
     "classes_refreshed",
     "domains_tried",
     "jobs_closed",
+    "jobs_considered",
     "jobs_visited",
     "nodes_tried_for_victims",
     "preemptors_tried",

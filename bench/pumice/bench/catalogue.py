@@ -57,6 +57,10 @@ def _topology(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield placing.topology(size, runs=placing.runs_of(size))
 
 
+def _sub_groups(size: Size, _run_options: RunOptions) -> Iterator[Result]:
+    yield placing.sub_groups(size, runs=placing.runs_of(size))
+
+
 def _vgpu(size: Size, _run_options: RunOptions) -> Iterator[Result]:
     yield placing.vgpu(size, runs=placing.runs_of(size))
 
@@ -140,6 +144,7 @@ BENCHES: Mapping[str, Bench] = {
     "allocate-gpu": _allocate_gpus,
     "mixed": _mixed,
     "topology": _topology,
+    "sub-groups": _sub_groups,
     "vgpu": _vgpu,
     "numa": _numa,
     "preempt": _preempt,
@@ -162,6 +167,7 @@ MEANINGS: Mapping[str, str] = {
     "allocate-gpu": "One session in the engine with gangs that all ask for GPUs.",
     "mixed": "One session with selectors, tolerations, anti-affinity, spread, preferences and GPUs.",
     "topology": "One session on a network of three tiers, with gangs that stay within the lowest tier.",
+    "sub-groups": "The same with gangs in parts of four, of which each stays within the lowest tier.",
     "vgpu": "One session with pods that share GPUs.",
     "numa": "One session with Guaranteed pods that get cpus of one NUMA node.",
     "preempt": "High-priority gangs in a full cluster, also where half of them find no victims.",
@@ -184,6 +190,7 @@ ENGINE_BENCHES: Mapping[str, EngineBench] = {
     "allocate-gpu": placing.allocate_gpus,
     "mixed": placing.mixed,
     "topology": placing.topology,
+    "sub-groups": placing.sub_groups,
     "vgpu": placing.vgpu,
     "numa": placing.numa,
     "preempt": evicting.preempt,
@@ -209,6 +216,7 @@ SIZES: Mapping[str, tuple[Size, ...]] = {
     "allocate-gpu": (Size(1000, 1000, 10),),
     "mixed": (Size(1000, 300, 10),),
     "topology": (Size(1000, 200, 16),),
+    "sub-groups": (Size(1000, 200, 16),),
     "vgpu": (Size(1000, 1000, 10),),
     "numa": (Size(1000, 1000, 10),),
     "preempt": (Size(1000, 50, 10, classes=1),),

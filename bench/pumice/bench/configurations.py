@@ -24,6 +24,8 @@ class Profile:
     queue_tree: bool = False
     # None: built-in plugins only.
     registry: Registry | None = None
+    # Gangs that wait fit, and their queue refuses them, half of them before they are admitted.
+    refuses_gangs: bool = False
 
     def sized(self, size: Size) -> Size:
         """The size with the queues of the configuration."""
@@ -46,6 +48,8 @@ tiers:
   - name: resourcequota
   - name: nodeorder
 """
+_GANGS = _EVICTING.replace("preempt, reclaim", "gangpreempt, gangreclaim")
+_QUOTA = _EVICTING.replace("preempt, reclaim", "gangpreempt, preempt")
 _PACKING = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -110,9 +114,12 @@ def read_profile(
 TOPOLOGY = read_profile("topology", _TOPOLOGY)
 # Volcano's default with shared GPUs, and with NUMA nodes.
 VGPU, NUMA = read_profile("vgpu", _VGPU), read_profile("numa", _NUMA)
-# Volcano's default; preempt, reclaim and capacity with a tree of queues; binpack and SLA.
+# Volcano's default; preempt, reclaim and capacity with a tree of queues; binpack and SLA; the gang
+# actions instead of preempt and reclaim; both actions that evict within a queue, and gangs above their quota.
 PROFILES: Mapping[str, Profile] = {
     DEFAULT.name: DEFAULT,
     "evicting": read_profile("evicting", _EVICTING, queue_tree=True),
     "packing": read_profile("packing", _PACKING),
+    "gangs": read_profile("gangs", _GANGS, queue_tree=True),
+    "quota": replace(read_profile("quota", _QUOTA, queue_tree=True), refuses_gangs=True),
 }

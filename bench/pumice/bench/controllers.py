@@ -1,67 +1,36 @@
-"""Jobs on a real API server, from submission to Running, compared with the bare writes."""
+"""Jobs on a real API server, from submission to Running, compared with the bare writes.
+
+Both sides have the same API server with the same admission policies, the same objects, and the same
+kubelets with their watch of pods. What only the controlled side has is the scheduler and the
+controllers: their processes, their watches, and what they write beyond the bare writes.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any
 
-import msgspec
-
-from pumice.adapters.kubernetes.errors import CONFLICT, ApiError
-from pumice.adapters.kubernetes.session import MERGE, ApiSession
-from pumice.bench import api_server
-from pumice.bench.api_server import EVENTS, GROUPS, NAMESPACE, NODES, PODS
+from pumice.adapters.kubernetes.event_loop import run
+from pumice.adapters.kubernetes.session import ApiSession
+from pumice.bench import api_server, bare_jobs
+from pumice.bench.api_server import EVENTS, GROUPS, NODES, PODS
+from pumice.bench.bare_jobs import JOBS, job_bodies
 from pumice.bench.clusters import Size
+from pumice.bench.kubelets import kubelets
 from pumice.bench.processes import PROGRAM, cpu_seconds
 from pumice.bench.results import Result
 from pumice.bench.scheduler import scheduling
 
 PAIRS = 3
-JOBS = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{NAMESPACE}/jobs"
-_SECONDS = 300.0
 _RANGES = ("times_bare",)
-
-
-class _State(msgspec.Struct):
-    phase: str = ""
-
-
-class _Status(msgspec.Struct):
-    phase: str = ""
-    state: _State = msgspec.field(default_factory=_State)
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Metadata(msgspec.Struct):
-    name: str = ""
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-class _Change(msgspec.Struct):
-    type: str
-    object: _Object
-
-
-_CHANGE = msgspec.json.Decoder(_Change)
 
 
 def controllers(size: Size, kubeconfig: str, pairs: int = PAIRS) -> list[Result]:
     """Pairs of runs with bare writes, and with scheduler and controllers."""
-    return asyncio.run(_measure(size, kubeconfig, pairs))
+    return run(_measure(size, kubeconfig, pairs))
 
 
 async def _measure(size: Size, kubeconfig: str, pairs: int) -> list[Result]:
@@ -82,150 +51,44 @@ async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Re
         "nodes": size.nodes,
         "pods": size.jobs * size.size,
         "times_bare": round(figures["seconds"] / bare["bare_seconds"], 3),
+        "cpu_times_bare": round(_cpu(figures) / _cpu(bare), 3),
         **bare,
         **figures,
     }
     return Result("controllers pair", "first Job created to all Jobs Running", shown)
 
 
-# The bare writes: what must be written whoever writes it.
+def _cpu(figures: dict[str, float]) -> float:
+    """CPU time of all processes but etcd until everything runs. Other load does not change it much."""
+    return sum(value for name, value in figures.items() if name.endswith("cpu_ms_per_pod"))
 
 
 async def _bare(api: ApiSession, size: Size, prefix: str) -> dict[str, float]:
     """A Job, its PodGroup and two phases of it, pods, bindings, running pods, and a phase."""
-    before, server = await api_server.writes(api), await api_server.cpu_seconds(api)
-    jobs = list(_jobs(size, prefix, "nobody"))
-    began = time.perf_counter()
-    await api_server.create(api, JOBS, jobs)
-    await api_server.create(api, GROUPS, api_server.groups(size, prefix))
-    await api_server.all_of(_phases(api, GROUPS, "", size, prefix, {"phase": "Inqueue"}))
-    await api_server.create(api, PODS, api_server.pods(size, prefix, "nobody"))
-    await api_server.all_of(api_server.bindings(api, size, prefix))
-    names = [pod["metadata"]["name"] for pod in api_server.pods(size, prefix, "")]
-    await api_server.all_of(_run(api, name) for name in names)
-    await api_server.all_of(_phases(api, GROUPS, "", size, prefix, {"phase": "Running"}))
-    running = {"state": {"phase": "Running"}, "running": size.size}
-    await api_server.all_of(_phases(api, JOBS, "/status", size, prefix, running))
-    spent = time.perf_counter() - began
-    written = await api_server.writes(api) - before
-    server = await api_server.cpu_seconds(api) - server
+    jobs, count = bare_jobs.bare_jobs(size, prefix), size.jobs * size.size
+    async with kubelets(api, JOBS) as running:
+        before, server = await api_server.writes(api), await api_server.cpu_seconds(api)
+        own, began = time.process_time(), time.perf_counter()
+        await bare_jobs.create_jobs(api, jobs)
+        await api_server.all_of(bare_jobs.group_calls(api, jobs))
+        await api_server.all_of(bare_jobs.group_phases(api, jobs, {"phase": "Inqueue"}))
+        await api_server.all_of(bare_jobs.pod_calls(api, jobs))
+        await api_server.all_of(bare_jobs.bindings(api, jobs, size.nodes))
+        await api_server.all_of(bare_jobs.group_phases(api, jobs, bare_jobs.RUNNING_GROUP))
+        await running.until(0, count)
+        await api_server.all_of(bare_jobs.job_phases(api, jobs, size.size))
+        await running.until(size.jobs, count)
+        spent = time.perf_counter() - began
+        own = time.process_time() - own
+        written = await api_server.writes(api) - before
+        server = await api_server.cpu_seconds(api) - server
     await api_server.clear(api, JOBS, PODS, GROUPS, EVENTS)
     return {
         "bare_seconds": round(spent, 2),
-        "bare_writes_per_pod": round(written / (size.jobs * size.size), 2),
-        "bare_api_server_cpu_ms_per_pod": round(1000 * server / (size.jobs * size.size), 3),
+        "bare_writes_per_pod": round(written / count, 2),
+        "bare_api_server_cpu_ms_per_pod": round(1000 * server / count, 3),
+        "bare_client_cpu_ms_per_pod": round(1000 * own / count, 3),
     }
-
-
-def _jobs(size: Size, prefix: str, scheduler: str) -> Iterator[dict[str, Any]]:
-    requests = {"cpu": "1", "memory": "1Gi"}
-    container = {"name": "main", "image": "work", "resources": {"requests": requests}}
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
-    for job in range(size.jobs):
-        yield {
-            "apiVersion": "batch.volcano.sh/v1alpha1",
-            "kind": "Job",
-            "metadata": {"name": f"{prefix}-{job:04}"},
-            "spec": {
-                "schedulerName": scheduler,
-                "minAvailable": size.size,
-                "tasks": [{"name": "w", "replicas": size.size, "template": template}],
-            },
-        }
-
-
-def _phases(
-    api: ApiSession, path: str, sub: str, size: Size, prefix: str, status: dict[str, Any]
-) -> Iterator[Awaitable[object]]:
-    body = json.dumps({"status": status}).encode()
-    for job in range(size.jobs):
-        name = f"{prefix}-{job:04}"
-        yield api.call("PATCH", f"{path}/{name}{sub}", body, content_type=MERGE, seconds=60)
-
-
-def _run(api: ApiSession, name: str) -> Awaitable[object]:
-    """What a kubelet writes."""
-    conditions = [
-        {"type": kind, "status": "True"}
-        for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-    ]
-    body = json.dumps({"status": {"phase": "Running", "conditions": conditions}}).encode()
-    return api.call("PATCH", f"{PODS}/{name}/status", body, content_type=MERGE, seconds=60)
-
-
-# The same with scheduler and controllers.
-
-
-@dataclass(slots=True)
-class _Watcher:
-    """Follows pods and Jobs; pods that are bound are set to Running, as kubelets do."""
-
-    api: ApiSession
-    bound: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
-    seen: set[str] = field(default_factory=set)
-    running_pods: set[str] = field(default_factory=set)
-    running_jobs: set[str] = field(default_factory=set)
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
-
-    async def follow(self, path: str, take: Callable[[_Object], None]) -> None:
-        """Begins anew when the API server ends the watch, as it does with a slow reader."""
-        while True:
-            async with self.api.stream(path, {"watch": "1"}, 3600, 3600) as content:
-                rest = b""
-                async for chunk in content.iter_any():
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        take(_CHANGE.decode(line).object)
-
-    def take_pod(self, pod: _Object) -> None:
-        name = pod.metadata.name
-        if pod.spec.node_name and name not in self.seen:
-            self.seen.add(name)
-            self.bound.put_nowait(name)
-        if pod.status.phase == "Running":
-            self.running_pods.add(name)
-
-    def take_job(self, job: _Object) -> None:
-        if job.status.state.phase == "Running":
-            self.running_jobs.add(job.metadata.name)
-
-    async def run_pods(self) -> None:
-        while True:
-            name = await self.bound.get()
-            try:
-                await _run(self.api, name)
-            except ApiError as error:
-                if error.status != CONFLICT:
-                    raise
-                self.bound.put_nowait(name)
-
-    async def until(self, jobs: int, pods: int) -> None:
-        end = time.perf_counter() + _SECONDS
-        while len(self.running_jobs) < jobs or len(self.running_pods) < pods:
-            for task in self.tasks:
-                if task.done():
-                    task.result()
-            if time.perf_counter() > end:
-                raise TimeoutError(
-                    f"{len(self.running_jobs)} of {jobs} Jobs and {len(self.running_pods)} of {pods}"
-                    f" pods run after {_SECONDS:g} s"
-                )
-            await asyncio.sleep(0.02)
-
-
-@asynccontextmanager
-async def _watching(api: ApiSession) -> AsyncIterator[_Watcher]:
-    watcher = _Watcher(api)
-    work = [watcher.follow(PODS, watcher.take_pod), watcher.follow(JOBS, watcher.take_job)]
-    work += [watcher.run_pods() for _ in range(16)]
-    tasks = watcher.tasks = [asyncio.create_task(one) for one in work]
-    try:
-        await asyncio.sleep(1.0)
-        yield watcher
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -248,32 +111,38 @@ async def _controlled(
     api: ApiSession, size: Size, kubeconfig: str, prefix: str
 ) -> dict[str, float]:
     count = size.jobs * size.size
+    jobs = list(job_bodies(size, prefix))
     async with (
         scheduling(kubeconfig) as scheduler,
         _controlling(kubeconfig) as pid,
-        _watching(api) as watcher,
+        kubelets(api, JOBS) as running,
     ):
-        await api_server.create(api, JOBS, _jobs(Size(1, 1, 1), f"first-{prefix}", "volcano"))
-        await watcher.until(1, 1)
+        await api_server.create(api, JOBS, job_bodies(Size(1, 1, 1), f"first-{prefix}"))
+        await running.until(1, 1)
         await api_server.until_quiet(api)
         written, server = await api_server.writes(api), await api_server.cpu_seconds(api)
         spent, own = scheduler.cpu_times(), cpu_seconds(pid)
-        began = time.perf_counter()
-        await api_server.create(api, JOBS, _jobs(size, prefix, "volcano"))
-        await watcher.until(size.jobs + 1, count + 1)
+        client, began = time.process_time(), time.perf_counter()
+        await api_server.create(api, JOBS, jobs)
+        await running.until(size.jobs + 1, count + 1)
         seconds = time.perf_counter() - began
-        written = await api_server.until_quiet(api) - written
-        server = await api_server.cpu_seconds(api) - server
+        client = time.process_time() - client
         spent, own = scheduler.cpu_times() - spent, cpu_seconds(pid) - own
+        server = await api_server.cpu_seconds(api) - server
+        at_once = await api_server.writes(api) - written
+        written = await api_server.until_quiet(api) - written
     await api_server.clear(api, JOBS, PODS, GROUPS, EVENTS)
     return {
         "seconds": round(seconds, 2),
         "pods_per_second": round(count / seconds, 1),
         "writes_per_pod": round(written / count, 2),
+        # The rest, such as events, is written when there is nothing else to write.
+        "writes_per_pod_until_running": round(at_once / count, 2),
         "controllers_cpu_ms_per_pod": round(1000 * own / count, 3),
         "adapter_cpu_ms_per_pod": round(1000 * spent.adapter / count, 3),
         "core_cpu_ms_per_pod": round(1000 * spent.core / count, 3),
         "api_server_cpu_ms_per_pod": round(1000 * server / count, 3),
+        "client_cpu_ms_per_pod": round(1000 * client / count, 3),
     }
 
 

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
+from pumice.adapters.kubernetes.event_loop import run
 from pumice.adapters.kubernetes.session import ApiSession
 from pumice.bench import api_background, api_server
 from pumice.bench.api_server import EVENTS, GROUPS, NODES, PODS, Binds
 from pumice.bench.arrivals import ARRIVALS, Arrivals, arrivals
 from pumice.bench.clusters import Size
+from pumice.bench.processes import control_plane_pids, cpu_seconds
 from pumice.bench.results import Result
 from pumice.bench.scheduler import scheduling
 
 PAIRS = 5
 # Figures of which the smallest and the largest value are shown, too.
-_RANGES = ("share_of_bare", "cpu_ms_per_bind")
+_RANGES = ("share_of_bare", "cpu_share_of_bare", "cpu_ms_per_bind")
 
 
 def endtoend(
     size: Size, kubeconfig: str, pairs: int = PAIRS, rates: Iterable[Arrivals] = ARRIVALS
 ) -> list[Result]:
     """Pairs of runs with bare bindings and with the scheduler, then gangs that arrive."""
-    return asyncio.run(_measure(size, kubeconfig, pairs, rates))
+    return run(_measure(size, kubeconfig, pairs, rates))
 
 
 async def _measure(
@@ -33,7 +36,7 @@ async def _measure(
     async with api_server.opened(kubeconfig) as api:
         await api_server.create_missing(api, "/api/v1/namespaces", [api_server.namespace()])
         try:
-            async with _surrounded(api, size):
+            async with _surrounded(api, size, kubeconfig):
                 results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
                 results.append(_summary(size, results))
                 results += await arrivals(api, size, kubeconfig, rates)
@@ -43,7 +46,7 @@ async def _measure(
 
 
 @asynccontextmanager
-async def _surrounded(api: ApiSession, size: Size) -> AsyncIterator[None]:
+async def _surrounded(api: ApiSession, size: Size, kubeconfig: str) -> AsyncIterator[None]:
     """Nodes, with the background if there is to be one."""
     if not size.has_background:
         await api_server.create(api, NODES, api_server.nodes(size))
@@ -52,25 +55,39 @@ async def _surrounded(api: ApiSession, size: Size) -> AsyncIterator[None]:
     await api_server.create(api, NODES, api_background.nodes(size))
     try:
         await api_background.create(api, size)
-        async with api_background.heartbeats(api, size):
+        async with api_background.heartbeats(kubeconfig, size):
             yield
     finally:
         await api_background.clear(api)
 
 
 async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Result:
-    bare = await _bare(api, size, f"bare-{number}")
-    figures = await _scheduled(api, size, kubeconfig, f"gang-{number}")
+    """A run of either kind; every second pair begins with the other one."""
+    if number % 2:
+        figures = await _scheduled(api, size, kubeconfig, f"gang-{number}")
+        bare = await _bare(api, size, f"bare-{number}")
+    else:
+        bare = await _bare(api, size, f"bare-{number}")
+        figures = await _scheduled(api, size, kubeconfig, f"gang-{number}")
     share = figures["binds_per_second"] / bare["bare_binds_per_second"]
+    cpu_share = bare["bare_all_cpu_ms_per_bind"] / figures["all_cpu_ms_per_bind"]
+    # The share on a machine with nothing else to do and no processor idle.
+    shares = {"cpu_share_of_bare": round(cpu_share, 3)} if control_plane_pids() else {}
     shown = {
         "nodes": size.nodes,
         "pods": size.jobs * size.size,
         **size.setting,
         "share_of_bare": round(share, 3),
+        **shares,
         **bare,
         **figures,
     }
     return Result("endtoend pair", "first to last bind on a real API server", shown)
+
+
+def _beside_cpu_seconds() -> float:
+    """CPU time of this process and of the control plane, if that is on this machine."""
+    return time.process_time() + sum(cpu_seconds(pid) for pid in control_plane_pids())
 
 
 @asynccontextmanager
@@ -90,13 +107,19 @@ async def _bare(api: ApiSession, size: Size, prefix: str) -> dict[str, float]:
     await api_server.create(api, PODS, api_server.pods(size, prefix, "nobody"))
     async with _following(api) as binds:
         before = await api_server.cpu_seconds(api)
-        await api_server.all_of(api_server.bindings(api, size, prefix))
+        calls = api_server.bindings(api, size, prefix)
+        posting = asyncio.create_task(api_server.all_of(calls))
+        await binds.until(1)
+        whole = _beside_cpu_seconds()
+        await posting
         await binds.until(count)
+        whole = _beside_cpu_seconds() - whole
         spent = await api_server.cpu_seconds(api) - before
     await api_server.clear(api, PODS)
     return {
         "bare_binds_per_second": round(count / binds.seconds, 1),
         "bare_api_server_cpu_ms_per_pod": round(1000 * spent / count, 3),
+        "bare_all_cpu_ms_per_bind": round(1000 * whole / count, 3),
     }
 
 
@@ -110,9 +133,10 @@ async def _scheduled(api: ApiSession, size: Size, kubeconfig: str, prefix: str) 
         written, server = await api_server.writes(api), await api_server.cpu_seconds(api)
         async with scheduling(kubeconfig) as scheduler:
             await binds.until(1)
-            started = scheduler.cpu_times()
+            started, whole = scheduler.cpu_times(), _beside_cpu_seconds()
             await binds.until(count)
             spent = scheduler.cpu_times() - started
+            whole = _beside_cpu_seconds() - whole + spent.both
             written = await api_server.until_quiet(api) - written
             settled = scheduler.cpu_times() - started
             server = await api_server.cpu_seconds(api) - server
@@ -126,6 +150,8 @@ async def _scheduled(api: ApiSession, size: Size, kubeconfig: str, prefix: str) 
         "cpu_ms_per_bind": round(1000 * spent.both / count, 3),
         "adapter_cpu_ms_per_bind": round(1000 * spent.adapter / count, 3),
         "core_cpu_ms_per_bind": round(1000 * spent.core / count, 3),
+        # Of the control plane, the client, adapter and core, from the first to the last bind.
+        "all_cpu_ms_per_bind": round(1000 * whole / count, 3),
         "cpu_ms_per_pod_settled": round(1000 * settled.both / count, 3),
         # With its lists and all writes; asked before and after, so that no bind has to wait.
         "api_server_cpu_ms_per_pod": round(1000 * server / count, 3),

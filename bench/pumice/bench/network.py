@@ -8,11 +8,13 @@ from dataclasses import replace
 from pumice.bench import clusters
 from pumice.bench.clusters import Size
 from pumice.core.deltas import ClusterObject
-from pumice.core.model.group import NetworkTopology, PodGroup
+from pumice.core.model.group import NetworkTopology, PodGroup, SubGroupPolicy
+from pumice.core.model.pod import Pod
 from pumice.core.model.topology import HyperNode, HyperNodeMember
 
 _NODES_PER_LEAF = 16
 _LEAVES_PER_SPINE = 8
+_PART, _PODS_PER_PART = "part", 4
 
 
 def with_network(size: Size) -> Iterator[ClusterObject]:
@@ -22,6 +24,29 @@ def with_network(size: Size) -> Iterator[ClusterObject]:
     for item in clusters.fresh(size):
         if isinstance(item, PodGroup) and item.namespace == clusters.NAMESPACE:
             yield replace(item, network_topology=topology)
+        else:
+            yield item
+
+
+def with_sub_groups(size: Size) -> Iterator[ClusterObject]:
+    """Fresh gangs in parts of four pods, each with a hard limit of tier 1; the whole of tier 2."""
+    yield from hyper_nodes(size.nodes)
+    policy = SubGroupPolicy(
+        "parts",
+        match_label_keys=(_PART,),
+        sub_group_size=_PODS_PER_PART,
+        network_topology=NetworkTopology(hard=True, highest_tier=1),
+    )
+    whole = NetworkTopology(hard=True, highest_tier=2)
+    count = 0
+    for item in clusters.fresh(size):
+        if isinstance(item, PodGroup) and item.namespace == clusters.NAMESPACE:
+            count = 0
+            yield replace(item, network_topology=whole, sub_group_policies=(policy,))
+        elif isinstance(item, Pod) and item.group_name and item.namespace == clusters.NAMESPACE:
+            labels = {**item.labels, _PART: str(count // _PODS_PER_PART)}
+            count += 1
+            yield replace(item, labels=labels)
         else:
             yield item
 

@@ -43,6 +43,12 @@ def topology(size: Size, profile: Profile = TOPOLOGY, runs: int = 1) -> Result:
     return _placed("topology", network.with_network, size, profile, runs, measured)
 
 
+def sub_groups(size: Size, profile: Profile = TOPOLOGY, runs: int = 1) -> Result:
+    limits = "parts of 4 pods with hard tier 1, the whole with hard tier 2"
+    measured = f"one session over fresh gangs in {limits} of three tiers, {INSIDE}"
+    return _placed("sub-groups", network.with_sub_groups, size, profile, runs, measured)
+
+
 def vgpu(size: Size, profile: Profile = VGPU, runs: int = 1) -> Result:
     measured = f"one session over fresh gangs that share GPUs, {INSIDE}"
     return _placed("vgpu", devices.with_vgpus, size, profile, runs, measured)

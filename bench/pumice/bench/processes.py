@@ -34,6 +34,11 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def control_plane_pids() -> list[int]:
+    """The processes of a control plane on this machine; none if it runs elsewhere."""
+    return [int(pid) for pid in os.environ.get("CONTROL_PLANE_PIDS", "").split(",") if pid]
+
+
 def resident_bytes(pid: int, word: str = "VmRSS") -> int:
     """Memory that a process and those it started hold in RAM; with ``VmHWM`` at most so far."""
     found = re.search(rf"^{word}:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.M)

@@ -29,6 +29,11 @@ _HOW = """\
   jobs that ask for them, and single, best-effort and finished pods. End to end, the API server holds Services,
   DNS, the DaemonSet, the web application and budgets, and every node reports its status every ten seconds.
   `--background none` leaves it out.
+- The *bare rate* is that of a client which only posts bindings, over as many connections as the adapter has and
+  with the same HTTP client and event loop, beside the same background: the reports of nodes have connections of their own and
+  go on at the same pace in both runs. Every second pair begins with the scheduler. The bare client's connections
+  are open when it begins; the scheduler is started for each run, so it opens its own. `cpu_share_of_bare` in the output is
+  the same share by the CPU time of all processes, control plane included, from the first to the last bind.
 - *Inside the engine* means one process, caches cold, the session alone: neither making the cluster nor
   the stream counts. Sessions up to 20,000 pods are measured three times, each on a fresh engine, and
   the best is shown; each line that is printed has the median as well. Sessions of a cluster at rest run

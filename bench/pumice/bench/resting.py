@@ -14,6 +14,7 @@ from pumice.bench.engines import NOW_NS, SECOND_NS, Sessions, engine_with, sessi
 from pumice.bench.results import Result, milliseconds, seconds
 from pumice.core.deltas import ClusterObject, Deleted, Delta, Upserted
 from pumice.core.engine import Engine
+from pumice.core.model.group import PodGroup, PodGroupPhase, PodGroupStatus, Queue, QueueState
 from pumice.core.model.pod import Pod, PodPhase
 
 _ROUNDS = 8
@@ -40,14 +41,15 @@ def heartbeats(size: Size) -> Result:
 
 
 def hopeless(size: Size, profile: Profile = DEFAULT) -> Result:
-    """Nothing changed, and gangs wait that do not fit."""
+    """Nothing changed, and gangs wait that do not fit, or that their queue refuses."""
     pending, size = waiting_gangs(size), profile.sized(size)
-    engine = _settled(with_hopeless(size, pending), profile)
+    waiting = with_refused if profile.refuses_gangs else with_hopeless
+    engine = _settled(waiting(size, pending), profile)
     found = sessions_after(engine, _ROUNDS, lambda _: ())
     assert engine.can_skip(NOW_NS)
     asked = seconds(lambda: engine.can_skip(NOW_NS))
     measured = (
-        f"nothing changed, and gangs wait that fit nowhere; {_FULL}; skip_ms is what it takes to "
+        f"nothing changed, and gangs wait in vain; {_FULL}; skip_ms is what it takes to "
         "find out that a session is not needed, which a core asks first"
     )
     more: dict[str, object] = {
@@ -112,6 +114,21 @@ def with_hopeless(size: Size, pending: int) -> Iterator[ClusterObject]:
     for number in range(pending):
         queue = f"queue-{number % size.queues}"
         yield from clusters.pending_job(number, size.size, spec, queue)
+
+
+def with_refused(size: Size, pending: int) -> Iterator[ClusterObject]:
+    """Gangs in a queue that may have one core; every second one is not admitted yet."""
+    yield from clusters.settled(size)
+    parent = "team-0" if size.queue_tree else ""
+    limit = (("cpu", 1000),)
+    yield Queue("uid-small", "small", parent=parent, capability=limit, state=QueueState.OPEN)
+    spec = clusters.spec_of(2000, clusters.GIB)
+    for number in range(pending):
+        group, *pods = clusters.pending_job(number, size.size, spec, "small")
+        if number % 2 and isinstance(group, PodGroup):
+            status = PodGroupStatus(PodGroupPhase.PENDING)
+            group = replace(group, status=status, min_resources=(("cpu", 2000 * size.size),))
+        yield from (group, *pods)
 
 
 def _waiting_for_a_node(size: Size, first: int) -> Iterator[ClusterObject]:

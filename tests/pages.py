@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from pumice.core.configuration import ArgumentSchema, ArgumentType, Limit
-from pumice.core.registry import BUILT_IN_ACTIONS, BUILT_IN_PLUGINS
-from pumice.server.configuration_help import ACTIONS, ARGUMENTS, PLUGINS
+from pumice.core.configuration import Argument, Arguments, ArgumentType, Limit
+from pumice.core.registry import Registry
+from pumice.server.configuration_help import ACTIONS, PLUGINS
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/reference"
@@ -32,13 +33,10 @@ _TYPES = {
 }
 
 
-def schemas(kind: str) -> Mapping[str, ArgumentSchema]:
+def declared(kind: str) -> Mapping[str, type[Arguments]]:
     """The arguments of every built-in plugin, or of every action, by its name."""
-    if kind == "plugins":
-        found = {plugin.name: plugin.arguments for plugin in BUILT_IN_PLUGINS}
-    else:
-        found = {action.name: action.arguments for action in BUILT_IN_ACTIONS}
-    return dict(sorted(found.items()))
+    catalog = Registry().catalog()
+    return dict(sorted((catalog.plugins if kind == "plugins" else catalog.actions).items()))
 
 
 def page_of(kind: str, name: str) -> Path:
@@ -48,7 +46,7 @@ def page_of(kind: str, name: str) -> Path:
 def generated(kind: str, name: str) -> str:
     """The generated part of one page."""
     meaning = (PLUGINS if kind == "plugins" else ACTIONS)[name]
-    lines = [BEGIN, "", f"`{name}` {meaning}.", "", *_arguments(schemas(kind)[name]), END]
+    lines = [BEGIN, "", f"`{name}` {meaning}.", "", *_arguments(declared(kind)[name]), END]
     return "\n".join(lines)
 
 
@@ -56,13 +54,13 @@ def index_of(kind: str) -> str:
     """The whole page that lists all of a kind."""
     one = "plugin" if kind == "plugins" else "action"
     meanings = PLUGINS if kind == "plugins" else ACTIONS
-    rows = [f"| [`{name}`]({name}.md) | {meanings[name]} |" for name in schemas(kind)]
+    rows = [f"| [`{name}`]({name}.md) | {meanings[name]} |" for name in declared(kind)]
     head = [f"# {kind.capitalize()}", "", BEGIN, "", f"| {one} | what it does |", "|---|---|"]
     return "\n".join([*head, *rows, "", END, ""])
 
 
-def _arguments(schema: ArgumentSchema) -> Iterator[str]:
-    rows = list(_rows(schema, ""))
+def _arguments(arguments: type[Arguments]) -> Iterator[str]:
+    rows = list(_rows(arguments, ""))
     if not rows:
         yield "It takes no arguments."
         yield ""
@@ -74,25 +72,17 @@ def _arguments(schema: ArgumentSchema) -> Iterator[str]:
     yield ""
 
 
-def _rows(schema: ArgumentSchema, path: str) -> Iterator[tuple[str, str, str, str]]:
-    every = [(key, key, kind) for key, kind in schema.exact.items()]
-    every += [(prefix, f"{prefix}<name>", kind) for prefix, kind in schema.prefixes.items()]
-    for key, shown, kind in every:
-        why = schema.why_without_effect(key)
-        meaning = f"no effect: {why}" if why else _meaning(f"{path}{key}")
-        value = f"{_TYPES[kind]}{_limits(schema.limits.get(key))}"
-        yield f"{path}{shown}", value, _shown(schema.defaults.get(key)), meaning
-        members = schema.members.get(key)
-        if members is not None:
-            yield from _rows(members, f"{path}{shown}.")
-    for pattern, why in schema.without_effect.items():
-        if pattern not in schema.exact:
-            yield pattern, "", "", f"no effect: {why}"
+def _rows(arguments: type[Arguments], path: str) -> Iterator[tuple[str, str, str, str]]:
+    for argument in arguments.declared:
+        why = argument.why_without_effect
+        meaning = f"no effect: {why}" if why else argument.meaning
+        yield f"{path}{argument.shown_name}", _value(argument), _shown(argument.default), meaning
+        if argument.members is not None:
+            yield from _rows(argument.members, f"{path}{argument.shown_name}.")
 
 
-def _meaning(path: str) -> str:
-    plain = path.replace("<name>.", "").rstrip(".")
-    return ARGUMENTS.get(path) or ARGUMENTS.get(plain) or ""
+def _value(argument: Argument[Any]) -> str:
+    return "" if argument.kind is None else f"{_TYPES[argument.kind]}{_limits(argument.limit)}"
 
 
 def _limits(limit: Limit | None) -> str:
@@ -132,7 +122,7 @@ def main() -> None:
     for kind in ("plugins", "actions"):
         (FOLDER / kind).mkdir(exist_ok=True)
         (FOLDER / kind / "index.md").write_text(index_of(kind), encoding="utf-8")
-        for name in schemas(kind):
+        for name in declared(kind):
             page_of(kind, name).write_text(updated(kind, name), encoding="utf-8")
 
 

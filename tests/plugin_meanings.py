@@ -9,7 +9,7 @@ from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import Arguments, ArgumentSchema, Limit, PluginOptions
+from pumice.core.configuration import Argument, Arguments, Limit, PluginOptions
 from pumice.core.model.fit import Refusal
 from pumice.core.model.group import PodGroup, Queue
 from pumice.core.model.node import Node
@@ -243,20 +243,12 @@ MEANINGS: dict[type | None, dict[str, str]] = {
         "enabled": "whether a switch is on",
     },
     Arguments: {
-        "items": "all of them",
+        "items": "all values that are given, as they were read",
         "get": "the value as it was read; None: not given",
-        "integer": "a whole number",
-        "number": "a number",
-        "boolean": "true or false",
-        "text": "a text",
     },
-    ArgumentSchema: {
-        "exact": "types by name",
-        "prefixes": "types by prefix",
-        "key_form": "what names of arguments look like, for messages",
-        "type_of": "the type of an argument; None: there is no such argument",
-        "limit_of": "the limit of an argument",
-        "why_without_effect": "why an argument has no effect; None: it has one",
+    Argument: {
+        "limit": "the allowed values; None: all of the type",
+        "name_form": "what names look like, for messages",
     },
     Limit: {
         "at_least": "the smallest value",

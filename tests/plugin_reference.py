@@ -20,7 +20,7 @@ from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.plugin_data import PluginData
 from pumice.core.cache.subjobs import SubJob
 from pumice.core.cache.tasks import Task, TaskClass
-from pumice.core.configuration import Arguments, ArgumentSchema, Limit, PluginOptions
+from pumice.core.configuration import Argument, Arguments, Limit, PluginOptions
 from pumice.core.engine import Engine
 from pumice.core.model.fit import Refusal
 from pumice.core.model.group import PodGroup, Queue
@@ -42,7 +42,16 @@ SECTIONS: dict[str, dict[type, frozenset[str] | None]] = {
         Session: frozenset(
             (
                 *("number", "now_ns", "cache", "table", "configuration", "jobs", "queues", "total"),
-                *("hooks", "topology", "id", "explain", "tell", "annotate", "node_states", "data"),
+                *(
+                    "hooks",
+                    "topology",
+                    "id",
+                    "explain",
+                    "record_event",
+                    "annotate",
+                    "node_states",
+                    "data",
+                ),
                 *("last_time", "keep_time", "queue_of", "job_of", "sub_job_of", "runs_action"),
                 *("count",),
             )
@@ -91,7 +100,7 @@ SECTIONS: dict[str, dict[type, frozenset[str] | None]] = {
     "Options": {
         PluginOptions: None,
         Arguments: None,
-        ArgumentSchema: None,
+        Argument: None,
         Limit: None,
         PluginData: None,
     },
@@ -214,7 +223,7 @@ def samples() -> dict[type, object]:
         made = (*made, one.index, table, table.entry("n1"), session.data("sample"))
         return {type(each): each for each in made}
 
-    return engine.look(of_session, builders.NOW_NS)
+    return engine.inspect(of_session, builders.NOW_NS)
 
 
 def page() -> str:

@@ -54,8 +54,17 @@ class Tables:
             metadata["namespace"] = namespace or NAMESPACE
         return metadata
 
+    def whole(self, manifest: Manifest) -> Manifest:
+        """An object that is given whole, with what the API server fills in."""
+        given = manifest["metadata"]
+        metadata = self._metadata(manifest["kind"], given["name"])
+        return {**manifest, "metadata": {**metadata, **given}}
+
     def _node(self, name: str, row: Row) -> Iterator[Manifest]:
         metadata = self._metadata("Node", name, namespaced=False)
+        if "annotation" in row:
+            key, _, value = row["annotation"].partition("=")
+            metadata["annotations"] = {key: value}
         metadata["labels"] = {"kubernetes.io/hostname": name, **pairs(row.get("labels", ""))}
         amounts = {"memory": "64Gi", "pods": "110", **_amounts(row)}
         spec: Manifest = {}
@@ -152,7 +161,11 @@ class Tables:
         if "preemptable" in row:
             preemptable = "true" if row["preemptable"] == "yes" else "false"
             metadata["annotations"]["volcano.sh/preemptable"] = preemptable
-        container: Manifest = {"name": "main", "resources": {"requests": _amounts(row)}}
+        amounts = _amounts(row)
+        # Extended resources have equal limits.
+        limits = {k: v for k, v in amounts.items() if "/" in k or row.get("guaranteed") == "yes"}
+        resources = {"requests": amounts, "limits": limits}
+        container: Manifest = {"name": "main", "resources": resources}
         if "port" in row:
             container["ports"] = [{"hostPort": int(row["port"]), "containerPort": 80}]
         spec: Manifest = {
@@ -165,12 +178,12 @@ class Tables:
 
 
 _POD_COLUMNS = {
-    *("annotations", "away", "gate", "labels", "near", "on", "port", "preemptable", "role"),
-    *("scheduler", "selector", "state", "tolerate"),
+    *("annotations", "away", "gate", "guaranteed", "labels", "near", "on", "port", "preemptable"),
+    *("role", "scheduler", "selector", "state", "tolerate"),
 }
 AMOUNT_TABLES = {"nodes", "jobs", "pods"}
 KNOWN_COLUMNS = {
-    "nodes": {"labels", "taints", "unschedulable"},
+    "nodes": {"annotation", "labels", "taints", "unschedulable"},
     "queues": {
         *("annotations", "capability", "deserved", "guarantee", "parent", "priority"),
         *("reclaimable", "state", "weight"),

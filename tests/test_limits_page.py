@@ -32,6 +32,8 @@ NOT_LISTED = {
     "explaining.node_details._MOST",
     # A page of decisions: inspection.MAX_PAGE_SIZE is the limit of a caller.
     "records.MOST_ITEMS",
+    # How long a status waits for a newer one, not how much is accepted.
+    "pumice.adapters.runtime.status_writer._MOST_DELAYS",
     # The order of calls and sessions on the thread of a cluster, and when a session begins.
     "owner._MAX_DELAY_NS",
     "session_timer.LONGEST_WAIT_NS",

@@ -8,7 +8,7 @@ from pumice.core.configuration import PluginOptions
 from pumice.core.session.session import Session
 from pumice.testing import cluster
 from tests import plugin_reference
-from tests.pages import FOLDER, ROOT, generated, index_of, page_of, schemas
+from tests.pages import FOLDER, ROOT, declared, generated, index_of, page_of
 
 
 class ReaderPlugin:
@@ -21,7 +21,7 @@ class ReaderPlugin:
         pass
 
 
-PAGES = [(kind, name) for kind in ("plugins", "actions") for name in schemas(kind)]
+PAGES = [(kind, name) for kind in ("plugins", "actions") for name in declared(kind)]
 
 
 @pytest.mark.parametrize(("kind", "name"), PAGES)
@@ -33,7 +33,7 @@ def test_the_arguments_on_a_page_are_those_of_the_code(kind: str, name: str) -> 
 @pytest.mark.parametrize(("kind", "name"), PAGES)
 def test_a_page_says_what_every_argument_does(kind: str, name: str) -> None:
     rows = [line for line in generated(kind, name).splitlines() if line.startswith("| `")]
-    assert all(row.split("|")[-2].strip() for row in rows), "describe it in configuration_help"
+    assert all(row.split("|")[-2].strip() for row in rows)
 
 
 @pytest.mark.parametrize(("kind", "name"), PAGES)
@@ -48,7 +48,7 @@ def test_a_page_has_an_example_with_a_table_or_a_picture(kind: str, name: str) -
 def test_the_lists_are_complete_and_every_page_is_in_the_navigation(kind: str) -> None:
     assert (FOLDER / kind / "index.md").read_text(encoding="utf-8") == index_of(kind)
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for name in ("index", *schemas(kind)):
+    for name in ("index", *declared(kind)):
         assert f"reference/{kind}/{name}.md" in navigation
 
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from pumice.client.reasons import Reason, merge_tasks
+from pumice.core.cache.settings import CacheSettings
 from pumice.core.configuration import read_configuration
 from pumice.core.decisions import (
     Bind,
     Evict,
     PodConditionChanged,
+    PodGateLifted,
     PodGroupStatusChanged,
     SessionResult,
 )
@@ -27,14 +29,16 @@ START_NS = 1_794_744_000 * 10**9  # 2026-11-15T12:00:00Z
 SECOND_NS = 10**9
 
 
-def make_engine(actions: str, plugins: Iterable[Iterable[Any]] = ()) -> Engine:
+def make_engine(
+    actions: str, plugins: Iterable[Iterable[Any]] = (), settings: CacheSettings | None = None
+) -> Engine:
     """An engine from action names and tiers of plugins: names, or entries of a configuration."""
     registry = Registry()
     tiers = [
         {"plugins": [{"name": p} if isinstance(p, str) else p for p in tier]} for tier in plugins
     ]
     data = {"actions": actions, "tiers": tiers}
-    return Engine(read_configuration(data, registry.catalog()), registry=registry)
+    return Engine(read_configuration(data, registry.catalog()), settings, registry)
 
 
 def read_object(manifest: Mapping[str, Any]) -> ClusterObject:
@@ -96,9 +100,11 @@ class Cluster:
             assert isinstance(pod, Pod)
             match decision:
                 case Bind():
-                    self.put(
-                        dataclasses.replace(pod, node_name=decision.node, phase=PodPhase.RUNNING)
+                    said = {**pod.annotations, **dict(decision.annotations)}
+                    running = dataclasses.replace(
+                        pod, node_name=decision.node, phase=PodPhase.RUNNING, annotations=said
                     )
+                    self.put(running)
                 case Evict():
                     self.take(Pod, decision.uid)
 
@@ -109,6 +115,12 @@ class Cluster:
                     group = self.objects[PodGroup, change.uid]
                     assert isinstance(group, PodGroup)
                     self.put(dataclasses.replace(group, status=change.status))
+                case PodGateLifted():
+                    pod = self.objects[Pod, change.uid]
+                    assert isinstance(pod, Pod)
+                    gates = tuple(g for g in pod.spec.scheduling_gates if g != change.gate)
+                    spec = dataclasses.replace(pod.spec, scheduling_gates=gates)
+                    self.put(dataclasses.replace(pod, spec=spec))
                 case PodConditionChanged() if (Pod, change.uid) in self.objects:
                     pod = self.objects[Pod, change.uid]
                     assert isinstance(pod, Pod)

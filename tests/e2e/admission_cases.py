@@ -76,6 +76,10 @@ def pod(scheduler: str = "volcano", **annotations: str) -> Object:
     return thing("v1", "Pod", "one", spec, annotations=notes)
 
 
+def empty(body: Object) -> Object:
+    return {name: part for name, part in body.items() if name != "spec"}
+
+
 BOTH = {"highestTierAllowed": 1, "highestTierName": "rack"}
 PARTITIONS = {"totalPartitions": 2, "partitionSize": 2}
 CLAIM = {"accessModes": ["ReadWriteOnce"]}
@@ -97,6 +101,13 @@ TAKEN: dict[str, Object] = {
     ),
     "a job with partitions": job(
         task(replicas=4, minAvailable=2, partitionPolicy={**PARTITIONS, "minPartitions": 1})
+    ),
+    "a job with mpi and flags of two words": job(
+        task("launcher"), plugins={"mpi": ["--port", "22", "--master", "launcher"]}
+    ),
+    "policies with timeouts": policies(
+        {"event": "PodFailed", "action": "RestartJob", "timeout": "1h1m30.5s"},
+        {"event": "PodPending", "action": "AbortJob", "timeout": "0"},
     ),
     "a job with mpi": job(task("launcher"), plugins={"mpi": ["--master=launcher"], "env": []}),
     "a job with volumes": job(
@@ -180,6 +191,18 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "a long name": (job(name="a" * 64), "more than 63 characters"),
     "a long name of a pod": (job(task("b" * 30), name="a" * 40), "more than 63 characters together"),
     "a plugin": (job(plugins={"magic": []}), "spec.plugins; allowed"),
+    "mpi without the master of two words": (
+        job(plugins={"mpi": ["--master", "launcher"]}),
+        "needs its master task",
+    ),
+    "a timeout without a unit": (
+        policies({"event": "PodFailed", "action": "RestartJob", "timeout": "30"}),
+        "invalid duration",
+    ),
+    "a timeout of a task in words": (
+        job(task(policies=[{"event": "PodPending", "action": "AbortJob", "timeout": "5 min"}])),
+        "invalid duration",
+    ),
     "mpi without its master": (job(plugins={"mpi": []}), "needs its master task"),
     "a mount twice": (
         job(volumes=[{"mountPath": "/a", "volumeClaimName": n} for n in "ab"]), "duplicated mountPath"
@@ -193,6 +216,21 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "an unknown dependency": (job(task("a", **after("b"))), "does not exist"),
     "a cycle": (job(task("a", **after("b")), task("b", **after("a")), task("c")), "a cycle"),
     "a cycle of one": (job(task("a", **after("a"))), "a cycle"),
+    "one container in place of a list": (
+        job(task(pod={"containers": {"name": "c", "image": "i"}})),
+        "spec.tasks[0].template.spec.containers in body must be of type array",
+    ),
+    "an empty job": (empty(job()), "spec: Required value"),
+    "an empty schedule": (empty(cron()), "spec: Required value"),
+    "an empty HyperNode": (empty(node_group()), "spec: Required value"),
+    "labels of pods that are a list": (
+        job({"name": "w", "template": {"metadata": {"labels": ["a"]}}}),
+        "template.metadata.labels in body must be of type object",
+    ),
+    "an environment that is a map": (
+        job(task(container={"env": {"A": "b"}})),
+        "containers[0].env in body must be of type array",
+    ),
     "no containers": (job(task(pod={"containers": []})), "containers is empty"),
     "name of a container": (job(task(container={"name": "A B"})), "a container whose name"),
     "an amount": (job(task(cpu="2.5x")), "no quantity"),
@@ -258,3 +296,83 @@ UPDATES: dict[str, tuple[Object, str]] = {
     "too few": ({"minAvailable": 5}, "not be greater than total replicas"),
     "volumes": ({"volumes": [{"mountPath": "/a", "volumeClaimName": "a"}]}, "spec.volumes cannot"),
 }
+
+
+def _meant(**container: Any) -> Object:
+    """A Job with a task as a person writes it, and fields of its container."""
+    return task(cpu="1000m", container=container, pod={"hostNetwork": False, "volumes": []})
+
+
+AMOUNTS: Object = {"requests": {"cpu": 1}, "limits": {"memory": "1024Mi"}}
+STORAGE_CLAIM: Object = {
+    "accessModes": ["ReadWriteOnce"],
+    "resources": {"requests": {"storage": "1024Mi"}},
+}
+# Tasks and volumes before and after, and the refusal of the change.
+REWRITES: dict[str, tuple[Object, Object, str]] = {
+    "no resources": (
+        {"tasks": [task(container={"resources": {}})]},
+        {"tasks": [task(pod={"containers": [{"name": "c", "image": "i"}]})]},
+        "",
+    ),
+    "amounts in another form": (
+        {"tasks": [_meant(resources=AMOUNTS)]},
+        {"tasks": [task(container={
+            "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
+            "env": [], "securityContext": {}, "tty": False,
+        })]},
+        "",
+    ),
+    "other amounts": (
+        {"tasks": [_meant(resources=AMOUNTS)]},
+        {"tasks": [task(container={"resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1G"}}})]},
+        "spec.tasks[].template cannot change",
+    ),
+    "an amount more": (
+        {"tasks": [task()]},
+        {"tasks": [task(container={"resources": {"requests": {"cpu": "1", "memory": "1"}}})]},
+        "spec.tasks[].template cannot change",
+    ),
+    "an amount less": (
+        {"tasks": [task(container={"resources": {"requests": {"cpu": "1", "memory": "1"}}})]},
+        {"tasks": [task()]},
+        "spec.tasks[].template cannot change",
+    ),
+    "containers in another order": (
+        {"tasks": [task(pod={"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]})]},
+        {"tasks": [task(pod={"containers": [{"name": "b", "image": "i"}, {"name": "a", "image": "i"}]})]},
+        "spec.tasks[].template cannot change",
+    ),
+    "a field that is on": (
+        {"tasks": [task()]},
+        {"tasks": [task(pod={"hostPID": True})]},
+        "spec.tasks[].template cannot change",
+    ),
+    "a field that is off and means something": (
+        {"tasks": [task()]},
+        {"tasks": [task(pod={"automountServiceAccountToken": False})]},
+        "spec.tasks[].template cannot change",
+    ),
+    "an init container": (
+        {"tasks": [task(pod={"initContainers": [{"name": "i", "image": "i"}]})]},
+        {"tasks": [task(pod={"initContainers": [{"name": "i", "image": "j"}]})]},
+        "spec.tasks[].template cannot change",
+    ),
+    "many tasks": (
+        {"tasks": [task(f"t{number}", cpu="1000m") for number in range(100)]},
+        {"tasks": [task(f"t{number}") for number in range(100)]},
+        "",
+    ),
+    "a claim in another form": (
+        {"volumes": [{"mountPath": "/a", "volumeClaim": STORAGE_CLAIM}]},
+        {"volumes": [{"mountPath": "/a", "volumeClaim": {
+            **STORAGE_CLAIM, "resources": {"requests": {"storage": "1Gi"}, "limits": {}}}}]},
+        "",
+    ),
+    "another claim": (
+        {"volumes": [{"mountPath": "/a", "volumeClaim": STORAGE_CLAIM}]},
+        {"volumes": [{"mountPath": "/a", "volumeClaim": {
+            **STORAGE_CLAIM, "resources": {"requests": {"storage": "2Gi"}}}}]},
+        "spec.volumes cannot change",
+    ),
+}  # fmt: skip

@@ -14,6 +14,7 @@ from tests.e2e.admission_cases import (
     NAMESPACE,
     PARTITIONS,
     REFUSED,
+    REWRITES,
     TAKEN,
     UPDATES,
     group,
@@ -122,6 +123,16 @@ async def test_changes_of_a_job(client: Client, case: str) -> None:
         client.call("PATCH", path, {"spec": spec}, content_type=MERGE, query={"dryRun": "All"})
     )
     assert text in said if text else not said
+
+
+@pytest.mark.parametrize("case", REWRITES)
+async def test_a_job_that_means_the_same_is_no_change(client: Client, case: str) -> None:
+    before, after, text = REWRITES[case]
+    name = "rewritten-" + case.replace(" ", "-")
+    held = await client.create(job(name=name, **before))
+    body = {**held, "spec": {**held["spec"], **after}}
+    said = await _said(client.call("PUT", path_of(held), body, query={"dryRun": "All"}))
+    assert text in said if text else not said, said
 
 
 def as_go_writes_it(name: str, replicas: int) -> Object:

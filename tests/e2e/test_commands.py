@@ -113,6 +113,20 @@ async def test_queues(cluster: Cluster, shell: Shell) -> None:
     assert ended.err == "pumice: Queue red does not exist\n"
 
 
+async def test_requests_are_shown_at_a_high_verbosity(cluster: Cluster, shell: Shell) -> None:
+    path = f"{GROUPS}/queues"
+    shown = await shell.types("queue", "list", "-v", 6)
+    assert shown.err.splitlines()[0] == f"GET {path}"
+    assert shown.out == await shell.does("queue", "list", "--v=5")
+    gone = await shell.types("queue", "delete", "-n", "nothing", "-v=9", "--vmodule", "a=1")
+    assert gone.err.splitlines() == [
+        "pumice: --vmodule has no effect: the log goes to standard error at once",
+        f"DELETE {path}/nothing",
+        "pumice: Queue nothing does not exist",
+    ]
+    assert (await shell.types("queue", "list", "-v", "much")).code == 2
+
+
 async def test_flows_and_templates(cluster: Cluster, shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "flows.yaml"
     path.write_text(

@@ -40,10 +40,14 @@ async def test_a_gang_that_does_not_fit_waits_and_says_why(cluster: Cluster) -> 
         return "Unschedulable" in {event["reason"] for event in of_group} and bool(of_pod)
 
     await cluster.until("events say so too", is_announced)
-    (pod,) = [pod for pod in await cluster.pods() if pod["metadata"]["name"] == "large-0"]
-    (scheduled,) = [one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
-    assert scheduled["status"] == "False"
-    assert scheduled["message"]
+
+    async def is_told() -> bool:
+        (pod,) = [pod for pod in await cluster.pods() if pod["metadata"]["name"] == "large-0"]
+        conditions = pod["status"].get("conditions", [])
+        told = [one for one in conditions if one["type"] == "PodScheduled"]
+        return any(one["status"] == "False" and one["message"] for one in told)
+
+    await cluster.until("the condition of the pod says so too", is_told)
     assert not await cluster.placed("large")
 
     # It is placed as soon as there is room.

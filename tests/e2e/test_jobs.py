@@ -161,6 +161,21 @@ async def test_jobs_run_complete_scale_suspend_and_expire(cluster: Cluster) -> N
     assert {"CommandIssued", "ExecuteAction"} <= {event["reason"] for event in events}
 
 
+async def test_an_unknown_field_of_a_template_is_an_event(cluster: Cluster) -> None:
+    await started(cluster)
+    odd = task("odd", 3)
+    odd["template"]["spec"]["priorityClass"] = "high"
+    await cluster.client.create(job("typed", odd))
+
+    async def is_told() -> bool:
+        found = await cluster.events(kind="Job", name="typed")
+        return [one["message"] for one in found if one["reason"] == "APIWarning"] == [
+            'Pod: unknown field "spec.priorityClass"'
+        ]
+
+    await cluster.until("an event names the field", is_told)
+
+
 async def test_one_command_runs_scheduler_and_controllers(cluster: Cluster) -> None:
     await cluster.add_nodes(1)
     run = cluster.scheduler.start_both(cluster.kubeconfig(ADMIN), "--controllers")

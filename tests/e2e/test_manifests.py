@@ -103,7 +103,14 @@ def hyper_node(*members: Object, **spec: Any) -> Object:
 
 def test_every_file_of_the_folder_is_applied() -> None:
     # The rights of a shadow and to lock nodes, and the smoke test, are no part of an installation.
-    names = ("shadow/rbac.yaml", "node-locks/rbac.yaml", "smoke-test/gang.yaml")
+    names = (
+        "shadow/rbac.yaml",
+        "node-locks/rbac.yaml",
+        "device-config/rbac.yaml",
+        "npu-info/rbac.yaml",
+        "ufm/rbac.yaml",
+        "smoke-test/gang.yaml",
+    )
     others = {DEPLOY / name for name in names}
     kustomizations = {
         DEPLOY / folder / "kustomization.yaml" for folder in ("scheduler", "controllers")

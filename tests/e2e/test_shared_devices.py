@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.controlplane.client import Object
 from tests.controlplane.manifests import DEPLOY, documents
-from tests.e2e.cluster import GROUPS, Cluster
+from tests.e2e.cluster import GROUPS, PODS, Cluster
 from tests.e2e.objects import node_body, pod_body, pod_group_body
 from tests.e2e.test_devices import API, CLAIMS, DRIVER, claim_body, class_body, uses
 
@@ -172,3 +172,69 @@ async def _see_the_lock(cluster: Cluster) -> None:
     await client.merge("/api/v1/nodes/card", {"metadata": {"annotations": {"hamivgpu": None}}})
     await cluster.until_placed({"share": 2})
     assert await lock()
+
+
+NPUS = """
+actions: "allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: deviceshare
+    arguments: {deviceshare.AscendHAMiVNPUEnable: true}
+"""
+NPU = "huawei.com/Ascend910B3"
+NPU_CONFIG = """
+vnpus:
+- chipName: 910B3
+  commonWord: Ascend910B3
+  resourceName: huawei.com/Ascend910B3
+  resourceMemoryName: huawei.com/Ascend910B3-memory
+  memoryAllocatable: 65536
+  memoryCapacity: 65536
+  templates:
+  - {name: vir05_1c_16g, memory: 16384}
+  - {name: vir10_3c_32g, memory: 32768}
+"""
+MAPS = "/api/v1/namespaces/kube-system/configmaps"
+
+
+def npu_objects() -> list[Object]:
+    """A ConfigMap, a node with one card, and a gang of a pod that asks for a part of it."""
+    name = "volcano-vgpu-device-config"
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "data": {"device-config.yaml": NPU_CONFIG},
+    }
+    node = node_body("npu")
+    card = '[{"id":"npu-0","count":4,"devmem":65536,"devcore":20,"type":"Ascend910B3"}]'
+    node["metadata"]["annotations"] = {"hami.io/node-register-Ascend910B3": card}
+    for part in ("allocatable", "capacity"):
+        node["status"][part] = {**node["status"][part], NPU: "4"}
+    pod = pod_body("part", 0)
+    resources = pod["spec"]["containers"][0]["resources"]
+    resources["limits"] = {NPU: "1", f"{NPU}-memory": "20000"}
+    resources["requests"].update(resources["limits"])
+    return [config, node, pod_group_body("part", 1), pod]
+
+
+async def test_npus_are_those_of_the_device_configuration(cluster: Cluster) -> None:
+    client = cluster.client
+    for one in documents(DEPLOY / "device-config" / "rbac.yaml"):
+        await client.apply(one)
+    for body in npu_objects():
+        await client.create(body)
+    try:
+        cluster.run_scheduler(cluster.configuration(NPUS))
+        (name,) = await cluster.until_placed({"part": 1})
+        pod = await client.get(f"{PODS}/{name}")
+        told = pod["metadata"]["annotations"]
+        assert told["hami.io/Ascend910B3-devices-allocated"] == "npu-0,Ascend910B3,32768,0:;"
+        assert told[NPU] == '[{"UUID":"npu-0","temp":"vir10_3c_32g"}]'
+    finally:
+        await client.delete(f"{MAPS}/volcano-vgpu-device-config")
+        for kind in ("rolebindings", "roles"):
+            place = f"{RIGHTS}/namespaces/kube-system/{kind}"
+            await client.delete(f"{place}/pumice-adapter-device-config")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pumice.core.configuration import read_configuration
+from pumice.core.configuration import Arguments, read_configuration
 from pumice.core.deltas import ClusterObject, DataReported
 from pumice.core.engine import Engine
 from pumice.core.model.group import PodGroupPhase
@@ -29,7 +29,8 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.S | re.M)
 def plugins_of(source: str) -> list[type]:
     names: dict[str, Any] = {"__name__": "page"}
     exec(compile(source, str(PAGE), "exec"), names)
-    return [v for v in names.values() if isinstance(v, type) and v.__module__ == "page"]
+    classes = [v for v in names.values() if isinstance(v, type) and v.__module__ == "page"]
+    return [class_ for class_ in classes if not issubclass(class_, Arguments)]
 
 
 PLUGINS: dict[str, Any] = {
@@ -112,7 +113,7 @@ def test_the_page_shows_a_plugin_for_every_kind_of_hook() -> None:
         "headroom",
         "small-first",
         "admission-limit",
-        "honeymoon",
+        "grace-period",
         "large-first",
         "busy-nodes",
     ]

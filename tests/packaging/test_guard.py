@@ -16,9 +16,11 @@ from tests.controlplane.guard import Guard
 
 _SECONDS = 30.0
 _PARENT = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from tests.controlplane.guard import GUARD
+# A test run in the background of a shell ignores interrupts, and its children would too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with Path(sys.argv[1]).open("wb") as log:
     ended = GUARD.start(["/bin/true"], log)
     ended.wait()

@@ -48,6 +48,9 @@ class OnDemandReflector:
         """Until it is cancelled."""
         while True:
             await self._follow()
+            if self._is_needed():
+                # The reflector read events of our own writes after the check and before it ended.
+                continue
             self._cache.begin_list()
             self._cache.end_list("")
             await self._wanted.wait()

@@ -47,7 +47,12 @@ async def test_statuses_and_events_wait_while_a_bind_is_in_flight() -> None:
     await calls.end(*(f"status {number}" for number in range(8)))
     assert calls.begun[-1] == "next bind"
     await calls.end("next bind")
-    assert calls.begun[10:] == ["status 8", "status 9", *(f"event {n}" for n in range(6))]
+    # Events wait until the statuses have ended, and only one place in sixteen is for them.
+    assert calls.begun[10:] == ["status 8", "status 9"]
+    await calls.end("status 8", "status 9")
+    assert calls.begun[12:] == ["event 0"]
+    await calls.end("event 0")
+    assert calls.begun[13:] == ["event 1"]
 
 
 async def test_binds_without_a_gap_do_not_stop_statuses_for_ever() -> None:
@@ -63,6 +68,53 @@ async def test_binds_without_a_gap_do_not_stop_statuses_for_ever() -> None:
     assert calls.begun == ["bind", "status 0", "status 1"]
     await calls.end("status 0")
     assert calls.begun[3:] == ["status 2"]
+
+
+async def test_events_wait_longer_for_binds_than_statuses_do() -> None:
+    clock = FakeClock()
+    calls = Holders(CallLimiter(32, clock))
+    calls.begin("bind", CallPriority.APPLY)
+    await settle()
+    for number in range(3):
+        calls.begin(f"event {number}", CallPriority.EVENT)
+    await clock.advance(9.5)
+    assert calls.begun == ["bind"]
+    await clock.advance(1.5)
+    assert calls.begun == ["bind", "event 0"]
+
+
+async def test_admissions_have_a_part_of_the_places_beside_binds() -> None:
+    limiter = CallLimiter(8, FakeClock())
+    calls = Holders(limiter)
+    for number in range(8):
+        calls.begin(f"bind {number}", CallPriority.APPLY)
+    await settle()
+    for number in range(4):
+        calls.begin(f"admission {number}", CallPriority.ADMISSION)
+    calls.begin("next bind", CallPriority.APPLY)
+    await settle()
+    assert len(calls.begun) == 8
+    # A quarter of the places goes to admissions, though a bind waits too.
+    await calls.end("bind 0", "bind 1", "bind 2")
+    assert calls.begun[8:] == ["admission 0", "admission 1", "next bind"]
+    # Admissions that have used their part do not hold up a bind.
+    await calls.end("bind 3")
+    assert len(calls.begun) == 11
+    assert limiter.acquire_at_once(CallPriority.APPLY)
+    limiter.release(CallPriority.APPLY)
+    await calls.end("admission 0")
+    assert calls.begun[11:] == ["admission 2"]
+
+
+async def test_without_binds_admissions_leave_places_free_for_binds() -> None:
+    calls = Holders(CallLimiter(8, FakeClock()))
+    for number in range(6):
+        calls.begin(f"admission {number}", CallPriority.ADMISSION)
+    await settle()
+    assert len(calls.begun) == 4
+    calls.begin("bind", CallPriority.APPLY)
+    await settle()
+    assert calls.begun[4:] == ["bind"]
 
 
 async def test_no_status_goes_before_a_decision_that_is_queued() -> None:

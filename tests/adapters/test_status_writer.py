@@ -14,7 +14,7 @@ from pumice.adapters.runtime.status_writer import StatusWriter
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult
 from pumice.v1.cluster_service_pb2 import StatusBatch
 from pumice.v1.condition_pb2 import CONDITION_STATUS_FALSE
-from pumice.v1.group_pb2 import PodGroupStatus
+from pumice.v1.group_pb2 import POD_GROUP_PHASE_INQUEUE, PodGroupStatus
 from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP, ClusterObject
 from pumice.v1.status_pb2 import (
     Event,
@@ -232,8 +232,26 @@ async def test_nothing_is_written_about_the_wait_of_a_pod_that_was_bound() -> No
     assert bench.writer.is_idle
 
 
-async def test_a_few_workers_write_all_events() -> None:
+async def test_what_pods_wait_for_is_written_beside_binds() -> None:
     bench = Bench(slots=4)
+    admitted = PodGroupStatus(phase=POD_GROUP_PHASE_INQUEUE)
+    async with bench.slots.hold(CallPriority.APPLY):
+        bench.say(
+            StatusChange(
+                pod_group=PodGroupStatusChange(
+                    namespace="ns", name="job", uid="uid-job", status=admitted
+                )
+            ),
+            StatusChange(queue=QueueStatusChange(name="q", uid="uid-q", allocated={"cpu": 1})),
+        )
+        await settle()
+        assert bench.world.called("status") == ["job"]
+    await settle()
+    assert bench.world.called("status") == ["job", "q"]
+
+
+async def test_a_few_workers_write_all_events() -> None:
+    bench = Bench(slots=64)
     for number in range(18):
         bench.say(events=(Event(name=f"p{number}", uid=f"uid-{number}", message=f"{number}"),))
     tasks = len(asyncio.all_tasks())

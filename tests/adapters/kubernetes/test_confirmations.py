@@ -86,7 +86,7 @@ async def test_a_confirmation_does_not_wait_for_ever() -> None:
     pods = Pods()
     pods.bind("a", "b")
     pods.show("a")
-    await pods.clock.advance(1.9)
+    await pods.clock.advance(4.9)
     assert pods.told() == []
     await pods.clock.advance(0.2)
     assert pods.told() == [("a", "n1")]

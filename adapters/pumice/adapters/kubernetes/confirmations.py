@@ -20,7 +20,7 @@ from pumice.v1.decision_pb2 import Bind
 
 # So many confirmations are kept at most, for so long; further ones are handled at once.
 _MOST_KEPT: Final = 5000
-_LONGEST_SECONDS: Final = 2.0
+_LONGEST_SECONDS: Final = 5.0
 # So many binds are remembered until they are confirmed.
 _MOST_BINDS: Final = 20_000
 # Handled in one go; binds and other watches go on in between.

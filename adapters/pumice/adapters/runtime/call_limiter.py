@@ -1,32 +1,59 @@
 """A limit on calls in flight. Statuses and events wait for binds, and events for statuses.
 
+Only the statuses that pods wait for, such as the admission of a PodGroup, go beside the binds.
+
 A status or an event costs the API server as much as a bind does, so none begins while a bind is in
 flight or waits for its turn. Binds that never end must not stop statuses for ever: after a while a few
 of the places are for them. Even without binds they leave places free, so that a bind begins at once.
+Only a few events are in flight at a time. Each call waits for the one before it, so a server that is
+busy with the writes of others gets few events, and an idle one gets many.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from pumice.adapters.runtime.clock import Clock, SystemClock
 
 # So long statuses and events wait for binds that follow each other without a gap.
-POSTPONED_SECONDS: Final = 3.0
-# One place in so many is for statuses and events: without binds, and beside binds after that time.
-_ALONE_IN: Final = 2
-_BESIDE_IN: Final = 8
+STATUSES_POSTPONED_SECONDS: Final = 3.0
+EVENTS_POSTPONED_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 1.0
 
 
 class CallPriority(IntEnum):
     """Which call begins first when another one ends."""
 
-    APPLY = 0
-    STATUS = 1
-    EVENT = 2
+    # Statuses that pods wait for. They have a part of the places, and binds have the rest.
+    ADMISSION = 0
+    APPLY = 1
+    STATUS = 2
+    EVENT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """How many places calls that are not binds may use."""
+
+    # So long they wait for binds that follow each other without a gap.
+    postponed_seconds: float
+    # One place in so many: without binds, and beside binds after that time.
+    alone_in: int
+    beside_in: int
+    # The calls that use these places.
+    users: tuple[CallPriority, ...]
+
+
+_PRIORITIES: Final = tuple(CallPriority)
+_REPORTS: Final = (CallPriority.STATUS, CallPriority.EVENT)
+_SHARES: Final = {
+    CallPriority.ADMISSION: _Share(0.0, 2, 4, (CallPriority.ADMISSION,)),
+    CallPriority.STATUS: _Share(STATUSES_POSTPONED_SECONDS, 2, 8, _REPORTS),
+    CallPriority.EVENT: _Share(EVENTS_POSTPONED_SECONDS, 16, 32, _REPORTS),
+}
 
 
 class CallLimiter:
@@ -35,9 +62,9 @@ class CallLimiter:
     def __init__(self, size: int, clock: Clock | None = None) -> None:
         self._free = self._size = size
         self._clock = clock or SystemClock()
-        self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in CallPriority)
-        # Calls in flight: apply calls, and all others.
-        self._applying = self._others = 0
+        self._queues: tuple[deque[asyncio.Future[None]], ...] = tuple(deque() for _ in _PRIORITIES)
+        # Calls in flight by priority.
+        self._in_flight = [0] * len(_PRIORITIES)
         # When the first of the apply calls that followed each other without a gap began.
         self._applying_since = 0.0
         self._waking: asyncio.Task[None] | None = None
@@ -46,8 +73,8 @@ class CallLimiter:
 
     @property
     def postpones_others(self) -> bool:
-        """Whether statuses and events wait for binds."""
-        return self._places_for_others() == 0
+        """Whether statuses wait for binds."""
+        return self._places(_SHARES[CallPriority.STATUS]) == 0
 
     def hold(self, priority: CallPriority) -> "_Hold":
         """A context in which the caller has a place."""
@@ -60,41 +87,41 @@ class CallLimiter:
 
     def acquire_at_once(self, priority: CallPriority) -> bool:
         """Takes a place if one is free and nobody is ahead; returns whether it did."""
-        if any(self._queues[: priority + 1]) or not self._may_begin(priority):
+        # Admissions that wait have used their share, so binds need not wait for them.
+        first = min(priority, CallPriority.APPLY)
+        if any(self._queues[first : priority + 1]) or not self._may_begin(priority):
             return False
         self._take(priority)
         return True
 
     def release(self, priority: CallPriority) -> None:
         self._free += 1
-        if priority is CallPriority.APPLY:
-            self._applying -= 1
-        else:
-            self._others -= 1
+        self._in_flight[priority] -= 1
         self._admit()
 
     def _may_begin(self, priority: CallPriority) -> bool:
+        if not self._free:
+            return False
         if priority is CallPriority.APPLY:
-            return self._free > 0
-        return self._free > 0 and self._others < self._places_for_others()
+            return True
+        share = _SHARES[priority]
+        return sum(self._in_flight[user] for user in share.users) < self._places(share)
 
-    def _places_for_others(self) -> int:
-        if not (self._applying or self._queues[CallPriority.APPLY] or self.expects_apply()):
-            return max(1, self._size // _ALONE_IN)
-        is_long = self._applying and self._clock.now() - self._applying_since >= POSTPONED_SECONDS
-        return max(1, self._size // _BESIDE_IN) if is_long else 0
+    def _places(self, share: _Share) -> int:
+        is_applying = self._in_flight[CallPriority.APPLY] > 0
+        if not (is_applying or self._queues[CallPriority.APPLY] or self.expects_apply()):
+            return max(1, self._size // share.alone_in)
+        waited = self._clock.now() - self._applying_since if is_applying else 0.0
+        return max(1, self._size // share.beside_in) if waited >= share.postponed_seconds else 0
 
     def _take(self, priority: CallPriority) -> None:
-        self._free -= 1
-        if priority is not CallPriority.APPLY:
-            self._others += 1
-            return
-        if not self._applying:
+        if priority is CallPriority.APPLY and not self._in_flight[priority]:
             self._applying_since = self._clock.now()
-        self._applying += 1
+        self._free -= 1
+        self._in_flight[priority] += 1
 
     def _admit(self) -> None:
-        for priority, queue in zip(CallPriority, self._queues, strict=True):
+        for priority, queue in zip(_PRIORITIES, self._queues, strict=True):
             while queue and self._may_begin(priority):
                 turn = queue.popleft()
                 if not turn.done():
@@ -106,7 +133,7 @@ class CallLimiter:
     async def _wait(self, priority: CallPriority) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues[priority].append(turn)
-        if priority is not CallPriority.APPLY and self._waking is None:
+        if priority > CallPriority.APPLY and self._waking is None:
             self._waking = asyncio.get_running_loop().create_task(self._admit_in_time())
         try:
             await turn

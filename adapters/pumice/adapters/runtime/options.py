@@ -42,8 +42,8 @@ class RuntimeOptions:
     # Attempts for one event, and events that may wait; more are dropped and counted.
     event_tries: int = 12
     # Workers that write events.
-    event_writers: int = 16
-    event_queue_size: int = 10_000
+    event_writers: int = 4
+    event_queue_size: int = 50_000
     # Time before it is written that a pod waits, or that only counters or conditions of a PodGroup
     # changed: most pods of a gang are bound, and more of them start, meanwhile.
     waiting_report_seconds: float = 0.0

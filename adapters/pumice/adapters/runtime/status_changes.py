@@ -67,6 +67,15 @@ def may_wait(change: StatusChange, buffer: ResumeBuffer) -> bool:
     return held is not None and held.message().pod_group.status.phase == status.phase
 
 
+def lets_pods_follow(change: StatusChange) -> bool:
+    """Whether pods are created or can be bound only after this status is written."""
+    if change.HasField("pod_gate"):
+        return True
+    status = change.pod_group.status
+    is_admitted = change.HasField("pod_group") and status.phase == POD_GROUP_PHASE_INQUEUE
+    return is_admitted and not any(_is_scheduled(c) for c in status.conditions)
+
+
 def _is_scheduled(condition: PodGroupCondition) -> bool:
     return condition.type == "Scheduled" and condition.status == CONDITION_STATUS_TRUE
 

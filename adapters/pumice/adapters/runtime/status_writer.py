@@ -8,7 +8,8 @@ fail too often, are dropped and counted.
 That a pod or a PodGroup waits is written a moment later, and not at all if the pod was bound or the
 gang placed meanwhile: a session may see a gang before all of its pods exist. Statuses of PodGroups
 that only change counters or conditions are written a moment later too, since more of them follow
-while pods are bound and start.
+while pods are bound and start. The admission of a PodGroup and the end of a scheduling gate do not wait
+for binds: controllers make the pods of a Job only then, and the gang is bound after that.
 """
 
 import asyncio
@@ -25,7 +26,13 @@ from pumice.adapters.runtime.clock import Clock, end_tasks, within
 from pumice.adapters.runtime.metrics import Metrics
 from pumice.adapters.runtime.objects import KindNumber, shown_kind
 from pumice.adapters.runtime.options import RuntimeOptions
-from pumice.adapters.runtime.status_changes import is_same, is_written, may_wait, subject
+from pumice.adapters.runtime.status_changes import (
+    is_same,
+    is_written,
+    lets_pods_follow,
+    may_wait,
+    subject,
+)
 from pumice.adapters.runtime.world import ApplyCode, ApplyResult, StatusUpdater
 from pumice.v1.cluster_service_pb2 import StatusBatch
 from pumice.v1.object_pb2 import KIND_POD, KIND_POD_GROUP
@@ -57,6 +64,11 @@ class _Pending:
     # Set: the status must not wait for a newer one.
     is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[None] | None" = None
+
+    @property
+    def priority(self) -> CallPriority:
+        is_awaited = self.change is not None and lets_pods_follow(self.change)
+        return CallPriority.ADMISSION if is_awaited else CallPriority.STATUS
 
     def is_empty(self) -> bool:
         return self.change is None
@@ -187,7 +199,7 @@ class StatusWriter:
         failures = 0
         await self._wait_for_newer(pending)
         while not pending.is_empty():
-            async with self._limiter.hold(CallPriority.STATUS):
+            async with self._limiter.hold(pending.priority):
                 # Taken only now, so that the newest status is written.
                 change = pending.take()
                 if change is None or self._is_written(key, change):

@@ -64,12 +64,13 @@ controlplane: env  ## Builds kube-apiserver, etcd and kubectl for the tests, int
 check: lint types imports wire docs  ## Runs every static check.
 
 # Without arguments everything is measured, and the page about speed is made from the output. The
-# end-to-end benchmark starts its own control plane, as the tests do; without Go it is skipped.
+# last two benchmarks start their own control planes, as the tests do; without Go they are skipped.
 bench: env  ## Measures; prints one JSON line a result, and writes docs/reference/speed.md.
 	@case '$(BENCH_ARGS)' in \
 	  '') mkdir -p $(dir $(BENCH_LINES)); \
 	    { $(BIN)/pumice bench all; $(BIN)/pumice bench growth; \
-	      $(BIN)/python -m tests.controlplane $(BIN)/pumice bench endtoend; } | tee $(BENCH_LINES); \
+	      for bench in endtoend controllers; do \
+	        $(BIN)/python -m tests.controlplane $(BIN)/pumice bench $$bench; done; } | tee $(BENCH_LINES); \
 	    $(BIN)/pumice bench report $(BENCH_LINES) --date $(BENCH_DATE) --into $(BENCH_INTO);; \
 	  endtoend*|controllers*) $(BIN)/python -m tests.controlplane $(BIN)/pumice bench $(BENCH_ARGS);; \
 	  *) $(BIN)/pumice bench $(BENCH_ARGS);; \

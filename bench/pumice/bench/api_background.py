@@ -115,6 +115,22 @@ async def clear(api: ApiSession) -> None:
 
 
 @asynccontextmanager
+async def surrounded(api: ApiSession, size: Size, kubeconfig: str) -> AsyncIterator[None]:
+    """Nodes, with the background if there is to be one."""
+    if not size.has_background:
+        await api_server.create(api, NODES, api_server.nodes(size))
+        yield
+        return
+    await api_server.create(api, NODES, nodes(size))
+    try:
+        await create(api, size)
+        async with heartbeats(kubeconfig, size):
+            yield
+    finally:
+        await clear(api)
+
+
+@asynccontextmanager
 async def heartbeats(kubeconfig: str, size: Size) -> AsyncIterator[None]:
     """While it is open, every node reports its status every ten seconds, over connections of its own."""
     async with api_server.opened(kubeconfig) as api:

@@ -367,4 +367,13 @@ ROWS: tuple[Row, ...] = (
         "ms (median)",
         under=80,
     ),
+    Row(
+        "controllers",
+        "500 nodes, 500 Jobs of 10 pods until all run, a real API server",
+        {"nodes": 500, "pods": 5000},
+        "times_bare",
+        "times the bare writes",
+        under=1.3,
+        more={"seconds": "s", "writes_per_pod_until_running": "writes a pod"},
+    ),
 )

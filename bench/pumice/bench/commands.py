@@ -184,7 +184,8 @@ def endtoend_command(kubeconfig: str | None, pairs: int | None, quick: bool, **o
     envvar="KUBECONFIG",
     help="An empty cluster with the definitions and queues of deploy/.",
 )
-@click.option("--pairs", type=click.IntRange(1), help="How often, to take the median; default 3.")
+@click.option("--pairs", type=click.IntRange(1), help="Number of pairs of runs; default 3.")
+@_background_option
 @_json_option
 def controllers_command(kubeconfig: str | None, pairs: int | None, **own: Any) -> None:
     """Jobs on a real API server until all run, and the time of the bare writes."""
@@ -194,7 +195,8 @@ def controllers_command(kubeconfig: str | None, pairs: int | None, **own: Any) -
     from pumice.bench.controllers import PAIRS, controllers  # noqa: PLC0415
 
     given = {key: own[key] for key in ("nodes", "jobs", "size") if own[key] is not None}
-    _say(controllers(_with(_CONTROLLERS_SIZE, given, "none"), kubeconfig, pairs or PAIRS))
+    size = _with(_CONTROLLERS_SIZE, given, own["background"])
+    _say(controllers(size, kubeconfig, pairs or PAIRS))
 
 
 @bench_command.command("cases")

@@ -1,7 +1,7 @@
 """Jobs on a real API server, from submission to Running, compared with the bare writes.
 
-Both sides have the same API server with the same admission policies, the same objects, and the same
-kubelets with their watch of pods. What only the controlled side has is the scheduler and the
+Both sides have the same API server with the same admission policies, the same objects, the same
+background, and the same kubelets with their watch of pods. What only the controlled side has is the scheduler and the
 controllers: their processes, their watches, and what they write beyond the bare writes.
 """
 
@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 
 from pumice.adapters.kubernetes.event_loop import run
 from pumice.adapters.kubernetes.session import ApiSession
-from pumice.bench import api_server, bare_jobs
+from pumice.bench import api_background, api_server, bare_jobs
 from pumice.bench.api_server import EVENTS, GROUPS, NODES, PODS
 from pumice.bench.bare_jobs import JOBS, job_bodies
 from pumice.bench.clusters import Size
@@ -36,20 +36,26 @@ def controllers(size: Size, kubeconfig: str, pairs: int = PAIRS) -> list[Result]
 async def _measure(size: Size, kubeconfig: str, pairs: int) -> list[Result]:
     async with api_server.opened(kubeconfig) as api:
         await api_server.create_missing(api, "/api/v1/namespaces", [api_server.namespace()])
-        await api_server.create(api, NODES, api_server.nodes(size))
         try:
-            results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
+            async with api_background.surrounded(api, size, kubeconfig):
+                results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
         finally:
             await api_server.clear(api, JOBS, PODS, GROUPS, EVENTS, NODES)
         return [*results, _summary(results)]
 
 
 async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Result:
-    bare = await _bare(api, size, f"bare-{number}")
-    figures = await _controlled(api, size, kubeconfig, f"job-{number}")
+    """A run of either kind; every second pair begins with the other one."""
+    if number % 2:
+        figures = await _controlled(api, size, kubeconfig, f"job-{number}")
+        bare = await _bare(api, size, f"bare-{number}")
+    else:
+        bare = await _bare(api, size, f"bare-{number}")
+        figures = await _controlled(api, size, kubeconfig, f"job-{number}")
     shown: dict[str, object] = {
         "nodes": size.nodes,
         "pods": size.jobs * size.size,
+        **size.setting,
         "times_bare": round(figures["seconds"] / bare["bare_seconds"], 3),
         "cpu_times_bare": round(_cpu(figures) / _cpu(bare), 3),
         **bare,
@@ -149,7 +155,7 @@ async def _controlled(
 def _summary(pairs: list[Result]) -> Result:
     shown: dict[str, object] = {}
     for name, value in pairs[0].figures.items():
-        if name in ("nodes", "pods"):
+        if isinstance(value, str) or name in ("nodes", "pods", "seed"):
             shown[name] = value
             continue
         values = [float(str(pair.figures[name])) for pair in pairs]

@@ -36,29 +36,13 @@ async def _measure(
     async with api_server.opened(kubeconfig) as api:
         await api_server.create_missing(api, "/api/v1/namespaces", [api_server.namespace()])
         try:
-            async with _surrounded(api, size, kubeconfig):
+            async with api_background.surrounded(api, size, kubeconfig):
                 results = [await _pair(api, size, kubeconfig, number) for number in range(pairs)]
                 results.append(_summary(size, results))
                 results += await arrivals(api, size, kubeconfig, rates)
         finally:
             await api_server.clear(api, PODS, GROUPS, EVENTS, NODES)
         return results
-
-
-@asynccontextmanager
-async def _surrounded(api: ApiSession, size: Size, kubeconfig: str) -> AsyncIterator[None]:
-    """Nodes, with the background if there is to be one."""
-    if not size.has_background:
-        await api_server.create(api, NODES, api_server.nodes(size))
-        yield
-        return
-    await api_server.create(api, NODES, api_background.nodes(size))
-    try:
-        await api_background.create(api, size)
-        async with api_background.heartbeats(kubeconfig, size):
-            yield
-    finally:
-        await api_background.clear(api)
 
 
 async def _pair(api: ApiSession, size: Size, kubeconfig: str, number: int) -> Result:

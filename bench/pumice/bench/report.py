@@ -34,6 +34,8 @@ _HOW = """\
   go on at the same pace in both runs. Every second pair begins with the scheduler. The bare client's connections
   are open when it begins; the scheduler is started for each run, so it opens its own. `cpu_share_of_bare` in the output is
   the same share by the CPU time of all processes, control plane included, from the first to the last bind.
+- The *bare writes* of Jobs are what must be written until all of them run, whoever writes it: Jobs, PodGroups with
+  two phases, pods, bindings, running pods, and the phase Running. One client writes them without any watch to wait for.
 - *Inside the engine* means one process, caches cold, the session alone: neither making the cluster nor
   the stream counts. Sessions up to 20,000 pods are measured three times, each on a fresh engine, and
   the best is shown; each line that is printed has the median as well. Sessions of a cluster at rest run

@@ -190,8 +190,11 @@ class NodeTable:
             self._weigh(rows, self.weights(placed[0].class_).of(status))
             self.kube_change(rows, placed, 1)
 
-    def place(self, tasks: list[Task], rows: list[int]) -> None:
-        """Puts tasks of one class, Allocated or Pipelined, on nodes in Volcano's ledger."""
+    def place(self, tasks: list[Task], rows: list[int], *, in_kube_view: bool = False) -> None:
+        """Puts tasks of one class on nodes in Volcano's ledger.
+
+        They are Allocated or Pipelined, and Allocated where they enter Kubernetes' view, too.
+        """
         entries, status = self.rows, tasks[0].status
         for task, row in zip(tasks, rows, strict=True):
             entry = entries[row]
@@ -199,7 +202,12 @@ class NodeTable:
             task.node_name = entry.name
             task.ledger_status = status
         weights = self.weights(tasks[0].class_)
-        self._weigh(rows, weights.pipelined if status is PIPELINED else weights.held)
+        if not in_kube_view:
+            self._weigh(rows, weights.pipelined if status is PIPELINED else weights.held)
+            return
+        self._weigh(rows, weights.placed)
+        if self.pods is not None:
+            self.pods.change(rows, tasks, 1)
 
     def kube_change(self, rows: list[int], tasks: list[Task], sign: int) -> None:
         """Tasks of one class enter (1) or leave (-1) Kubernetes' view of the nodes of these rows."""

@@ -33,7 +33,7 @@ QUEUE_ADMISSION = "SchedulingGatesQueueAdmission"
 class ClassWeights:
     """What one task of a class adds to the node table's amounts, by how it is there."""
 
-    __slots__ = ("held", "kube", "pipelined", "releasing", "request")
+    __slots__ = ("held", "kube", "pipelined", "placed", "releasing", "request")
 
     def __init__(self, request: Floats, class_: TaskClass) -> None:
         spec = class_.spec
@@ -47,6 +47,8 @@ class ClassWeights:
         self.pipelined = np.concatenate((nothing, nothing, nothing, -request, nothing, none))
         counted = np.array([spec.non_zero_milli_cpu, spec.non_zero_memory_bytes, 1.0])
         self.kube = np.concatenate((nothing, nothing, nothing, nothing, request, counted))
+        # In both views at once.
+        self.placed = self.held + self.kube
 
     def of(self, status: TaskStatus) -> Floats:
         if status is RELEASING:

@@ -308,13 +308,19 @@ static void judge(const Program *p, Py_ssize_t row, double ahead, Verdict *v)
 #define OUTPUTS 6
 #define CAPSULE "pumice.core.kernel.program"
 
+/* A row, and its total. */
+typedef struct {
+    Py_ssize_t row;
+    double total;
+} Best;
+
 typedef struct {
     Program program;
     const int64_t *stamps;
     uint8_t *fits_idle, *fits_future, *open;
     double *order, *batch, *total;
     /* By block of rows: the best row, and whether it has to be found again. */
-    Py_ssize_t *best;
+    Best *best;
     uint8_t *is_stale;
     Py_buffer views[PROGRAM_PARTS + 1 + OUTPUTS];
 } Opened;
@@ -388,7 +394,7 @@ static PyObject *open_all(PyObject *self, PyObject *args)
     }
     count = open_outputs(o, stamps, outputs);
     /* One more than needed: of nothing, an allocation may be NULL. */
-    o->best = calloc((size_t)blocks_of(&o->program) + 1, sizeof(Py_ssize_t));
+    o->best = calloc((size_t)blocks_of(&o->program) + 1, sizeof(Best));
     o->is_stale = calloc((size_t)blocks_of(&o->program) + 1, 1);
     if (!PyErr_Occurred() && !(o->best && o->is_stale))
         PyErr_NoMemory();
@@ -707,6 +713,15 @@ static void put_lanes(const Opened *o, Py_ssize_t row, int64_t since)
     }
 }
 
+/* Whether rows of a block were stamped after a number of changes. */
+FOR_WIDE_VECTORS static int any_after(const int64_t *stamps, int64_t since)
+{
+    int64_t found = 0;
+    for (int i = 0; i < BLOCK; i++)
+        found |= stamps[i] > since;
+    return found != 0;
+}
+
 /* How many of the next rows were stamped after that number of changes. */
 static inline int count_after(const int64_t *stamps, int64_t since)
 {
@@ -732,7 +747,13 @@ static PyObject *evaluate(PyObject *self, PyObject *args)
         return NULL;
     while (row < o->program.rows) {
         Py_ssize_t end = row + LANES < o->program.rows ? row + LANES : o->program.rows;
-        int stamped = end - row == LANES ? count_after(o->stamps + row, since) : 1;
+        int stamped;
+        if (row % BLOCK == 0 && row + BLOCK <= o->program.rows
+            && !any_after(o->stamps + row, since)) {
+            row += BLOCK;
+            continue;
+        }
+        stamped = end - row == LANES ? count_after(o->stamps + row, since) : 1;
         if (stamped >= FEW_LANES) {
             put_lanes(o, row, since);
             count += stamped;
@@ -761,7 +782,7 @@ static PyObject *forget(PyObject *self, PyObject *capsule)
 }
 
 /* The first of the largest values of a block. */
-static Py_ssize_t best_of(const double *totals, Py_ssize_t from, Py_ssize_t to)
+static Best best_of(const double *totals, Py_ssize_t from, Py_ssize_t to)
 {
     double parts[4] = {totals[from], totals[from], totals[from], totals[from]}, most;
     Py_ssize_t i = from;
@@ -776,8 +797,8 @@ static Py_ssize_t best_of(const double *totals, Py_ssize_t from, Py_ssize_t to)
     /* What is no number is never the largest, and never equal. */
     for (i = from; i < to; i++)
         if (totals[i] == most)
-            return i;
-    return from;
+            return (Best){i, most};
+    return (Best){from, totals[from]};
 }
 
 static Py_ssize_t end_of(Py_ssize_t block, Py_ssize_t rows)
@@ -796,18 +817,20 @@ static void find_best(const Opened *o)
 }
 
 /* Takes the best row, counts a task on it, and so on; returns how many were taken. */
-static Py_ssize_t take(const Program *p, double *totals, double *placed, Py_ssize_t *best,
+static Py_ssize_t take(const Program *p, double *totals, double *placed, Best *best,
                        Py_ssize_t count, int64_t *chosen, Py_ssize_t *judged)
 {
     Py_ssize_t blocks = blocks_of(p), taken = 0;
     while (taken < count) {
         Verdict v;
-        Py_ssize_t row = best[0], block;
+        Best most = best[0];
+        Py_ssize_t row, block;
         for (Py_ssize_t b = 1; b < blocks; b++)
-            if (totals[best[b]] > totals[row])
-                row = best[b];
-        if (totals[row] == -INFINITY)
+            if (best[b].total > most.total)
+                most = best[b];
+        if (most.total == -INFINITY)
             break;
+        row = most.row;
         chosen[taken++] = row;
         if (taken == count)
             break;
@@ -826,13 +849,13 @@ static Py_ssize_t take_within(const Opened *o, const uint8_t *mask, double *tota
                               Py_ssize_t count, int64_t *chosen, Py_ssize_t *judged)
 {
     Py_ssize_t blocks = blocks_of(&o->program), taken;
-    Py_ssize_t *best = o->best;
+    Best *best = o->best;
     find_best(o);
     if (count > 1 || mask) {
-        best = malloc(sizeof(Py_ssize_t) * (size_t)blocks);
+        best = malloc(sizeof(Best) * (size_t)blocks);
         if (!best)
             return -1;
-        memcpy(best, o->best, sizeof(Py_ssize_t) * (size_t)blocks);
+        memcpy(best, o->best, sizeof(Best) * (size_t)blocks);
     }
     for (Py_ssize_t b = 0; mask && b < blocks; b++)
         best[b] = best_of(totals, b * BLOCK, end_of(b, o->program.rows));
@@ -1289,7 +1312,7 @@ FOR_WIDE_VECTORS static Py_ssize_t best_with_terms(const Choice *c, const Terms 
     const double *restrict totals = c->totals, *restrict order = c->order;
     const double *restrict batch = c->batch, *restrict extra = t->extra;
     double *restrict value = values;
-    Py_ssize_t best;
+    Best best;
     if (!t->rows)
         return -1;
     for (Py_ssize_t i = 0; i < t->rows; i++) {
@@ -1297,7 +1320,7 @@ FOR_WIDE_VECTORS static Py_ssize_t best_with_terms(const Choice *c, const Terms 
         value[i] = totals[i] == -INFINITY ? -INFINITY : sum;
     }
     best = best_of(values, 0, t->rows);
-    return values[best] == -INFINITY ? -1 : best;
+    return best.total == -INFINITY ? -1 : best.row;
 }
 
 /* As take, with scores that change on other rows too. */

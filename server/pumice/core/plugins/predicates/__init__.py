@@ -94,7 +94,7 @@ class PredicatesPlugin:
             session, self._pods, row
         )
         hooks.handlers.append(
-            EventHandler(self._allocated, self._deallocated, self._moves.kube_add_many)
+            EventHandler(self._allocated, self._deallocated, self._allocated_many)
         )
         self._moves.keeps_kube_view = True
 
@@ -239,6 +239,9 @@ class PredicatesPlugin:
             return problem
         self._moves.kube_add(task)
         return None
+
+    def _allocated_many(self, tasks: list[Task]) -> None:
+        """Plain tasks take nothing, and the session puts them into Kubernetes' view itself."""
 
     def _take_devices(self, task: Task) -> str | None:
         if task.status is TaskStatus.PIPELINED:

@@ -116,7 +116,6 @@ class RowProgram:
         outputs: Outputs,
     ) -> None:
         assert kernel.rows is not None
-        weights = table.weights(class_)
         plan, numbers = _write(table, needs, terms)
         parts: Parts = (
             table.amounts,
@@ -124,7 +123,7 @@ class RowProgram:
             *static,
             np.array(plan, dtype=np.int64),
             np.array(numbers, dtype=np.float64),
-            weights.held + weights.kube,
+            table.weights(class_).placed,
             *limits,
         )
         program: Program = kernel.rows.program(parts, table.stamps, outputs)

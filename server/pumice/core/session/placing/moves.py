@@ -31,7 +31,7 @@ class Moves:
         # in this session. A pod whose eviction was undone stays out of it.
         self._kube_added: dict[str, Task] = {}
         self._kube_hidden: dict[str, tuple[Task, int]] = {}
-        # Whether a handler keeps that view: else nothing that is placed here changes it.
+        # Whether that view is kept up: else nothing that is placed here changes it.
         self.keeps_kube_view = False
         # Every task that was moved, in order; sums are updated from it.
         self.log: list[Task] = []
@@ -85,13 +85,17 @@ class Moves:
 
     def place_many(self, tasks: list[Task], rows: list[int]) -> None:
         """Allocates plain tasks of one class and sub-job; handlers do not object to those."""
-        job = self._session.jobs[tasks[0].job_id]
-        origins = self._origins
+        session, origins, in_view = self._session, self._origins, self.keeps_kube_view
+        job_id = tasks[0].job_id
         for task in tasks:
-            origins.setdefault(task.uid, (task, _PENDING, ""))
-        self.touched_jobs.add(job.id)
-        job.set_status(tasks, _ALLOCATED)
-        self._session.table.place(tasks, rows)
+            uid = task.uid
+            if uid not in origins:
+                origins[uid] = (task, _PENDING, "")
+            if in_view:
+                self._kube_added[uid] = task
+        self.touched_jobs.add(job_id)
+        session.jobs[job_id].set_status(tasks, _ALLOCATED)
+        session.table.place(tasks, rows, in_kube_view=in_view)
         self.log += tasks
         for allocated_many in self._handlers_of_many:
             allocated_many(tasks)
@@ -144,15 +148,6 @@ class Moves:
         if row is not None:
             self._kube_added[task.uid] = task
             self._session.table.kube_change([row], [task], 1)
-
-    def kube_add_many(self, tasks: list[Task]) -> None:
-        """For tasks of one class that are not in the view."""
-        entries, added = self._session.table.entries, self._kube_added
-        rows = []
-        for task in tasks:
-            added[task.uid] = task
-            rows.append(entries[task.node_name].row)
-        self._session.table.kube_change(rows, tasks, 1)
 
     def kube_remove(self, task: Task) -> None:
         row = self._session.table.row_of(task.node_name)

@@ -21,41 +21,35 @@ class ClassRegistry:
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
-        # By spec alone, for pods without volumes: nearly all of them.
-        self._by_spec: dict[PodSpec, TaskClass] = {}
-        self._with_volumes: dict[tuple[PodSpec, _Counts], TaskClass] = {}
+        # By spec alone, for pods without volumes: nearly all of them; else by spec and volumes.
+        self._classes: dict[PodSpec | tuple[PodSpec, _Counts], TaskClass] = {}
         # How many classes were ever made.
         self.made = 0
         # Classes that lost their last task since the last session, by number.
         self._unused: dict[int, TaskClass] = {}
 
     def __iter__(self) -> Iterator[TaskClass]:
-        yield from self._by_spec.values()
-        yield from self._with_volumes.values()
+        return iter(self._classes.values())
 
     def knows(self, pod: Pod) -> bool:
         """Whether its class is known by its spec alone: then it can be used."""
-        return pod.spec in self._by_spec
+        return pod.spec in self._classes
 
     def check(self, pod: Pod) -> TaskClass | None:
         """Refuses a pod that cannot be used; returns its class where that is known at once."""
-        class_ = self._by_spec.get(pod.spec)
+        class_ = self._classes.get(pod.spec)
         if class_ is None or not pod.uid or not pod.name:
             check_pod(pod)
         return class_
 
     def class_of(self, pod: Pod) -> TaskClass:
         spec = pod.spec
-        if spec.volumes:
-            # The number of volumes to attach depends on claims that may still change.
-            counts = self._volume_counts(pod)
-            class_ = self._with_volumes.get((spec, counts))
-            if class_ is None:
-                class_ = self._with_volumes[spec, counts] = self._make(spec, counts)
-            return class_
-        class_ = self._by_spec.get(spec)
+        # The number of volumes to attach depends on claims that may still change.
+        counts = self._volume_counts(pod) if spec.volumes else ()
+        key = (spec, counts) if spec.volumes else spec
+        class_ = self._classes.get(key)
         if class_ is None:
-            class_ = self._by_spec[spec] = self._make(spec, ())
+            class_ = self._classes[key] = self._make(spec, counts)
         return class_
 
     def _make(self, spec: PodSpec, extra: _Counts) -> TaskClass:
@@ -67,7 +61,7 @@ class ClassRegistry:
         self._cache.pods.notice(class_)
         return class_
 
-    def _volume_counts(self, pod: Pod) -> tuple[tuple[str, int], ...]:
+    def _volume_counts(self, pod: Pod) -> _Counts:
         """The number of claims for each driver that attaches them; unknown drivers are not counted."""
         counts: dict[str, int] = {}
         for volume in pod.spec.volumes:
@@ -104,8 +98,5 @@ class ClassRegistry:
         """Forgets the classes that no task has any more."""
         gone, self._unused = list(self._unused.values()), {}
         for class_ in gone:
-            if self._by_spec.get(class_.spec) is class_:
-                del self._by_spec[class_.spec]
-            else:
-                self._with_volumes.pop((class_.spec, class_.extra), None)
+            del self._classes[(class_.spec, class_.extra) if class_.spec.volumes else class_.spec]
         return gone

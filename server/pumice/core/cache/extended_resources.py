@@ -13,6 +13,7 @@ from pumice.core.model.devices import (
     RequestMapping,
     ResourceClaim,
 )
+from pumice.core.model.memo import Versioned
 from pumice.core.model.pod import ContainerResources, Pod
 
 # Every class has an extended resource of this name and its own, whether it names another or not.
@@ -30,16 +31,8 @@ class ExtendedResources:
 
     def __init__(self, classes: ObjectStore[DeviceClass]) -> None:
         self._classes = classes
-        self._named: tuple[int, dict[str, str]] = (-1, {})
-
-    def named(self) -> dict[str, str]:
-        """Classes by the extended resource that they name; of several the newest has it."""
-        if self._named[0] != self._classes.version:
-            ordered = sorted(self._classes, key=lambda c: (-c.creation_time_ns, c.name))
-            found = {c.extended_resource_name: c.name for c in reversed(ordered)}
-            found.pop("", None)
-            self._named = (self._classes.version, found)
-        return self._named[1]
+        # Classes by the extended resource that they name.
+        self.named = Versioned(lambda: classes.version, lambda: _by_resource(classes)).get
 
     def class_behind(self, resource: str) -> str:
         """The device class whose devices an extended resource stands for; empty: none."""
@@ -67,6 +60,14 @@ class ExtendedResources:
         return ResourceClaim(
             pod.uid, pod.namespace, claim_name(pod), owner_uid=pod.uid, requests=ordered
         ), tuple(mappings)
+
+
+def _by_resource(classes: Iterable[DeviceClass]) -> dict[str, str]:
+    """Of several classes that name one resource, the newest has it."""
+    ordered = sorted(classes, key=lambda c: (-c.creation_time_ns, c.name))
+    found = {c.extended_resource_name: c.name for c in reversed(ordered)}
+    found.pop("", None)
+    return found
 
 
 def claim_name(pod: Pod) -> str:

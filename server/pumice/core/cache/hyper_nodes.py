@@ -13,6 +13,7 @@ from pumice.core.cache.names import Names
 from pumice.core.cache.nodes import NodeTable
 from pumice.core.cache.store import ObjectStore
 from pumice.core.model.fit import Mask
+from pumice.core.model.memo import cached_method
 from pumice.core.model.patterns import Pattern
 from pumice.core.model.selectors import NodeSelectorTerm
 from pumice.core.model.topology import HyperNode, HyperNodeMember
@@ -44,11 +45,6 @@ class HyperNodeTree:
         self.names: list[str] = []
         self._find_names(list(hyper_nodes))
         self._rows: dict[str, Mask] = {}
-        self._ancestors: dict[str, list[str]] = {}
-        self._levels: dict[str, list[tuple[int, Numbers]]] = {}
-        self._by_tier: dict[int, Numbers] = {}
-        self._level: dict[str, bool] = {}
-        self._holders: list[list[int]] | None = None
 
     def _find_names(self, hyper_nodes: list[HyperNode]) -> None:
         known = {hyper_node.name for hyper_node in hyper_nodes}
@@ -115,14 +111,12 @@ class HyperNodeTree:
     def children_of(self, name: str) -> list[str]:
         return self._children.get(name, [])
 
+    @cached_method
     def ancestors_of(self, name: str) -> list[str]:
         """The domain itself, the one above it and so on; the last is that of all nodes."""
-        ancestors = self._ancestors.get(name)
-        if ancestors is None:
-            ancestors = [name]
-            while (above := self._parents.get(ancestors[-1])) is not None:
-                ancestors.append(above)
-            self._ancestors[name] = ancestors
+        ancestors = [name]
+        while (above := self._parents.get(ancestors[-1])) is not None:
+            ancestors.append(above)
         return ancestors
 
     def common(self, left: str, right: str) -> str:
@@ -134,19 +128,16 @@ class HyperNodeTree:
         mine = set(self.ancestors_of(left))
         return next((name for name in self.ancestors_of(right) if name in mine), "")
 
+    @cached_method
     def levels_below(self, root: str) -> list[tuple[int, Numbers]]:
         """The root and all below it: by tier, the lowest first, the numbers of the domains."""
-        levels = self._levels.get(root)
-        if levels is None:
-            by_tier: dict[int, list[int]] = {}
-            reached = [root]
-            for name in reached:
-                number = self._numbers[name]
-                by_tier.setdefault(self._tiers[number], []).append(number)
-                reached += self._children.get(name, [])
-            levels = [(tier, np.array(by_tier[tier], dtype=np.intp)) for tier in sorted(by_tier)]
-            self._levels[root] = levels
-        return levels
+        by_tier: dict[int, list[int]] = {}
+        reached = [root]
+        for name in reached:
+            number = self._numbers[name]
+            by_tier.setdefault(self._tiers[number], []).append(number)
+            reached += self._children.get(name, [])
+        return [(tier, np.array(by_tier[tier], dtype=np.intp)) for tier in sorted(by_tier)]
 
     # Nodes, by row.
 
@@ -183,42 +174,40 @@ class HyperNodeTree:
             rows |= self._rows[child]
         return rows
 
+    @cached_method
     def by_row(self, tier: int) -> Numbers:
         """By row the number of the domain of a tier that has the node; of several the first."""
-        numbers = self._by_tier.get(tier)
-        if numbers is None:
-            numbers = np.full(len(self._table), NO_DOMAIN, dtype=np.intp)
-            for number in reversed(range(len(self.names))):
-                if self._tiers[number] == tier:
-                    numbers[self.rows_of(self.names[number])] = number
-            numbers.setflags(write=False)
-            self._by_tier[tier] = numbers
+        numbers = np.full(len(self._table), NO_DOMAIN, dtype=np.intp)
+        for number in reversed(range(len(self.names))):
+            if self._tiers[number] == tier:
+                numbers[self.rows_of(self.names[number])] = number
+        numbers.setflags(write=False)
         return numbers
 
-    @property
+    @cached_property
     def lowest_by_row(self) -> Numbers:
         """By row the number of the domain of the lowest tier that has the node."""
         return self.by_row(min(self._tiers))
 
+    @cached_method
     def is_level(self, name: str) -> bool:
         """Whether all nodes of a domain are in the same domain of the lowest tier, or all in none."""
-        known = self._level.get(name)
-        if known is None:
-            lowest = self.lowest_by_row[self.rows_of(name)]
-            known = self._level[name] = not len(lowest) or bool((lowest == lowest[0]).all())
-        return known
+        lowest = self.lowest_by_row[self.rows_of(name)]
+        return not len(lowest) or bool((lowest == lowest[0]).all())
 
     def holders_of(self, row: int) -> list[int]:
         """The numbers of all domains that have a node."""
-        if self._holders is None:
-            rows_of_each = [np.flatnonzero(self.rows_of(name)) for name in self.names]
-            rows = np.concatenate(rows_of_each)
-            numbers = np.repeat(np.arange(len(rows_of_each)), [len(part) for part in rows_of_each])
-            ends = np.cumsum(np.bincount(rows, minlength=len(self._table)))
-            ordered = numbers[np.argsort(rows, kind="stable")]
-            parts = np.split(ordered, ends[:-1]) if len(ends) else []
-            self._holders = [part.tolist() for part in parts]
         return self._holders[row]
+
+    @cached_property
+    def _holders(self) -> list[list[int]]:
+        rows_of_each = [np.flatnonzero(self.rows_of(name)) for name in self.names]
+        rows = np.concatenate(rows_of_each)
+        numbers = np.repeat(np.arange(len(rows_of_each)), [len(part) for part in rows_of_each])
+        ends = np.cumsum(np.bincount(rows, minlength=len(self._table)))
+        ordered = numbers[np.argsort(rows, kind="stable")]
+        parts = np.split(ordered, ends[:-1]) if len(ends) else []
+        return [part.tolist() for part in parts]
 
 
 def _on_a_cycle(parents: dict[str, str]) -> str:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 # Versions of so many images that no node has any more are kept.
 _MOST_GONE = 10_000
-# So many lists that begin alike are compared with another one.
-_MOST_SIMILAR = 8
 
 
 class _ImageList:
@@ -106,31 +104,17 @@ class ImageIndex:
     def _refresh(self) -> None:
         if self._layout == self._table.layout:
             return
+        self.forget_outdated()
         self._layout = self._table.layout
         self._changes += 1
-        self._list_of.clear()
-        self._lists_with.clear()
-        self._versions.clear()
-        for images, rows in self._lists():
-            self._add(images, rows)
-
-    def _lists(self) -> list[tuple[tuple[NodeImage, ...], list[int]]]:
-        """The lists of images, and the rows that have each; nodes may share a list object."""
-        found: list[tuple[tuple[NodeImage, ...], list[int]]] = []
-        similar: dict[tuple[str, ...], list[tuple[tuple[NodeImage, ...], list[int]]]] = {}
+        # Many nodes share one list object, which is compared by identity.
+        lists: dict[int, tuple[tuple[NodeImage, ...], list[int]]] = {}
         for row, entry in enumerate(self._table.rows):
-            images = entry.node.images if entry.node is not None else ()
-            if not images:
-                continue
-            lists = similar.setdefault(images[0].names, [])
-            for known, rows in lists[-_MOST_SIMILAR:]:
-                if known is images:
-                    rows.append(row)
-                    break
-            else:
-                lists.append((images, [row]))
-                found.append(lists[-1])
-        return found
+            if entry.node is not None and entry.node.images:
+                images = entry.node.images
+                lists.setdefault(id(images), (images, []))[1].append(row)
+        for images, rows in lists.values():
+            self._add(images, rows)
 
 
 def _sizes(images: tuple[NodeImage, ...]) -> dict[str, int]:

@@ -58,7 +58,6 @@ class NodeTable:
         self.changes = 0  # Grows with every change of a row.
         # Told about every pod that enters or leaves Kubernetes' view of a row.
         self.pods: PodIndex | None = None
-        self._scalar_names: tuple[int, list[str]] = (-1, [])
         # How many nodes offer a resource.
         self.offering_nodes: Counter[str] = Counter()
         # Rows are about to move. Till then nothing is counted, and the nodes are noted instead.
@@ -367,12 +366,7 @@ class NodeTable:
 
     def scalar_names(self) -> list[str]:
         """Every resource beside cpu and memory that some node lists, be it with nothing of it."""
-        version, names = self._scalar_names
-        if version != self.offers_version:
-            found = {name for entry in self.rows for name in entry.allocatable().scalars}
-            names = sorted(found)
-            self._scalar_names = (self.offers_version, names)
-        return names
+        return sorted(self.offering_nodes.keys() - {CPU, MEMORY})
 
     def sum_allocatable(self) -> Resources:
         return self._sum(self.allocatable)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 from pumice.core.cache.store import ObjectStore
 from pumice.core.model.group import Workload
+from pumice.core.model.memo import Versioned
 from pumice.core.model.pod import Pod
 from pumice.core.model.selectors import LabelSelector, Operator, Requirement
 
@@ -46,7 +47,7 @@ class SelectorIndex(Generic[T]):
         return not self._others and self._by_label.keys().isdisjoint(labels.items())
 
     def find(self, labels: Mapping[str, str]) -> list[T]:
-        if not self._others and self._by_label.keys().isdisjoint(labels.items()):
+        if self.finds_none(labels):
             return []
         matching = [item for rest, item in self._others if rest is None or rest.matches(labels)]
         for label in labels.items():
@@ -72,18 +73,16 @@ class WorkloadSelectors:
 
     def __init__(self, workloads: ObjectStore[Workload]) -> None:
         self._workloads = workloads
-        self._services: dict[str, SelectorIndex[LabelSelector]] = {}
-        self._version = -1
+        # The selectors of Services, by namespace.
+        self._services = Versioned(lambda: workloads.version, lambda: _by_namespace(workloads))
 
     def __bool__(self) -> bool:
         return len(self._workloads) > 0
 
     def selector_for(self, pod: Pod) -> LabelSelector | None:
         """The requirements of the pod's Services and its controller; None where there are none."""
-        if self._version != self._workloads.version:
-            self._refresh()
         requirements: dict[Requirement, None] = {}
-        index = self._services.get(pod.namespace)
+        index = self._services.get().get(pod.namespace)
         if pod.controller_kind not in _CONTROLLERS and (
             index is None or index.finds_none(pod.labels)
         ):
@@ -104,12 +103,13 @@ class WorkloadSelectors:
 
     def forget_outdated(self) -> None:
         """Drops what was found out about workloads that have changed since."""
-        if self._version != self._workloads.version:
-            self._services, self._version = {}, -1
+        self._services.forget_outdated()
 
-    def _refresh(self) -> None:
-        self._version, self._services = self._workloads.version, {}
-        for workload in self._workloads:
-            if workload.kind == _SERVICE and workload.selector is not None:
-                index = self._services.setdefault(workload.namespace, SelectorIndex())
-                index.add(workload.selector, workload.selector)
+
+def _by_namespace(workloads: Iterable[Workload]) -> dict[str, SelectorIndex[LabelSelector]]:
+    services: dict[str, SelectorIndex[LabelSelector]] = {}
+    for workload in workloads:
+        if workload.kind == _SERVICE and workload.selector is not None:
+            index = services.setdefault(workload.namespace, SelectorIndex())
+            index.add(workload.selector, workload.selector)
+    return services

@@ -26,46 +26,50 @@ MAX_CLUSTER_RESOURCES = 256
 MAX_POD_ITEMS = 2_000
 
 
-def check_amounts(kind: str, key: str, field: str, amounts: Iterable[tuple[str, int]]) -> None:
+def _error(item: ClusterObject, field: str, problem: str) -> ObjectError:
+    key = item.key if isinstance(item, Pod | PodGroup) else item.name
+    return ObjectError(type(item).__name__, key, field, problem)
+
+
+def check_amounts(item: ClusterObject, field: str, amounts: Iterable[tuple[str, int]]) -> None:
     """For amounts that go into the node table."""
     for name, amount in amounts:
         if not 0 <= amount < LARGEST_AMOUNT:
-            raise ObjectError(
-                kind, key, f"{field}[{name}]", f"{amount} is not between 0 and 2^53 - 1"
-            )
+            raise _error(item, f"{field}[{name}]", f"{amount} is not between 0 and 2^53 - 1")
 
 
-def check_not_negative(kind: str, key: str, field: str, amounts: Iterable[tuple[str, int]]) -> None:
+def check_not_negative(item: ClusterObject, field: str, amounts: Iterable[tuple[str, int]]) -> None:
     """For amounts of queues and jobs: totals have no upper limit."""
     for name, amount in amounts:
         if amount < 0:
-            raise ObjectError(kind, key, f"{field}[{name}]", f"{amount} is negative; use 0 or more")
+            raise _error(item, f"{field}[{name}]", f"{amount} is negative; use 0 or more")
 
 
-def check_identity(kind: str, uid: str, name: str) -> None:
-    if not name:
-        raise ObjectError(kind, uid or "?", "name", "is empty; every object needs a name")
-    if not uid:
-        raise ObjectError(kind, name, "uid", "is empty; every object needs a uid")
+def check_identity(item: ClusterObject) -> None:
+    kind = type(item).__name__
+    if not item.name:
+        raise ObjectError(kind, item.uid or "?", "name", "is empty; every object needs a name")
+    if not item.uid:
+        raise ObjectError(kind, item.name, "uid", "is empty; every object needs a uid")
 
 
 def check_node(node: Node) -> None:
-    check_identity("Node", node.uid, node.name)
-    check_amounts("Node", node.name, "allocatable", node.allocatable)
+    check_identity(node)
+    check_amounts(node, "allocatable", node.allocatable)
     oversubscribed = (
         ("cpu", node.oversubscription_milli_cpu),
         ("memory", node.oversubscription_memory_bytes),
     )
-    check_amounts("Node", node.name, "oversubscription", oversubscribed)
+    check_amounts(node, "oversubscription", oversubscribed)
     own = dict(node.allocatable)
     together = [(name, amount + own.get(name, 0)) for name, amount in oversubscribed]
-    check_amounts("Node", node.name, "allocatable and oversubscription", together)
+    check_amounts(node, "allocatable and oversubscription", together)
 
 
-def check_csi_node(limits: CsiNode) -> None:
+def check_csi_node(csi_node: CsiNode) -> None:
     """A negative limit means none, as in Kubernetes."""
-    at_least_0 = [(driver, max(limit, 0)) for driver, limit in limits.driver_limits]
-    check_amounts("CsiNode", limits.name, "driver_limits", at_least_0)
+    at_least_0 = [(driver, max(limit, 0)) for driver, limit in csi_node.driver_limits]
+    check_amounts(csi_node, "driver_limits", at_least_0)
 
 
 def check_resource_names(
@@ -77,13 +81,12 @@ def check_resource_names(
     """For the resources of a node, those counted for it before, and how many nodes offer each."""
     if names == counted:
         return
-    kind, key = type(item).__name__, item.name
     field = "allocatable" if isinstance(item, Node) else "driver_limits"
     if len(names) > MAX_NODE_RESOURCES:
         problem = (
             f"the node offers {len(names)} resources; at most {MAX_NODE_RESOURCES} are allowed"
         )
-        raise ObjectError(kind, key, f"{field}[{names[MAX_NODE_RESOURCES]}]", problem)
+        raise _error(item, f"{field}[{names[MAX_NODE_RESOURCES]}]", problem)
     new = [name for name in names if name not in offering_nodes]
     gone = {name for name in counted if offering_nodes[name] == 1}.difference(names)
     total = len(offering_nodes) - len(gone) + len(new)
@@ -92,7 +95,7 @@ def check_resource_names(
             f"the nodes of the cluster would offer {total} different resources; "
             f"at most {MAX_CLUSTER_RESOURCES} are allowed"
         )
-        raise ObjectError(kind, key, f"{field}[{new[-1]}]", problem)
+        raise _error(item, f"{field}[{new[-1]}]", problem)
 
 
 def check_hyper_node(hyper_node: HyperNode) -> None:
@@ -101,19 +104,18 @@ def check_hyper_node(hyper_node: HyperNode) -> None:
         try:
             Pattern(member.name_pattern)
         except PatternError as error:
-            field = f"members[{number}].name_pattern"
-            raise ObjectError("HyperNode", hyper_node.name, field, str(error)) from None
+            raise _error(hyper_node, f"members[{number}].name_pattern", str(error)) from None
         except re.error:
             continue
 
 
 def check_pod(pod: Pod) -> None:
-    check_identity("Pod", pod.uid, pod.name)
-    check_amounts("Pod", pod.key, "requests", pod.spec.requests)
+    check_identity(pod)
+    check_amounts(pod, "requests", pod.spec.requests)
     non_zero = (("cpu", pod.spec.non_zero_milli_cpu), ("memory", pod.spec.non_zero_memory_bytes))
-    check_amounts("Pod", pod.key, "non_zero_requests", non_zero)
+    check_amounts(pod, "non_zero_requests", non_zero)
     scored = zip(("cpu", "memory"), pod.spec.scored_amounts(), strict=True)
-    check_amounts("Pod", pod.key, "container_requests", scored)
+    check_amounts(pod, "container_requests", scored)
     check_items(pod)
 
 
@@ -126,7 +128,7 @@ def check_items(pod: Pod) -> None:
     if total > MAX_POD_ITEMS:
         field = max(counts, key=counts.__getitem__)
         problem = f"the spec has {total} list items; at most {MAX_POD_ITEMS} are allowed"
-        raise ObjectError("Pod", pod.key, field, problem)
+        raise _error(pod, field, problem)
 
 
 def _items(value: Any) -> int:
@@ -139,22 +141,21 @@ def _items(value: Any) -> int:
 
 
 def check_pod_group(group: PodGroup) -> None:
-    check_identity("PodGroup", group.uid, group.name)
-    check_not_negative("PodGroup", group.key, "min_resources", group.min_resources or ())
+    check_identity(group)
+    check_not_negative(group, "min_resources", group.min_resources or ())
     if group.min_member < 0:
-        problem = f"{group.min_member} is negative; use 0 or more"
-        raise ObjectError("PodGroup", group.key, "min_member", problem)
+        raise _error(group, "min_member", f"{group.min_member} is negative; use 0 or more")
     if group.topology_key and group.network_topology is not None:
         problem = "cannot be set together with network_topology; use one of them"
-        raise ObjectError("PodGroup", group.key, "topology_key", problem)
+        raise _error(group, "topology_key", problem)
 
 
 def check_queue(queue: Queue) -> None:
-    check_identity("Queue", queue.uid, queue.name)
+    check_identity(queue)
     for field in ("capability", "deserved", "guarantee"):
-        check_not_negative("Queue", queue.name, field, getattr(queue, field) or ())
+        check_not_negative(queue, field, getattr(queue, field) or ())
     if queue.weight < 1:
-        raise ObjectError("Queue", queue.name, "weight", f"{queue.weight} is not 1 or more")
+        raise _error(queue, "weight", f"{queue.weight} is not 1 or more")
 
 
 _CHECKS: Mapping[type, Callable[[Any], None]] = {

@@ -19,9 +19,14 @@ MAX_VISITS = 10_000
 Variables = Mapping[str, object]
 Node = Callable[[Variables], object]
 # From weak to strong; operators of one line bind equally, from left to right.
-_BINARY = (("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
+_BINARY = (
+    ("||",),
+    ("&&",),
+    ("==", "!=", "<", "<=", ">", ">=", "in"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
 _MACROS = ("all", "exists", "exists_one", "filter", "map")
-_TWO = 2
 
 
 class Expression:
@@ -93,24 +98,12 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise CelError(f"is nested more than {MAX_DEPTH} deep")
-        condition = self._or()
-        if self._is("?"):
-            yes = self._or()
-            self._need(":")
-            condition = _conditional(condition, yes, self._ternary())
-        self._depth -= 1
-        return condition
-
-    def _or(self) -> Node:
-        node = self._and()
-        while self._is("||"):
-            node = _logical(node, self._and(), decisive=True)
-        return node
-
-    def _and(self) -> Node:
         node = self._binary(0)
-        while self._is("&&"):
-            node = _logical(node, self._binary(0), decisive=False)
+        if self._is("?"):
+            yes = self._binary(0)
+            self._need(":")
+            node = _conditional(node, yes, self._ternary())
+        self._depth -= 1
         return node
 
     def _binary(self, level: int) -> Node:
@@ -123,19 +116,17 @@ class _Parser:
 
     def _unary(self) -> Node:
         count, sign = 0, self._peek.text if self._peek.kind == "sign" else ""
-        while sign in ("!", "-") and sign and self._is(sign):
+        while sign in ("!", "-") and self._is(sign):
             count += 1
         node = self._member()
-        if not count:
-            return node
-        return _negated(node, sign, odd=count % _TWO == 1)
+        return _negated(node, sign, odd=bool(count % 2)) if count else node
 
     def _member(self) -> Node:
         node = self._primary()
         while True:
             if self._is("."):
                 name = self._name()
-                node = self._call_of(node, name) if self._is("(") else _field(node, name)
+                node = self._call_of(node, name) if self._is("(") else _Field(node, name)
             elif self._is("["):
                 index = self._ternary()
                 self._need("]")
@@ -249,10 +240,6 @@ class _Field:
         return target
 
 
-def _field(target: Node, name: str) -> Node:
-    return _Field(target, name)
-
-
 def _has(inner: Node) -> Node:
     if not isinstance(inner, _Field):
         raise CelError("has() needs a field, such as has(a.b)")
@@ -274,6 +261,8 @@ def _indexed(target: Node, index: Node) -> Node:
 
 
 def _operation(sign: str, left: Node, right: Node) -> Node:
+    if sign in ("||", "&&"):
+        return _logical(left, right, decisive=sign == "||")
     return lambda v: operate(sign, left(v), right(v))
 
 
@@ -309,9 +298,9 @@ def _negated(node: Node, sign: str, *, odd: bool) -> Node:
             return _truth(value) is not odd
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise CelError(f"-{kind_of(value)} is not supported")
-        if isinstance(value, int):
-            return whole(-value) if odd else value
-        return -value if odd else value
+        if not odd:
+            return value
+        return whole(-value) if isinstance(value, int) else -value
 
     return negate
 
@@ -341,13 +330,13 @@ def _tried(body: Node, variables: Variables) -> object:
 
 
 def _concluded(name: str, results: list[tuple[object, object]]) -> object:
-    errors = [result for _, result in results if isinstance(result, CelError)]
-    if name in ("all", "exists"):
-        decisive = name == "exists"
-        if any(result is decisive for _, result in results):
-            return decisive
-    if errors:
-        raise errors[0]
+    """The value of a macro: ``all`` and ``exists`` are decided by one element, whatever fails."""
+    decisive = {"all": False, "exists": True}.get(name)
+    if decisive is not None and any(result is decisive for _, result in results):
+        return decisive
+    for _, result in results:
+        if isinstance(result, CelError):
+            raise result
     match name:
         case "map":
             return tuple(result for _, result in results)
@@ -355,5 +344,7 @@ def _concluded(name: str, results: list[tuple[object, object]]) -> object:
             return tuple(item for item, result in results if _truth(result))
         case "exists_one":
             return sum(_truth(result) for _, result in results) == 1
+        case "all":
+            return all(_truth(result) for _, result in results)
         case _:
-            return all(_truth(r) for _, r in results) if name == "all" else False
+            return False

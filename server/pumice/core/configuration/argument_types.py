@@ -11,11 +11,12 @@ from math import isfinite
 from pumice.core.model.quantities import parse_duration_ns, parse_quantity
 
 # As Go parses them.
-TRUE_TEXTS = frozenset(("1", "t", "T", "TRUE", "true", "True"))
-FALSE_TEXTS = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+_FLAG_TEXTS: Mapping[str, bool] = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
 # Booleans of YAML 1.1 that Go's reader knows and Python's leaves as text.
-_YES = frozenset(("y", "Y"))
-_NO = frozenset(("n", "N"))
+_YAML_FLAGS: Mapping[str, bool] = {"y": True, "Y": True, "n": False, "N": False}
 _LARGEST_INT = 2**63
 
 
@@ -86,64 +87,51 @@ def _as_number(value: object) -> float | None:
 
 def as_flag(value: object) -> bool | None:
     """A boolean of YAML 1.1; None for anything else, a quoted "false" included."""
-    if isinstance(value, bool):
-        return value
     if isinstance(value, str):
-        return True if value in _YES else False if value in _NO else None
-    return None
+        return _YAML_FLAGS.get(value)
+    return value if isinstance(value, bool) else None
 
 
 def typed_value(value: object, kind: ArgumentType) -> object:
     """The value in its type; None where it is not of that type."""
+    if kind is not ArgumentType.BOOL:
+        return value if _is_of(value, kind) else None
+    flag = _FLAG_TEXTS.get(value) if isinstance(value, str) else None
+    return as_flag(value) if flag is None else flag
+
+
+def _is_of(value: object, kind: ArgumentType) -> bool:
     match kind:
         case ArgumentType.INT:
-            return value if _is_int(value) else None
+            return _is_int(value)
         case ArgumentType.FLOAT:
-            real = isinstance(value, float) and isfinite(value)
-            return value if real or _is_int(value) else None
-        case ArgumentType.BOOL:
-            if isinstance(value, str) and value in TRUE_TEXTS:
-                return True
-            if isinstance(value, str) and value in FALSE_TEXTS:
-                return False
-            return as_flag(value)
-        case ArgumentType.STRING:
-            return value if isinstance(value, str) else None
+            return _is_int(value) or (isinstance(value, float) and isfinite(value))
         case ArgumentType.DURATION:
-            fits = isinstance(value, str) and parse_duration_ns(value) is not None
-            return value if fits else None
+            return isinstance(value, str) and parse_duration_ns(value) is not None
         case ArgumentType.MAP:
-            return value if isinstance(value, Mapping) else None
+            return isinstance(value, Mapping)
         case ArgumentType.LIST:
-            return value if isinstance(value, list) else None
+            return isinstance(value, list)
         case ArgumentType.STRINGS:
-            fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
-            return value if fits else None
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
         case ArgumentType.QUANTITY:
             amount = None if isinstance(value, float) else parse_quantity(value)
-            return value if amount is not None and amount >= 0 else None
+            return amount is not None and amount >= 0
+        case _:
+            return isinstance(value, str)
 
 
 def _is_int(value: object) -> bool:
-    return (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and -_LARGEST_INT <= value < _LARGEST_INT
-    )
+    return type(value) is int and -_LARGEST_INT <= value < _LARGEST_INT
 
 
 def parsed_text(text: str, kind: ArgumentType) -> object:
     """A value written as text, as kube-batch's arguments are; None when it cannot be read."""
-    match kind:
-        case ArgumentType.INT | ArgumentType.FLOAT:
-            try:
-                number = int(text) if kind is ArgumentType.INT else float(text)
-            except ValueError:
-                return None
-            return typed_value(number, kind)
-        case ArgumentType.BOOL:
-            return True if text in TRUE_TEXTS else False if text in FALSE_TEXTS else None
-        case ArgumentType.MAP | ArgumentType.LIST | ArgumentType.STRINGS:
-            return None
-        case _:
-            return typed_value(text, kind)
+    if kind is ArgumentType.BOOL:
+        return _FLAG_TEXTS.get(text)
+    if kind not in (ArgumentType.INT, ArgumentType.FLOAT):
+        return typed_value(text, kind)
+    try:
+        return typed_value(int(text) if kind is ArgumentType.INT else float(text), kind)
+    except ValueError:
+        return None

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.fit import FitErrors, Mask, Refusal
+from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.session.feasibility.filters import CLAIMS_NOT_ALLOCATED
 from pumice.core.session.feasibility.views import ClassView
 
@@ -53,7 +55,14 @@ def _claim_refusals(session: KubeBatchSession, task: Task) -> list[Refusal]:
     return [Refusal(problem, everywhere, unresolvable=True)]
 
 
-def fit_errors(session: KubeBatchSession, task: Task, view: ClassView) -> FitErrors:
+def refuse(session: KubeBatchSession, author: str, job: Job, task: Task, view: ClassView) -> None:
+    """Explains that no node takes a task of the job."""
+    errors = job.fit_errors[task.uid] = _fit_errors(session, task, view)
+    nodes = errors.as_counts()
+    session.explain(job, Reason(author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=nodes))
+
+
+def _fit_errors(session: KubeBatchSession, task: Task, view: ClassView) -> FitErrors:
     """Why no node takes the task; each node gives one reason."""
     table, counts = session.table, {}
     left = session.in_sync.copy()

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from functools import wraps
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+def cached_method(compute: Callable[[Any, K], V]) -> Callable[[Any, K], V]:
+    """A method of one argument whose answers are kept with its object, as ``cached_property`` does."""
+    attribute = f"_answers_of_{compute.__name__}"
+
+    @wraps(compute)
+    def answer(self: Any, key: K) -> V:
+        answers: dict[K, V] = self.__dict__.setdefault(attribute, {})
+        if key not in answers:
+            answers[key] = compute(self, key)
+        return answers[key]
+
+    return answer
 
 
 class Memo(dict[K, V]):

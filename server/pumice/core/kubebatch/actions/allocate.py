@@ -8,7 +8,7 @@ from typing import ClassVar
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.kubebatch.actions.dispatch import allocate, pending
-from pumice.core.kubebatch.fit import feasible, fit_errors
+from pumice.core.kubebatch.fit import feasible, refuse
 from pumice.core.kubebatch.session import KubeBatchSession
 from pumice.core.model.group import Queue
 from pumice.core.model.reasons import Reason, ReasonCode
@@ -98,10 +98,7 @@ class _AllocateRun:
         view = session.view(task)
         row = session.choice.best(task, view, feasible(session, task, view))
         if row is None:
-            errors = job.fit_errors[task.uid] = fit_errors(session, task, view)
-            nodes = errors.as_counts()
-            reason = Reason(self._author, ReasonCode.NO_NODE_FITS, task=task.name, nodes=nodes)
-            session.explain(job, reason)
+            refuse(session, self._author, job, task, view)
             return False
         # The best node may have no idle resources, even if another node has.
         if view.fits_idle[row]:

@@ -9,9 +9,8 @@ import numpy as np
 from pumice.core.cache.jobs import Job
 from pumice.core.cache.tasks import Task
 from pumice.core.kubebatch.actions.dispatch import allocate
-from pumice.core.kubebatch.fit import allowed_nodes, fit_errors
+from pumice.core.kubebatch.fit import allowed_nodes, refuse
 from pumice.core.kubebatch.session import KubeBatchSession
-from pumice.core.model.reasons import Reason, ReasonCode
 from pumice.core.model.status import TaskStatus
 from pumice.core.session.session import Session
 
@@ -33,8 +32,5 @@ class KubeBatchBackfillAction:
         rows = allowed_nodes(session, task, view) & view.fits_idle
         if rows.any():
             allocate(session, job, task, int(np.argmax(rows)))
-            return
-        errors = job.fit_errors[task.uid] = fit_errors(session, task, view)
-        nodes = errors.as_counts()
-        reason = Reason(self.name, ReasonCode.NO_NODE_FITS, task=task.name, nodes=nodes)
-        session.explain(job, reason)
+        else:
+            refuse(session, self.name, job, task, view)
